@@ -1,0 +1,1 @@
+"""Pure mathematics on arrays: no torch at import, no files, no state."""
