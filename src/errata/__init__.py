@@ -1,0 +1,49 @@
+"""Find the wrong labels in a dataset from the way an ordinary model learned it."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from errata.core import metrics as metrics
+    from errata.core import noise as noise
+    from errata.core.catalogue import methods as methods
+    from errata.dynamics.recorder import Recorder as Recorder
+    from errata.dynamics.scoring import flags as flags
+    from errata.dynamics.scoring import noise_rates as noise_rates
+    from errata.dynamics.scoring import rank as rank
+    from errata.dynamics.scoring import score as score
+    from errata.dynamics.scoring import score_many as score_many
+    from errata.dynamics.store import Dynamics as Dynamics
+    from errata.errors import ErrataError as ErrataError
+    from errata.errors import InputError as InputError
+    from errata.errors import StoreError as StoreError
+
+_HOME = {
+    "Dynamics": "errata.dynamics.store",
+    "Recorder": "errata.dynamics.recorder",
+    "score": "errata.dynamics.scoring",
+    "score_many": "errata.dynamics.scoring",
+    "flags": "errata.dynamics.scoring",
+    "rank": "errata.dynamics.scoring",
+    "noise_rates": "errata.dynamics.scoring",
+    "methods": "errata.core.catalogue",
+    "ErrataError": "errata.errors",
+    "InputError": "errata.errors",
+    "StoreError": "errata.errors",
+}
+_MODULES = {"metrics": "errata.core.metrics", "noise": "errata.core.noise"}
+
+__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name when it is first used, so that `import errata` costs nothing."""
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    if name in _HOME:
+        return getattr(import_module(_HOME[name]), name)
+    raise AttributeError(f"module 'errata' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

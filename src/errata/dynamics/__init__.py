@@ -1,0 +1,1 @@
+"""Training dynamics: recording them, keeping them, and scoring them."""

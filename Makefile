@@ -1,0 +1,75 @@
+# Every command a developer needs. The first one builds .venv from the pins in constraints.txt; later ones start at once.
+
+PYTHON ?= python3
+WORKERS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+PIP_INSTALL = $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check
+
+# What runs is what .venv holds, whatever the caller's shell points at.
+unexport PYTHONPATH PYTHONHOME
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types imports unit bench format pins clean
+
+help: ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' Makefile
+	@echo "  PYTHON=python3.12 chooses the interpreter that builds .venv, WORKERS=4 the test processes."
+
+demo: $(READY) ## find planted label errors in a small data set
+	@$(BIN)/errata demo
+
+test: lint types imports unit ## every check: lint, types, imports, unit
+	@echo "All checks passed."
+
+lint: $(READY) ## style and formatting (ruff)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY) ## types (mypy --strict)
+	$(BIN)/mypy
+
+imports: $(READY) ## layers import downwards only (import-linter)
+	$(BIN)/lint-imports
+
+unit: $(READY) ## tests (pytest)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+
+bench: $(READY) ## speed, side by side with peers
+	@$(BIN)/python -m benchmarks
+
+format: $(READY) ## mend style and formatting in place
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+pins: ## resolve every dependency anew (torch keeps its pin) and rewrite constraints.txt
+	$(require-python)
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) "$$(grep '^torch==' constraints.txt)" -e '.[dev]'
+	{ grep '^#' constraints.txt; \
+	  $(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new
+	mv constraints.new constraints.txt
+	touch $(READY)
+
+clean: ## remove .venv, caches and built packages
+	rm -rf $(VENV) dist build $(CACHES)
+	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+
+define require-python
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+  echo "errata needs Python 3.11 or newer, and $(PYTHON) is not that; choose one with make PYTHON=python3.12 ..." >&2; \
+  exit 1; }
+endef
+
+# .ready is there only while .venv is whole: an interrupted set-up leaves none, and the next one starts from nothing.
+$(READY): pyproject.toml constraints.txt
+	$(require-python)
+	@echo "Setting up $(VENV): once, a minute or more ..."
+	@test -f $@ || $(PYTHON) -m venv --clear $(VENV)
+	@rm -f $@
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
+	@touch $@

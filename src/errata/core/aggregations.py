@@ -1,0 +1,327 @@
+"""Aggregations: from the logits of every epoch to one score a sample.
+
+Every aggregation is a fold over epochs. It starts a state, takes in the epochs one by one and is finished once, so that
+a stored run and a run that streams past give the same bits. A state is a dict of arrays whose first axis is samples.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import Floats, Labels
+from errata.core.measures import CPD, Measure, Statistic, for_kernels, row_statistic
+from errata.errors import InputError
+
+State = dict[str, NDArray[Any]]
+
+
+class Chunk:
+    """Finite logits (n, K) of some samples at one epoch, counted from 0 in the window, with their labels (n,)."""
+
+    def __init__(self, logits: NDArray[Any], labels: Labels, epoch: int) -> None:
+        self.logits = for_kernels(logits)
+        self.labels = labels
+        self.epoch = epoch
+        self._statistics: dict[Statistic, Floats] = {}
+
+    def measure(self, measure: Measure) -> Floats:
+        """The measure of every sample, (n,); its statistic is computed once for all measures that use it."""
+        if measure.statistic not in self._statistics:
+            self._statistics[measure.statistic] = row_statistic(self.logits, self.labels, measure.statistic)
+        return np.asarray(measure.of(self._statistics[measure.statistic]))
+
+
+class Verdict(NamedTuple):
+    """What a method says of N samples: scores (N,), and flags (N,) if it has an operating point of its own."""
+
+    scores: Floats
+    flags: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True)
+class Aggregation(ABC):
+    """One way to turn epochs into scores; its fields are its parameters and appear in the names of its methods."""
+
+    title: ClassVar[str]
+    known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    left_out: ClassVar[Mapping[str, str]] = {}
+    reads: ClassVar[Literal["every epoch", "last epoch", "no epoch"]] = "every epoch"
+    streams: ClassVar[bool] = True
+    one_vector: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        """Its name in the grammar: the class, then the parameters that are not at their default."""
+        changed = [
+            f"{field.name}={getattr(self, field.name):g}"
+            for field in fields(self)
+            if getattr(self, field.name) != field.default
+        ]
+        return type(self).__name__ + (f"({','.join(changed)})" if changed else "")
+
+    @abstractmethod
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        """The state before the first epoch of a window of `epochs` epochs (0 when its length is not known yet)."""
+
+    @abstractmethod
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        """Take in one epoch, writing to the arrays of the state in place."""
+
+    @abstractmethod
+    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
+        """What the verdict needs of each sample once all epochs are in; by default its score."""
+
+    def verdict(self, rows: State, measure: Measure, labels: Labels, budget: int | None) -> Verdict:
+        """Scores of all N samples together; `budget` is how many samples may be flagged, where that matters."""
+        return Verdict(rows["scores"], None)
+
+
+class VectorAggregation(Aggregation):
+    """Brings the epochs to one logit vector a sample, which any measure then scores."""
+
+    one_vector = True
+
+    @abstractmethod
+    def vector(self, state: State) -> NDArray[Any]:
+        """The aggregated logits (n, K)."""
+
+    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
+        """The measure of the aggregated logits."""
+        return {"scores": np.asarray(measure.of(row_statistic(self.vector(state), labels, measure.statistic)))}
+
+
+AGGREGATIONS: dict[str, type[Aggregation]] = {}
+AggregationClass = TypeVar("AggregationClass", bound=type[Aggregation])
+
+
+def aggregation(cls: AggregationClass) -> AggregationClass:
+    """Register an aggregation under its class name."""
+    AGGREGATIONS[cls.__name__] = cls
+    return cls
+
+
+_BINARY = "a yes or no from one prediction: most samples tie, and the margin ranks them finer"
+_SAME_AS_CE = "ranks exactly as CE: for one probability vector the two grow together"
+_NEVER_EXPLORED = "has a threshold on the measure to choose, and no published motivation"
+
+
+@aggregation
+@dataclass(frozen=True)
+class Last(VectorAggregation):
+    """The measure at the last epoch."""
+
+    title = "last epoch"
+    known_from: ClassVar = {
+        "CE": ("Co-teaching", "DivideMix"),
+        "JS": ("Unicon", "Jo-SRC"),
+    }
+    left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": _BINARY}
+    reads = "last epoch"
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"logits": np.zeros((samples, classes))}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        state["logits"][:] = chunk.logits
+
+    def vector(self, state: State) -> NDArray[Any]:
+        return state["logits"]
+
+
+@aggregation
+@dataclass(frozen=True)
+class MeanProb(VectorAggregation):
+    """The measure of the logarithm of the probabilities averaged over the epochs."""
+
+    title = "mean probability"
+    known_from: ClassVar = {"CE": ("Dataset Cartography",), "CPD": ("SELF",)}
+    left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": "is MeanProb-LM cut at zero: " + _BINARY}
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"probabilities": np.full((samples, classes), -np.inf)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        from errata.core._measure_kernels import blend_probabilities
+
+        blend_probabilities(chunk.logits, 1.0, 1.0, state["probabilities"])
+
+    def vector(self, state: State) -> NDArray[Any]:
+        return _log_probabilities(state["probabilities"])
+
+
+@aggregation
+@dataclass(frozen=True)
+class EMA(VectorAggregation):
+    """The measure of an exponential moving average of the probabilities, p <- decay * p + (1 - decay) * p_new."""
+
+    decay: float = 0.9
+
+    title = "exponential moving average of probabilities"
+    known_from: ClassVar = {"CPD": ("SELF",)}
+    left_out: ClassVar = dict.fromkeys(
+        ("CE", "LM"), "the paper takes the plain mean of the probabilities in its place"
+    ) | {
+        "JS": _SAME_AS_CE,
+        "CPD": _BINARY,
+    }
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.decay < 1:
+            raise InputError(f"EMA needs 0 <= decay < 1, not {self.decay:g}")
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"probabilities": np.full((samples, classes), -np.inf)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        from errata.core._measure_kernels import blend_probabilities
+
+        blend_probabilities(chunk.logits, self.decay, 1 - self.decay, state["probabilities"])
+
+    def vector(self, state: State) -> NDArray[Any]:
+        return _log_probabilities(state["probabilities"])
+
+
+@aggregation
+@dataclass(frozen=True)
+class SWA(VectorAggregation):
+    """The measure of the logits of the model whose weights are the mean over the epochs."""
+
+    title = "stochastic weight averaging"
+    left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": _BINARY}
+    reads = "no epoch"
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        raise AssertionError("the averaged model is evaluated once, after the epochs")
+
+    def vector(self, state: State) -> NDArray[Any]:
+        return state["swa_logits"]
+
+
+@aggregation
+@dataclass(frozen=True)
+class Mean(Aggregation):
+    """The measure averaged over the epochs."""
+
+    title = "mean"
+    known_from: ClassVar = {"CE": ("O2U-Net", "AUL"), "LM": ("AUM",), "CPD": ("Wrong Event",)}
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"total": np.zeros(samples), "count": np.zeros(samples, dtype=np.int64)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        state["total"] += chunk.measure(measure)
+        state["count"] += 1
+
+    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
+        return {"scores": state["total"] / state["count"]}
+
+
+@aggregation
+@dataclass(frozen=True)
+class LateStopping(Aggregation):
+    """The epoch at which the measure has been at most `delta` for `k` epochs in a row; one past the end if never.
+
+    Without `delta` the threshold is where the given label draws level with the rest.
+    """
+
+    k: int = 1
+    delta: float | None = None
+
+    title = "late stopping"
+    known_from: ClassVar = {"CPD": ("Late Stopping",)}
+    left_out: ClassVar = dict.fromkeys(("CE", "JS", "LM"), _NEVER_EXPLORED)
+
+    def __post_init__(self) -> None:
+        if self.k != int(self.k) or self.k < 1:
+            raise InputError(f"LateStopping needs a whole k of at least 1, not {self.k}")
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"run": np.zeros(samples, dtype=np.int32), "learned": np.zeros(samples, dtype=np.int32)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        agrees = chunk.measure(measure) <= (measure.half if self.delta is None else self.delta)
+        run, learned = state["run"], state["learned"]
+        np.multiply(run + 1, agrees, out=run, casting="unsafe")
+        learned[(learned == 0) & (run >= self.k)] = chunk.epoch + 1
+
+    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
+        learned = state["learned"]
+        return {"scores": np.where(learned == 0, epochs + 1, learned).astype(np.float64)}
+
+
+@aggregation
+@dataclass(frozen=True)
+class CTRL(Aggregation):
+    """Votes of k-means clusterings of the measure curves, class by class and window by window (errata.core.ctrl).
+
+    Without windows, clusters and selected (the paper's W, K, Ks) the best of the nine candidates is chosen by CTRL's own
+    score, silhouette * (accuracy * loss ratio) ** alpha, which needs no truth.
+    """
+
+    windows: int | None = None
+    clusters: int | None = None
+    selected: int | None = None
+    smooth: int = 5
+    alpha: float = 0.0
+
+    title = "clustering of training curves"
+    known_from: ClassVar = {"CE": ("CTRL",)}
+    streams = False
+
+    def __post_init__(self) -> None:
+        given = [value is not None for value in (self.windows, self.clusters, self.selected)]
+        if any(given) and not all(given):
+            raise InputError("CTRL takes windows, clusters and selected together, or none of them to choose by itself")
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {"curve": np.full((samples, epochs), np.nan), "correct": np.zeros(samples, dtype=np.bool_)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        state["curve"][:, chunk.epoch] = chunk.measure(measure)
+        state["correct"][:] = chunk.measure(CPD) == 0
+
+    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
+        return {"curve": _without_gaps(state["curve"]), "correct": state["correct"]}
+
+    def verdict(self, rows: State, measure: Measure, labels: Labels, budget: int | None) -> Verdict:
+        from errata.core import ctrl
+
+        candidates = ctrl.CONFIGURATIONS
+        if self.windows is not None and self.clusters is not None and self.selected is not None:
+            candidates = (ctrl.Configuration(self.windows, self.clusters, self.selected),)
+        chosen = ctrl.select(
+            rows["curve"],
+            labels,
+            rows["correct"],
+            budget=budget,
+            alpha=self.alpha,
+            smooth=self.smooth,
+            configurations=candidates,
+        )
+        return Verdict(chosen.votes.astype(np.float64), chosen.mask)
+
+
+def _without_gaps(curve: Floats) -> Floats:
+    """Curves (n, E) in which a missing epoch repeats the one before it, or the first one there is."""
+    missing = np.isnan(curve)
+    if not missing.any():
+        return curve
+    epochs = np.arange(curve.shape[1])
+    source = np.maximum.accumulate(np.where(missing, -1, epochs), axis=1)
+    first = np.argmin(missing, axis=1)
+    source = np.where(source < 0, first[:, None], source)
+    return np.take_along_axis(curve, source, axis=1)
+
+
+def _log_probabilities(encoded: Floats) -> Floats:
+    """Logarithms of numbers in the encoding of TINY."""
+    result = encoded.copy()
+    np.log(encoded, out=result, where=encoded >= 0)
+    return result

@@ -1,0 +1,198 @@
+"""Methods: names in the paper's grammar, each a gathering strategy, an aggregation and a measure, or confident learning.
+
+    Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)
+"""
+
+import difflib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from errata.core import confident_learning
+from errata.core.aggregations import AGGREGATIONS, Aggregation, Last, State, Verdict
+from errata.core.checks import Labels
+from errata.core.measures import LM, MEASURES, Measure
+from errata.core.replay import Fold, shared_fold
+from errata.errors import InputError
+
+Gathering = Literal["in-sample", "out-of-sample"]
+DEFAULT_METHOD = "MeanProb-LM"
+
+# The paper asks whether held-out epochs help these two; the rest of the taxonomy it evaluates in-sample only.
+_OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A method of the taxonomy: how the epochs are gathered, measured and aggregated."""
+
+    aggregation: Aggregation
+    measure: Measure
+    gathering: Gathering = "in-sample"
+
+    @cached_property
+    def name(self) -> str:
+        """Its name in the grammar; in-sample goes without saying."""
+        return f"{self.aggregation.name}-{self.measure.name}" + (" (OOS)" if self.gathering != "in-sample" else "")
+
+    @property
+    def paper_name(self) -> str:
+        """Its name in the paper's tables, where CE and JS share a row if they rank alike."""
+        return self.name.replace("-CE", "-CE/JS") if self.aggregation.one_vector else self.name
+
+    @property
+    def known_from(self) -> tuple[str, ...]:
+        """The published detectors it stands for."""
+        return tuple(self.aggregation.known_from.get(self.measure.name, ()))
+
+    @property
+    def left_out(self) -> str:
+        """Why the paper does not evaluate it, or nothing if it does."""
+        if self.measure.name in self.aggregation.left_out:
+            return self.aggregation.left_out[self.measure.name]
+        pair = (self.aggregation.name, self.measure.name)
+        if self.gathering == "in-sample" or pair in _OUT_OF_SAMPLE_IN_PAPER:
+            return ""
+        return "out-of-sample is evaluated for Last-LM, Mean-LM and confident learning only"
+
+    @property
+    def fold(self) -> Fold:
+        """What it takes in epoch by epoch."""
+        return shared_fold(self.aggregation, self.measure)
+
+    def rows(self, state: State, labels: Labels, epochs: int) -> State:
+        """What its verdict needs of each sample."""
+        return self.aggregation.rows(state, self.measure, labels, epochs)
+
+    def verdict(self, rows: State, labels: Labels, budget: int | None) -> Verdict:
+        """Its scores for all samples."""
+        return self.aggregation.verdict(rows, self.measure, labels, budget)
+
+
+@dataclass(frozen=True)
+class ConfidentLearning:
+    """Confident learning on the probabilities of the last epoch: flags, and the flagged ranked by self-confidence."""
+
+    variant: str
+    gathering: Gathering = "in-sample"
+    cleanlab: bool = False
+
+    known_from = ("confident learning",)
+    left_out = ""
+
+    @cached_property
+    def name(self) -> str:
+        """Its name in the grammar; both gatherings are said."""
+        parameters = "(cleanlab=1)" if self.cleanlab else ""
+        return f"CL-{self.variant}{parameters} ({'IS' if self.gathering == 'in-sample' else 'OOS'})"
+
+    @property
+    def paper_name(self) -> str:
+        """Its name in the paper's tables."""
+        return self.name
+
+    @property
+    def fold(self) -> Fold:
+        """The last epoch's logits."""
+        return shared_fold(Last(), LM)
+
+    def rows(self, state: State, labels: Labels, epochs: int) -> State:
+        """Probabilities (n, K) of the last epoch."""
+        from scipy.special import softmax
+
+        return {"probabilities": softmax(state["logits"], axis=-1)}
+
+    def verdict(self, rows: State, labels: Labels, budget: int | None) -> Verdict:
+        """Flags, and scores that put the flagged first."""
+        flagged = confident_learning.flags(rows["probabilities"], labels, self.variant, cleanlab=self.cleanlab)
+        return Verdict(confident_learning.scores(flagged, rows["probabilities"], labels), flagged)
+
+
+Method = Composed | ConfidentLearning
+
+_NAME = re.compile(
+    r"(?P<head>[A-Za-z]\w*)(\((?P<early>[^()]*)\))?\s*-\s*(?P<tail>[A-Za-z/]+)(\((?P<late>[^()]*)\))?"
+    r"(\s*\((?P<gathering>IS|OOS)\))?",
+    re.IGNORECASE,
+)
+
+
+def parse(name: "str | Method") -> Method:
+    """The method of that name; case does not matter, parameters go in brackets, an unknown name offers the nearest."""
+    if isinstance(name, Composed | ConfidentLearning):
+        return name
+    match = _NAME.fullmatch(name.strip())
+    if match is None:
+        raise _unknown(name)
+    gathering: Gathering = "out-of-sample" if (match["gathering"] or "").upper() == "OOS" else "in-sample"
+    head, tail = match["head"].lower(), match["tail"].upper()
+    if head == "cl" and tail in confident_learning.VARIANTS and match["early"] is None:
+        parameters = _parameters(name, match["late"], ConfidentLearning, allowed={"cleanlab"})
+        return ConfidentLearning(tail, gathering, bool(parameters.get("cleanlab", False)))
+    kind = next((cls for known, cls in AGGREGATIONS.items() if known.lower() == head), None)
+    if kind is None or match["late"] is not None:
+        raise _unknown(name)
+    aggregation = kind(**_parameters(name, match["early"], kind, {field.name for field in fields(kind)}))
+    if tail in ("CE/JS", "JS/CE") and aggregation.one_vector:
+        tail = "CE"
+    elif tail == "CE/JS":
+        raise InputError(f"{name!r}: CE and JS rank alike only where one vector a sample is scored; choose one of them")
+    if tail not in MEASURES:
+        raise _unknown(name)
+    return Composed(aggregation, MEASURES[tail], gathering)
+
+
+def _parameters(name: str, text: str | None, kind: type, allowed: set[str]) -> dict[str, Any]:
+    parameters: dict[str, Any] = {}
+    for item in filter(None, (part.strip() for part in (text or "").split(","))):
+        key, equals, value = (part.strip() for part in item.partition("="))
+        if not equals or key not in allowed:
+            known = ", ".join(sorted(allowed)) or "none"
+            raise InputError(f"{name!r}: {kind.__name__} has no parameter {key!r}; it takes {known}")
+        try:
+            number = float(value)
+        except ValueError:
+            raise InputError(f"{name!r}: parameter {key} is {value!r}, not a number") from None
+        parameters[key] = int(number) if number == int(number) and "." not in value else number
+    return parameters
+
+
+def _unknown(name: str) -> InputError:
+    known = [known for method in all_methods() for known in {method.name, method.paper_name}]
+    lower = {candidate.lower(): candidate for candidate in known}
+    near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=0.4)
+    hint = f"; did you mean {lower[near[0]]!r}?" if near else "; `errata methods` lists them"
+    return InputError(f"unknown method {name!r}{hint}")
+
+
+def all_methods() -> Iterator[Method]:
+    """Every method at its default parameters: the whole grid of the taxonomy, then confident learning."""
+    gatherings: tuple[Gathering, ...] = ("in-sample", "out-of-sample")
+    for gathering in gatherings:
+        for kind in AGGREGATIONS.values():
+            for measure in MEASURES.values():
+                yield Composed(kind(), measure, gathering)
+    for gathering in gatherings:
+        for variant in confident_learning.VARIANTS:
+            yield ConfidentLearning(variant, gathering)
+
+
+def paper_methods() -> list[Method]:
+    """The 25 methods of the paper's tables."""
+    return [method for method in all_methods() if not method.left_out]
+
+
+def same_gathering(method: Method, gathering: Gathering | None) -> Method:
+    """The method if it suits how the epochs were gathered (None: not known, anything does)."""
+    if gathering is not None and method.gathering != gathering:
+        raise InputError(f"{method.name} is {method.gathering}, but these dynamics were gathered {gathering}")
+    return method
+
+
+def with_gathering(method: Method, gathering: Gathering) -> Method:
+    """The same method for epochs gathered the other way."""
+    return replace(method, gathering=gathering)
+
+

@@ -1,0 +1,291 @@
+"""How well scores find the wrong labels when only a budget of samples can be inspected.
+
+The most suspicious samples are inspected first and every error among them is corrected. Samples whose truth is unknown
+are left out altogether, so a budget is a count or a fraction of the samples whose truth is known. Scores that are
+equal come in no order: by default a metric is its expectation over every order of the tied samples, which no shuffle
+of the rows can change.
+"""
+
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from errata.core.checks import Floats, as_numpy, check_scores
+from errata.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Bools = NDArray[np.bool_]
+Ties = Literal["expectation", "random"]
+
+
+class BudgetMetric(Protocol):
+    """A metric of the samples inspected within a budget."""
+
+    __name__: str
+
+    def __call__(
+        self,
+        scores: ArrayLike,
+        truth: ArrayLike,
+        budget: int | float | None = None,
+        *,
+        ties: Ties = "expectation",
+        seed: int = 0,
+    ) -> float:
+        """Scores (N,), truth (N,) with True where the label is wrong.
+
+        `budget`: an int is a count, a float a fraction, None the number of errors. `ties`: "expectation" over every
+        order of equal scores, or "random", one order drawn with `seed`.
+        """
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What inspecting the most suspicious samples brings: of one budget, or of every budget at once."""
+
+    samples: int
+    errors: int
+    inspected: NDArray[np.int64]
+    found: Floats
+
+
+METRICS: dict[str, Callable[..., float]] = {}
+_AT_BUDGET: dict[str, Callable[[Inspection], Floats]] = {}
+
+
+def metric(function: Callable[..., float]) -> Callable[..., float]:
+    """Register a metric that is called with scores and truth."""
+    if function.__name__ in METRICS:
+        raise InputError(f"there is already a metric named {function.__name__}")
+    METRICS[function.__name__] = function
+    return function
+
+
+def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
+    """Register a formula on an `Inspection`: as a metric at one budget, and as a column of `budget_curve`."""
+
+    def at_budget(
+        scores: ArrayLike,
+        truth: ArrayLike,
+        budget: int | float | None = None,
+        *,
+        ties: Ties = "expectation",
+        seed: int = 0,
+    ) -> float:
+        known_scores, wrong = _known(scores, truth)
+        inspected = _inspected(budget, samples=len(wrong), errors=int(wrong.sum()))
+        value = float(_evaluate(formula, wrong, inspected, _errors_found(known_scores, wrong, inspected, ties, seed)))
+        if math.isnan(value):
+            raise InputError(f"{formula.__name__} is undefined when nothing is inspected, so the budget cannot be 0")
+        return value
+
+    at_budget.__name__ = at_budget.__qualname__ = formula.__name__
+    at_budget.__doc__ = f"{formula.__doc__}\n\n{inspect.getdoc(BudgetMetric.__call__)}"
+    metric(at_budget)
+    _AT_BUDGET[formula.__name__] = formula
+    return at_budget
+
+
+@budget_metric
+def fnr(inspection: Inspection) -> Floats:
+    """Of the errors, the share that is missed: the paper's metric."""
+    return (inspection.errors - inspection.found) / inspection.errors
+
+
+@budget_metric
+def residual_noise(inspection: Inspection) -> Floats:
+    """Of all samples, the share that is still wrong after the errors found are corrected."""
+    return (inspection.errors - inspection.found) / inspection.samples
+
+
+@budget_metric
+def precision(inspection: Inspection) -> Floats:
+    """Of the samples inspected, the share that is wrong."""
+    return inspection.found / inspection.inspected
+
+
+@budget_metric
+def recall(inspection: Inspection) -> Floats:
+    """Of the errors, the share that is found."""
+    return inspection.found / inspection.errors
+
+
+@budget_metric
+def lift(inspection: Inspection) -> Floats:
+    """How many times more errors an inspection meets than one of samples picked at random: precision / noise rate."""
+    return (inspection.found * inspection.samples) / (inspection.inspected * inspection.errors)
+
+
+@metric
+def auroc(scores: ArrayLike, truth: ArrayLike) -> float:
+    """Probability that a wrong label, scores (N,) and truth (N,), outscores a right one; a tie counts as half."""
+    from sklearn.metrics import roc_auc_score
+
+    known_scores, wrong = _known(scores, truth)
+    if wrong.all():
+        raise InputError("every label is an error in truth, so there is nothing for the errors to outscore")
+    return float(roc_auc_score(wrong, _ranks(known_scores)))
+
+
+@metric
+def auprc(scores: ArrayLike, truth: ArrayLike) -> float:
+    """Area under the precision-recall curve of scores (N,) on truth (N,), as average precision; a tie is one step."""
+    from sklearn.metrics import average_precision_score
+
+    known_scores, wrong = _known(scores, truth)
+    return float(average_precision_score(wrong, _ranks(known_scores)))
+
+
+def fnr_at_operating_point(scores: ArrayLike, truth: ArrayLike, flags: ArrayLike) -> float:
+    """FNR of `scores` (N,) at as many samples as another method flagged, `flags` (N,), where truth (N,) is known."""
+    wrong, known = _read_truth(truth)
+    flagged, decided = _read_truth(flags, "flag")
+    if not decided.all():
+        raise InputError(f"flag of sample {int(np.flatnonzero(~decided)[0])} is missing")
+    if len(flagged) != len(wrong):
+        raise InputError(f"there are {len(flagged)} flags but truth of {len(wrong)} samples")
+    return fnr(scores, truth, int((flagged & known).sum()))
+
+
+def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
+    """Every budget metric at every budget, scores (N,) and truth (N,).
+
+    One row for each number of samples inspected, 0..N, with the fraction as `budget`. Inside a group of tied scores the
+    errors found grow linearly. What is undefined while nothing is inspected is NaN in the first row.
+    """
+    import pandas as pd
+
+    known_scores, wrong = _known(scores, truth)
+    inspected = np.arange(len(wrong) + 1)
+    found = _errors_found_everywhere(known_scores, wrong)
+    columns = {name: _evaluate(formula, wrong, inspected, found) for name, formula in _AT_BUDGET.items()}
+    return pd.DataFrame({"inspected": inspected, "budget": inspected / len(wrong), **columns})
+
+
+def ideal_fnr(budget: ArrayLike, rate: ArrayLike) -> float | Floats:
+    """FNR at a budget (fraction) of the detector that puts every error first, under a noise rate; broadcasts."""
+    spent, noise = _fractions(budget, "budget"), _fractions(rate, "noise rate")
+    if (noise == 0).any():
+        raise InputError("noise rate is 0, and FNR is undefined without errors")
+    fnr_of_ideal: float | Floats = np.maximum(0.0, 1.0 - spent / noise)
+    return fnr_of_ideal
+
+
+def random_fnr(budget: ArrayLike) -> float | Floats:
+    """FNR at a budget (fraction) that the detector that inspects samples at random has in expectation."""
+    return 1.0 - _fractions(budget, "budget")
+
+
+def _evaluate(formula: Callable[[Inspection], Floats], wrong: Bools, inspected: ArrayLike, found: ArrayLike) -> Floats:
+    inspection = Inspection(len(wrong), int(wrong.sum()), np.asarray(inspected), np.asarray(found, dtype=np.float64))
+    with np.errstate(invalid="ignore"):
+        return formula(inspection)
+
+
+def _errors_found(scores: Floats, wrong: Bools, inspected: int, ties: Ties, seed: int) -> float:
+    """Errors among the `inspected` highest scores, in O(N): only the samples tied at the last slot need an order."""
+    if ties not in ("expectation", "random"):
+        raise InputError(f"ties must be 'expectation' or 'random', not {ties!r}")
+    if inspected == 0:
+        return 0.0
+    last = len(scores) - inspected
+    threshold = np.partition(scores, last)[last]
+    above = scores > threshold
+    tied = np.flatnonzero(scores == threshold)
+    slots = inspected - int(above.sum())
+    found_above = int((above & wrong).sum())
+    if ties == "random":
+        order = np.random.default_rng(seed).permutation(len(scores))
+        chosen = tied[np.argsort(order[tied])][:slots]
+        return float(found_above + int(wrong[chosen].sum()))
+    return float(_found_in_ties(found_above, slots, int(wrong[tied].sum()), len(tied)))
+
+
+def _errors_found_everywhere(scores: Floats, wrong: Bools) -> Floats:
+    """Errors expected among the b highest scores for every b = 0..N, shape (N+1,)."""
+    descending = np.argsort(-scores)
+    ranked, cumulative = scores[descending], np.concatenate(([0], np.cumsum(wrong[descending])))
+    starts = np.concatenate(([0], np.flatnonzero(ranked[1:] != ranked[:-1]) + 1))
+    sizes = np.diff(np.append(starts, len(ranked)))
+    found_above = np.repeat(cumulative[starts], sizes)
+    errors_tied = np.repeat(cumulative[starts + sizes] - cumulative[starts], sizes)
+    slots = np.arange(1, len(ranked) + 1) - np.repeat(starts, sizes)
+    return np.concatenate(([0.0], _found_in_ties(found_above, slots, errors_tied, np.repeat(sizes, sizes))))
+
+
+def _found_in_ties(found_above: Any, slots: Any, errors_tied: Any, tied: Any) -> Any:
+    """Errors above a group of tied scores, and the expected ones among the first `slots` of the group."""
+    return found_above + slots * errors_tied / tied
+
+
+def _inspected(budget: int | float | None, samples: int, errors: int) -> int:
+    """Read a budget as a number of samples."""
+    if budget is None:
+        return errors
+    if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
+        if not 0 <= budget <= samples:
+            raise InputError(f"budget is {budget} samples, outside 0..{samples}, the samples whose truth is known")
+        return int(budget)
+    if not isinstance(budget, float | np.floating):
+        raise InputError(f"budget must be a count (int) or a fraction (float), not {budget!r}")
+    if not 0 <= budget <= 1:
+        raise InputError(f"budget is the fraction {budget}, outside 0..1; a number of samples is an int")
+    product = float(budget) * samples
+    # 0.1 * 30 is 3.0000000000000004: a fraction that means a whole number of samples must not buy one more.
+    nearest, fuzz = round(product), 8 * float(np.finfo(type(budget)).eps) * samples
+    return nearest if abs(product - nearest) <= fuzz else math.ceil(product)
+
+
+def _known(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Bools]:
+    """Scores and truth of the samples whose truth is known, at least one of them an error."""
+    checked = check_scores(scores)
+    wrong, known = _read_truth(truth)
+    if len(checked) != len(wrong):
+        raise InputError(f"there are {len(checked)} scores but truth of {len(wrong)} samples")
+    if not known.any():
+        raise InputError("truth is unknown for every sample, so there is nothing to evaluate on")
+    if not wrong.any():
+        raise InputError("truth has no error (no True), so there is nothing to find")
+    return checked[known], wrong[known]
+
+
+def _read_truth(truth: ArrayLike, name: str = "truth") -> tuple[Bools, Bools]:
+    """Which samples are True and which are known; unknown is None, NaN or pandas.NA."""
+    import pandas as pd
+
+    values = as_numpy(truth)
+    if values.ndim != 1:
+        raise InputError(f"{name} must have shape (N,), not {values.shape}")
+    known = ~np.asarray(pd.isna(values), dtype=np.bool_)
+    is_true, is_false = (known & _equals(values, known, number) for number in (1, 0))
+    neither = known & ~is_true & ~is_false
+    if neither.any():
+        row = int(np.flatnonzero(neither)[0])
+        raise InputError(f"{name} of sample {row} is {values.tolist()[row]!r}, not True or False")
+    return is_true, known
+
+
+def _equals(values: NDArray[Any], known: Bools, number: int) -> Bools:
+    equal = np.zeros(len(values), dtype=np.bool_)
+    # pandas.NA has no truth value, not even when compared: only what is known may be.
+    equal[known] = values[known] == number
+    return equal
+
+
+def _ranks(scores: Floats) -> NDArray[np.int64]:
+    """Dense ranks: they keep order and ties, and scikit-learn would refuse an infinite score."""
+    return np.unique(scores, return_inverse=True)[1]
+
+
+def _fractions(values: ArrayLike, name: str) -> Floats:
+    fractions = np.asarray(values, dtype=np.float64)
+    if not ((fractions >= 0) & (fractions <= 1)).all():
+        raise InputError(f"{name} must be a fraction between 0 and 1, not {values!r}")
+    return fractions

@@ -1,0 +1,131 @@
+"""Running sums instead of logits: what methods fold is folded while the run streams past."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.aggregations import State
+from errata.core.checks import Labels
+from errata.core.methods import Method, all_methods, parse
+from errata.core.replay import Progress, Question, States, gather, require_swa, set_swa, start_states, take_in
+from errata.dynamics.files import load_arrays, save_arrays
+from errata.errors import InputError
+
+_PENDING_ROWS = 8192
+
+
+class Reducers:
+    """The states of the folds that `methods` need, for N samples: O(N K), or O(N) where no method needs a vector."""
+
+    def __init__(self, methods: Sequence[Method], samples: int, classes: int) -> None:
+        for method in methods:
+            if not method.fold.aggregation.streams:
+                raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")
+        self._folds = list(dict.fromkeys(method.fold for method in methods))
+        self._methods = list(methods)
+        self._states: States = start_states(self._folds, samples, classes, 0)
+        self._shape = (samples, classes)
+        self._pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
+        self._pending_rows = 0
+        self.seen = np.zeros(samples, dtype=np.bool_)
+        self.epochs = 0
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the states."""
+        return sum(array.nbytes for state in self._states.values() for array in state.values())
+
+    def add(self, rows: NDArray[np.int64], logits: NDArray[Any], labels: Labels) -> None:
+        """Take in finite logits (n, K) of some samples at the epoch in progress, a few thousand at a time."""
+        self._pending.append((rows, logits))
+        self._pending_rows += len(rows)
+        if self._pending_rows >= _PENDING_ROWS:
+            self._flush(labels)
+
+    def end_epoch(self, labels: Labels) -> None:
+        """Close the epoch in progress."""
+        self._flush(labels)
+        self.epochs += 1
+
+    def answers(self, question: Question) -> bool:
+        """Whether what was kept is enough for it."""
+        return question.fold in self._states
+
+    def ask(
+        self,
+        questions: Sequence[Question],
+        labels: Labels,
+        swa_logits: NDArray[Any] | None,
+        progress: Progress | None = None,
+    ) -> list[State]:
+        """The answers to every question, the same bits as the logits of all epochs would have given."""
+        require_swa(questions, swa_logits)
+        for question in questions:
+            if not self.answers(question):
+                kept = ", ".join(method.name for method in self._methods)
+                raise InputError(f"{question.name} was not kept while this run streamed past; kept were {kept}")
+        if not self.seen.all():
+            raise InputError(f"sample {int(np.argmin(self.seen))} was not recorded at any epoch")
+
+        def states_of(block: slice) -> States:
+            states = {
+                fold: {key: array[block] for key, array in state.items()} for fold, state in self._states.items()
+            }
+            if swa_logits is not None:
+                set_swa(states, swa_logits[block])
+            return states
+
+        return gather(questions, labels, (self.epochs, *self._shape), states_of, progress)
+
+    def save(self, folder: Path) -> None:
+        """Write all states to a file of this epoch; the manifest then says which file counts."""
+        arrays = {
+            f"{number}.{key}": array
+            for number, fold in enumerate(self._folds)
+            for key, array in self._states[fold].items()
+        }
+        names = np.array([method.name for method in self._methods])
+        save_arrays(_file(folder, self.epochs), {"methods": names, "seen": self.seen, **arrays})
+
+    @classmethod
+    def load(cls, folder: Path, epochs: int, samples: int, classes: int) -> "Reducers":
+        """Read back the states after that many epochs."""
+        stored = load_arrays(_file(folder, epochs))
+        reducers = cls([parse(str(name)) for name in stored["methods"]], samples, classes)
+        reducers.seen[:] = stored["seen"]
+        for number, fold in enumerate(reducers._folds):
+            for key, array in reducers._states[fold].items():
+                array[:] = stored[f"{number}.{key}"]
+        reducers.epochs = epochs
+        return reducers
+
+    def drop_others(self, folder: Path) -> None:
+        """Delete the files of all other epochs."""
+        for file in folder.glob("reducers-*.npz"):
+            if file != _file(folder, self.epochs):
+                file.unlink()
+
+    def _flush(self, labels: Labels) -> None:
+        if not self._pending:
+            return
+        rows = np.concatenate([rows for rows, _ in self._pending])
+        logits = np.concatenate([logits for _, logits in self._pending])
+        self._pending, self._pending_rows = [], 0
+        self.seen[rows] = True
+        take_in(self._states, logits, labels[rows], self.epochs, rows, last=True)
+
+
+def _file(folder: Path, epochs: int) -> Path:
+    return folder / f"reducers-{epochs:06d}.npz"
+
+
+def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
+    """The methods named, or every method that can stream, in-sample and out-of-sample alike."""
+    if names is not None:
+        return [parse(name) for name in names]
+    return [method for method in all_methods() if method.fold.aggregation.streams]
+
+

@@ -1,0 +1,168 @@
+"""From dynamics to scores, flags, a ranking and an estimate of how many labels are wrong."""
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core import rates
+from errata.core.aggregations import State, Verdict
+from errata.core.checks import Floats
+from errata.core.methods import (
+    DEFAULT_METHOD,
+    ConfidentLearning,
+    Method,
+    paper_methods,
+    parse,
+    same_gathering,
+    with_gathering,
+)
+from errata.core.replay import Progress, Question, ask
+from errata.core.suggest import Suggestion
+from errata.core.windows import Window
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def score(
+    source: Any, *args: Any, window: Window | None = None, budget: int | None = None, classes: Sequence[Any] | None = None
+) -> Floats:
+    """Scores (N,) of one method, higher = more suspicious.
+
+    score(dynamics, "MeanProb-LM") or, from arrays, score(logits, labels, "Mean-CE") with logits (E, N, K) or (N, K).
+    Without a method it is MeanProb-LM. `window` limits the epochs to (start, end), both included; `budget` is how many
+    samples will be inspected, which only CTRL asks for.
+    """
+    return _verdict(source, args, window, budget, classes)[1].scores
+
+
+def flags(
+    source: Any, *args: Any, window: Window | None = None, budget: int | None = None, classes: Sequence[Any] | None = None
+) -> NDArray[np.bool_]:
+    """Flags (N,) at the operating point that confident learning and CTRL choose by themselves; called like score()."""
+    method, verdict = _verdict(source, args, window, budget, classes)
+    if verdict.flags is None:
+        raise InputError(f"{method.name} ranks samples and has no operating point of its own; inspect its top scores")
+    return verdict.flags
+
+
+def score_many(
+    dynamics: Dynamics,
+    methods: Iterable[str | Method] | None = None,
+    *,
+    window: Window | None = None,
+    budget: int | None = None,
+    progress: Progress | None = None,
+) -> "pd.DataFrame":
+    """Scores of several methods in one pass over the logits: a row a sample (index: id), a column a method.
+
+    Without `methods`: all of the paper's that these dynamics can answer.
+    """
+    import pandas as pd
+
+    chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
+    answers = _ask(dynamics, chosen, window, progress)
+    columns = {
+        method.name: method.verdict(rows, dynamics.labels, budget).scores
+        for method, rows in zip(chosen, answers, strict=True)
+    }
+    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id"))
+
+
+def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]:
+    """The paper's methods that these dynamics can answer."""
+    seen = dynamics.window(window)
+    return [
+        method
+        for method in paper_methods()
+        if method.gathering == (dynamics.gathering or "in-sample")
+        and (method.fold.aggregation.reads != "no epoch" or seen.swa_logits is not None)
+        and (seen.reducers is None or seen.reducers.answers(method))
+    ]
+
+
+def rank(
+    dynamics: Dynamics, method: str | Method | None = None, *, window: Window | None = None, budget: int | None = None
+) -> "pd.DataFrame":
+    """All samples, most suspicious first: id, label, suggested, score, rank and the mean probabilities of both labels.
+
+    `suggested` is the class with the largest mean probability over the epochs. Equal scores are put in an order that
+    depends on the ids alone, not on the order of the rows.
+    """
+    import pandas as pd
+
+    own = find_method(dynamics, method)
+    answers, suggestion = _ask(dynamics, [own, Suggestion()], window)
+    verdict = own.verdict(answers, dynamics.labels, budget)
+    names = np.array([dynamics.class_name(number) for number in range(dynamics.num_classes)])
+    table = pd.DataFrame(
+        {
+            "id": dynamics.ids,
+            "label": names[dynamics.labels],
+            "suggested": names[suggestion["suggested"]],
+            "score": verdict.scores,
+            "label_probability": suggestion["label_probability"],
+            "suggested_probability": suggestion["suggested_probability"],
+        }
+    )
+    if verdict.flags is not None:
+        table["flag"] = verdict.flags
+    shuffled = pd.util.hash_array(np.asarray(dynamics.ids))
+    table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
+    table.insert(4, "rank", np.arange(1, len(table) + 1))
+    return table
+
+
+def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
+    """Three estimates of the share of wrong labels, none of which sees the truth, each with an interval."""
+    import pandas as pd
+
+    gathering = dynamics.gathering or "in-sample"
+    confident = ConfidentLearning("CYY", gathering)
+    margins = with_gathering(parse(DEFAULT_METHOD), gathering)
+    last, mean = _ask(dynamics, [confident, margins], window)
+    scores = margins.verdict(mean, dynamics.labels, None).scores
+    estimates = {
+        "confident joint": rates.from_confident_joint(last["probabilities"], dynamics.labels, confidence=confidence),
+        f"mixture on {margins.name}": rates.from_mixture(scores, confidence=confidence),
+        f"sign of {margins.name}": rates.from_sign(scores, confidence=confidence),
+    }
+    return pd.DataFrame(
+        [{"estimate": name, "rate": e.rate, "low": e.low, "high": e.high, "how": e.how} for name, e in estimates.items()]
+    )
+
+
+def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
+    """The method, checked against how the dynamics were gathered; None is the default one."""
+    if method is None:
+        return with_gathering(parse(DEFAULT_METHOD), dynamics.gathering or "in-sample")
+    return same_gathering(parse(method), dynamics.gathering)
+
+
+def _verdict(
+    source: Any, args: tuple[Any, ...], window: Window | None, budget: int | None, classes: Sequence[Any] | None
+) -> tuple[Method, Verdict]:
+    if isinstance(source, Dynamics):
+        dynamics, rest = source, args
+    elif args:
+        dynamics, rest = Dynamics.from_arrays(source, args[0], classes=classes), args[1:]
+    else:
+        raise InputError("scores from arrays need logits and labels: score(logits, labels, method)")
+    if len(rest) > 1:
+        raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
+    method = find_method(dynamics, rest[0] if rest else None)
+    (rows,) = _ask(dynamics, [method], window)
+    return method, method.verdict(rows, dynamics.labels, budget)
+
+
+def _ask(
+    dynamics: Dynamics, questions: Sequence[Question], window: Window | None, progress: Progress | None = None
+) -> list[State]:
+    seen = dynamics.window(window)
+    if seen.reducers is not None:
+        return seen.reducers.ask(questions, seen.labels, seen.swa_logits, progress)
+    return ask(seen.replayable(), questions, progress)
