@@ -57,7 +57,7 @@ pins: ## resolve every dependency anew (torch keeps its pin) and rewrite constra
 
 clean: ## remove .venv, caches and built packages
 	rm -rf $(VENV) dist build $(CACHES)
-	find src tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
+	find . -name __pycache__ -prune -exec rm -rf {} +
 
 define require-python
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -68,8 +68,9 @@ endef
 # .ready is there only while .venv is whole: an interrupted set-up leaves none, and the next one starts from nothing.
 $(READY): pyproject.toml constraints.txt
 	$(require-python)
-	@echo "Setting up $(VENV): once, a minute or more ..."
+	@echo "Setting up $(VENV): minutes the first time, seconds when it only changes ..."
 	@test -f $@ || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $@
-	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]'
+	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]' || { \
+	  echo "Set-up failed. To see all pip says: $(BIN)/python -m pip install -c constraints.txt -e '.[dev]'" >&2; exit 1; }
 	@touch $@

@@ -1,5 +1,6 @@
 """What every speed comparison shares: one row of the table, a clock, a memory gauge, and the printing."""
 
+import ctypes
 import gc
 import re
 import time
@@ -35,6 +36,7 @@ def timed(function: Callable[[], object], repeat: int = 3) -> float:
 def peak_growth(function: Callable[[], object]) -> int:
     """Bytes by which the resident memory of this process grows at most while `function` runs (Linux)."""
     gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)  # memory an earlier call has freed but malloc keeps would hide what this one needs
     Path("/proc/self/clear_refs").write_text("5")  # sets the recorded peak back to what is resident now
     before = _resident("VmRSS")
     function()

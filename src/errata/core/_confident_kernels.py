@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from errata.core.jit import compiled
 
 NO_CLASS = -1
+ROUNDING = 1e-6  # how far outside 0..1 arithmetic may have put a probability
 SUM_TOLERANCE = 1e-3
-ROUNDING = 1e-6
+SAMPLED_VALUES = 1024
 
 
 @compiled
@@ -86,50 +87,59 @@ def count_pairs(labels: NDArray[Any], confident: NDArray[Any], counts: NDArray[n
 
 
 @compiled
-def nth_largest(values: NDArray[Any], n: int) -> Any:
-    """The n-th largest of `values` (n from 1), which are reordered on the way (Hoare's quickselect)."""
-    target = n - 1
-    left = 0
-    right = len(values) - 1
-    while left < right:
-        middle = (left + right) // 2
-        a, b, c = values[left], values[middle], values[right]
-        pivot = max(min(a, b), min(max(a, b), c))
-        i = left
-        j = right
-        while i <= j:
-            while values[i] > pivot:
-                i += 1
-            while values[j] < pivot:
-                j -= 1
-            if i <= j:
-                values[i], values[j] = values[j], values[i]
-                i += 1
-                j -= 1
-        if target <= j:
-            right = j
-        elif target >= i:
-            left = i
-        else:
+def sift_down(heap: NDArray[Any], position: int) -> None:
+    """Let the value at `position` sink until no child in the min-heap is smaller."""
+    size = len(heap)
+    value = heap[position]
+    child = 2 * position + 1
+    while child < size:
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if heap[child] >= value:
             break
-    return values[target]
+        heap[position] = heap[child]
+        position = child
+        child = 2 * position + 1
+    heap[position] = value
 
 
 @compiled
-def flag_largest(
-    values: NDArray[Any], count: int, scratch: NDArray[Any], rows: NDArray[Any], flagged: NDArray[np.bool_]
-) -> bool:
-    """Flag the rows of the `count` largest values, or none and return False where the cut falls between equal values."""
-    size = len(values)
-    scratch[:size] = values
-    cut = nth_largest(scratch[:size], count)
+def least_of_largest(values: NDArray[Any], n: int) -> Any:
+    """The n-th largest of `values` (n from 1): the root of a heap that keeps the n largest seen so far."""
+    heap = values[:n].copy()
+    for position in range(n // 2 - 1, -1, -1):
+        sift_down(heap, position)
+    for value in values[n:]:
+        if value > heap[0]:
+            heap[0] = value
+            sift_down(heap, 0)
+    return heap[0]
+
+
+@compiled
+def nth_largest(values: NDArray[Any], n: int) -> Any:
+    """The n-th largest of `values` (n from 1), faster where there are many: a sample tells most of them are too small."""
+    step = len(values) // SAMPLED_VALUES
+    expected = n / max(step, 1)
+    rank = int(expected + 3 * np.sqrt(expected)) + 4
+    if step < 2 or rank >= SAMPLED_VALUES:
+        return least_of_largest(values, n)
+    bound = least_of_largest(values[::step].copy(), rank)
+    candidates = values[values >= bound]
+    return least_of_largest(candidates if len(candidates) >= n else values, n)
+
+
+@compiled
+def flag_largest(values: NDArray[Any], count: int, rows: NDArray[Any], flagged: NDArray[np.bool_]) -> bool:
+    """Flag the rows of the `count` largest values; none, and return False, where the cut falls between equal values."""
+    cut = nth_largest(values, count)
     reaching = 0
     for value in values:
         if value >= cut:
             reaching += 1
     if reaching != count:
         return False
-    for i in range(size):
+    for i in range(len(values)):
         if values[i] >= cut:
             flagged[rows[i]] = True
     return True
@@ -142,20 +152,18 @@ def flag_margins(
     budgets: NDArray[np.int64],
     rows: NDArray[Any],
     margins: NDArray[Any],
-    scratch: NDArray[Any],
     flagged: NDArray[np.bool_],
     tied: NDArray[np.bool_],
 ) -> None:
-    """For every class j with a budget, flag that many of one class's `rows`: those with the largest margin P_j − P_label.
+    """For every class j flag budgets[j] of one class's `rows`, those with the largest margin P_j − P_label.
 
-    A class j where the cut falls between equal margins is left to the caller: tied[j] is set. `margins` and `scratch`
-    are working space, and the type of `margins` is the precision of the subtraction.
+    A class j where the cut falls between equal margins is left to the caller, with tied[j] set. `margins` is working
+    space of the size of `rows`; its type is the precision of the subtraction.
     """
-    size = len(rows)
     for j in range(len(budgets)):
         if j == label or budgets[j] == 0:
             continue
-        for i in range(size):
+        for i in range(len(rows)):
             margins[i] = probabilities[rows[i], j]
             margins[i] -= probabilities[rows[i], label]
-        tied[j] = not flag_largest(margins[:size], budgets[j], scratch, rows, flagged)
+        tied[j] = not flag_largest(margins, budgets[j], rows, flagged)

@@ -8,11 +8,11 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
 
-Ranks = NDArray[np.int8]
+Ranks = NDArray[np.int32]
 Window = tuple[int, int]
 Fit = tuple[Window, int]
 
-NEVER_SELECTED = 127
+NEVER_SELECTED = np.iinfo(np.int32).max
 """Rank of a curve that no number of selected clusters reaches."""
 
 
@@ -27,11 +27,10 @@ def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict
 
     from errata.core.jit import over_blocks
 
-    ranks = {fit: np.full(len(curves), NEVER_SELECTED, dtype=np.int8) for fit in fits}
-    members = [np.flatnonzero(labels == label) for label in np.unique(labels)]
+    ranks = {fit: np.full(len(curves), NEVER_SELECTED, dtype=np.int32) for fit in fits}
     # The widest windows first: they take longest, and short fits at the end leave no core idle for long.
     windows = sorted({window for window, _ in fits}, key=lambda window: (window[0] - window[1], window))
-    jobs = [(window, rows) for window in windows for rows in members]
+    jobs = [(window, rows) for window in windows for rows in members_of_classes(labels)]
     native_threads = ThreadpoolController()
 
     def work(block: slice) -> None:
@@ -53,6 +52,13 @@ def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict
     return ranks
 
 
+def members_of_classes(labels: Labels) -> list[NDArray[np.intp]]:
+    """The rows of every observed class, in order."""
+    by_class = np.argsort(labels, kind="stable")
+    _, first = np.unique(labels[by_class], return_index=True)
+    return np.split(by_class, first[1:])
+
+
 def _distinct(curves: Floats, at_most: int) -> int:
     """How many different curves there are, counted up to `at_most`; none where they have no columns."""
     unlike = np.full(len(curves), curves.shape[1] > 0)
@@ -68,11 +74,11 @@ def _ranks(curves: Floats, clusters: int) -> Ranks:
     from sklearn.cluster import KMeans
 
     if clusters < 2:
-        return np.full(len(curves), NEVER_SELECTED, dtype=np.int8)
+        return np.full(len(curves), NEVER_SELECTED, dtype=np.int32)
     fit = KMeans(clusters, n_init=10, random_state=0).fit(curves)
     inhabited = np.unique(fit.labels_)
     by_area = inhabited[np.argsort(-fit.cluster_centers_[inhabited].sum(axis=1), kind="stable")]
-    rank_of_cluster = np.full(clusters, NEVER_SELECTED, dtype=np.int8)
+    rank_of_cluster = np.full(clusters, NEVER_SELECTED, dtype=np.int32)
     rank_of_cluster[by_area[:-1]] = np.arange(len(by_area) - 1)
     ranks: Ranks = rank_of_cluster[fit.labels_]
     return ranks

@@ -13,48 +13,49 @@ TINY = 1e-250
 
 
 @compiled
-def log_odds_against(logits: Array, labels: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """out[i] = log sum_{k != y} exp(z_k) - z_y for logits (n, K), labels (n,)."""
+def shift_rows(
+    logits: Array, labels: NDArray[np.int64], shifted: NDArray[np.float64], margins: NDArray[np.float64]
+) -> int:
+    """Per row of logits (n, K): its distances to its largest (n, K), and the margin (n,) of the best other class.
+
+    Returns the first row with a NaN or an infinity, or -1.
+    """
     samples, classes = logits.shape
+    broken = -1
     for i in range(samples):
         label = labels[i]
-        largest = -np.inf
+        other = -np.inf
+        for k in range(label):
+            other = max(other, np.float64(logits[i, k]))
+        for k in range(label + 1, classes):
+            other = max(other, np.float64(logits[i, k]))
+        own = np.float64(logits[i, label])
+        margins[i] = other - own
+        largest = max(other, own)
+        poison = 0.0
         for k in range(classes):
-            if k != label and logits[i, k] > largest:
-                largest = np.float64(logits[i, k])
-        total = 0.0
-        for k in range(classes):
-            if k != label:
-                total += np.exp(np.float64(logits[i, k]) - largest)
-        out[i] = (largest - np.float64(logits[i, label])) + np.log(total)
-
-
-@compiled
-def margin(logits: Array, labels: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """out[i] = max_{k != y} z_k - z_y for logits (n, K), labels (n,)."""
-    samples, classes = logits.shape
-    for i in range(samples):
-        label = labels[i]
-        largest = -np.inf
-        for k in range(classes):
-            if k != label and logits[i, k] > largest:
-                largest = np.float64(logits[i, k])
-        out[i] = largest - np.float64(logits[i, label])
-
-
-@compiled
-def finite_rows(logits: Array, out: NDArray[np.bool_]) -> int:
-    """Mark the rows of logits (n, K) without NaN or infinity; returns how many are broken."""
-    samples, classes = logits.shape
-    broken = 0
-    for i in range(samples):
-        poison = np.float64(0.0)
-        for k in range(classes):
-            poison += np.float64(logits[i, k]) * 0.0
-        out[i] = poison == 0.0
-        if not out[i]:
-            broken += 1
+            shifted[i, k] = np.float64(logits[i, k]) - largest
+            poison += shifted[i, k] * 0.0
+        if poison != 0.0 and broken < 0:
+            broken = i
     return broken
+
+
+@compiled
+def sum_others(
+    exponentials: NDArray[np.float64], labels: NDArray[np.int64], others: NDArray[np.float64], own: NDArray[np.float64]
+) -> None:
+    """Split the exponentials (n, K) of each row into the label's own and the sum of the others, both (n,)."""
+    samples, classes = exponentials.shape
+    for i in range(samples):
+        label = labels[i]
+        total = 0.0
+        for k in range(label):
+            total += exponentials[i, k]
+        for k in range(label + 1, classes):
+            total += exponentials[i, k]
+        others[i] = total
+        own[i] = exponentials[i, label]
 
 
 @compiled
@@ -67,91 +68,80 @@ def log_add(a: float, b: float) -> float:
 
 
 @compiled
-def blend_probabilities(logits: Array, keep: float, weight: float, blended: NDArray[np.float64]) -> None:
-    """blended[i] = keep * blended[i] + weight * softmax(logits[i]), in the encoding of TINY; -inf means nothing yet.
+def blend_probabilities(
+    shifted: NDArray[np.float64],
+    exponentials: NDArray[np.float64],
+    totals: NDArray[np.float64],
+    keep: float,
+    weight: float,
+    blended: NDArray[np.float64],
+) -> None:
+    """blended = keep * blended + weight * exponentials / totals, in the encoding of TINY; -inf means nothing yet.
 
     The first probabilities of a sample count in full: a sum starts at them, a moving average too.
     """
-    samples, classes = logits.shape
-    exponentials = np.empty(classes)
+    samples, classes = shifted.shape
     for i in range(samples):
-        largest = np.float64(logits[i, 0])
+        lowest, highest = blended[i, 0], blended[i, 0]
         for k in range(1, classes):
-            largest = max(largest, np.float64(logits[i, k]))
-        total = 0.0
-        for k in range(classes):
-            exponentials[k] = np.exp(np.float64(logits[i, k]) - largest)
-            total += exponentials[k]
-        first = True
-        for k in range(classes):
-            first = first and blended[i, k] == -np.inf
-        share = 1.0 if first else weight
+            lowest = min(lowest, blended[i, k])
+            highest = max(highest, blended[i, k])
+        scale = (weight if highest > -np.inf else 1.0) / totals[i]
+        if keep * lowest >= TINY:  # nothing tiny in this row: no branch inside
+            for k in range(classes):
+                blended[i, k] = keep * blended[i, k] + scale * exponentials[i, k]
+            continue
+        if highest == -np.inf:
+            smallest = np.inf
+            for k in range(classes):
+                blended[i, k] = scale * exponentials[i, k]
+                smallest = min(smallest, blended[i, k])
+            if smallest >= TINY:
+                continue
+            blended[i] = -np.inf
         for k in range(classes):
             old = blended[i, k]
             linear = old if old >= 0.0 else np.exp(old)
-            new = keep * linear + share * (exponentials[k] / total)
+            new = keep * linear + scale * exponentials[i, k]
             if new < TINY:
                 log_old = old if old < 0.0 else np.log(old)
-                log_new = np.float64(logits[i, k]) - largest - np.log(total)
-                new = log_add(np.log(keep) + log_old, np.log(share) + log_new)
+                new = log_add(np.log(keep) + log_old, np.log(scale) + shifted[i, k])
             blended[i, k] = new
 
 
 @compiled
-def window_statistics(
-    segments: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    wanted: NDArray[np.int64],
-    of_margin: bool,
-    out: NDArray[np.float64],
+def window_ratios(
+    segments: NDArray[np.float64], wanted: NDArray[np.int64], of_margin: bool, out: NDArray[np.float64]
 ) -> None:
-    """Margin or log odds of the probabilities summed over runs of segments.
+    """Largest (or sum) of the other classes' probabilities over the label's own, summed over runs of segments.
 
-    segments (S, n, K) are sums of probabilities in the encoding of TINY; wanted (S, S) holds the row of `out` (W, n)
-    that the run from segment a to segment b (both included) is written to, or -1.
+    segments (S, K, n) hold the label's own class first; wanted (S, S) holds the row of `out` (W, n) that the run from
+    segment a to segment b, both included, is written to, or -1. Samples are innermost, so that they go in parallel.
     """
-    count, samples, classes = segments.shape
-    running = np.empty((samples, classes))
+    count, classes, samples = segments.shape
+    running = np.empty((classes, samples))
+    against = np.empty(samples)
     for a in range(count):
         furthest = -1
         for b in range(a, count):
             if wanted[a, b] >= 0:
                 furthest = b
-        if furthest < 0:
-            continue
-        running[:] = -np.inf
+        running[:] = 0.0
         for b in range(a, furthest + 1):
-            window = wanted[a, b]
+            against[:] = 0.0
             for i in range(samples):
-                label = labels[i]
-                largest = -np.inf
-                others = 0.0
-                for k in range(classes):
-                    old, extra = running[i, k], segments[b, i, k]
-                    if old >= 0.0 and extra >= 0.0:
-                        new = old + extra
-                    elif old < 0.0 and extra < 0.0:
-                        new = log_add(old, extra)
-                        if new > np.log(TINY):
-                            new = np.exp(new)
-                    else:
-                        new = max(old, 0.0) + max(extra, 0.0)
-                    running[i, k] = new
-                    if k != label:
-                        largest = max(largest, new)
-                        others += max(new, 0.0)
-                if window < 0:
-                    continue
-                own = running[i, label]
-                log_own = own if own < 0.0 else np.log(own)
-                if of_margin or largest < 0.0:
-                    against = largest if largest < 0.0 else np.log(largest)
-                    if not of_margin:
-                        total = 0.0
-                        for k in range(classes):
-                            if k != label:
-                                total += np.exp(running[i, k] - largest)
-                        against += np.log(total)
+                running[0, i] += segments[b, 0, i]
+            for k in range(1, classes):
+                if of_margin:
+                    for i in range(samples):
+                        new = running[k, i] + segments[b, k, i]
+                        running[k, i] = new
+                        against[i] = max(against[i], new)
                 else:
-                    against = np.log(others)
-                out[window, i] = against - log_own
+                    for i in range(samples):
+                        new = running[k, i] + segments[b, k, i]
+                        running[k, i] = new
+                        against[i] += new
+            if wanted[a, b] >= 0:
+                for i in range(samples):
+                    out[wanted[a, b], i] = against[i] / running[0, i]

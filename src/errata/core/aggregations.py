@@ -13,26 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
-from errata.core.measures import CPD, Measure, Statistic, for_kernels, row_statistic
+from errata.core.measures import CPD, LabelledRows, Measure
 from errata.errors import InputError
 
 State = dict[str, NDArray[Any]]
 
 
-class Chunk:
-    """Finite logits (n, K) of some samples at one epoch, counted from 0 in the window, with their labels (n,)."""
+class Chunk(LabelledRows):
+    """Logits (n, K) and labels (n,) of some samples at one epoch, counted from 0 in the window."""
 
     def __init__(self, logits: NDArray[Any], labels: Labels, epoch: int) -> None:
-        self.logits = for_kernels(logits)
-        self.labels = labels
+        super().__init__(logits, labels)
+        self.logits = logits
         self.epoch = epoch
-        self._statistics: dict[Statistic, Floats] = {}
 
     def measure(self, measure: Measure) -> Floats:
-        """The measure of every sample, (n,); its statistic is computed once for all measures that use it."""
-        if measure.statistic not in self._statistics:
-            self._statistics[measure.statistic] = row_statistic(self.logits, self.labels, measure.statistic)
-        return np.asarray(measure.of(self._statistics[measure.statistic]))
+        """The measure of every sample, (n,)."""
+        return np.asarray(measure.of(self.statistic(measure.statistic)))
 
 
 class Verdict(NamedTuple):
@@ -91,7 +88,7 @@ class VectorAggregation(Aggregation):
 
     def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
         """The measure of the aggregated logits."""
-        return {"scores": np.asarray(measure.of(row_statistic(self.vector(state), labels, measure.statistic)))}
+        return {"scores": np.asarray(measure.of(LabelledRows(self.vector(state), labels).statistic(measure.statistic)))}
 
 
 AGGREGATIONS: dict[str, type[Aggregation]] = {}
@@ -145,9 +142,7 @@ class MeanProb(VectorAggregation):
         return {"probabilities": np.full((samples, classes), -np.inf)}
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        from errata.core._measure_kernels import blend_probabilities
-
-        blend_probabilities(chunk.logits, 1.0, 1.0, state["probabilities"])
+        _blend(state, chunk, keep=1.0, weight=1.0)
 
     def vector(self, state: State) -> NDArray[Any]:
         return _log_probabilities(state["probabilities"])
@@ -177,9 +172,7 @@ class EMA(VectorAggregation):
         return {"probabilities": np.full((samples, classes), -np.inf)}
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        from errata.core._measure_kernels import blend_probabilities
-
-        blend_probabilities(chunk.logits, self.decay, 1 - self.decay, state["probabilities"])
+        _blend(state, chunk, keep=self.decay, weight=1 - self.decay)
 
     def vector(self, state: State) -> NDArray[Any]:
         return _log_probabilities(state["probabilities"])
@@ -318,6 +311,12 @@ def _without_gaps(curve: Floats) -> Floats:
     first = np.argmin(missing, axis=1)
     source = np.where(source < 0, first[:, None], source)
     return np.take_along_axis(curve, source, axis=1)
+
+
+def _blend(state: State, chunk: Chunk, *, keep: float, weight: float) -> None:
+    from errata.core._measure_kernels import blend_probabilities
+
+    blend_probabilities(chunk.shifted, chunk.exponentials, chunk.totals, keep, weight, state["probabilities"])
 
 
 def _log_probabilities(encoded: Floats) -> Floats:

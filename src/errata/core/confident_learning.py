@@ -1,20 +1,20 @@
 """Confident learning: which labels contradict the classes a model is confident about (Northcutt et al., 2021).
 
-Row l of the probabilities P (N, K) is *confident* in class k when P_lk reaches the threshold t_k, the mean of P_k over the
-samples labelled k. The confident joint counts samples by given label and confident class; calibrated, it estimates how
-many samples of class i are really class j. The variants differ in the samples they flag:
+A row of the probabilities P (N, K) is *confident* in class k when P_k reaches the threshold t_k, the mean of P_k over
+the samples labelled k. The confident joint counts samples by given label and confident class; calibrated, it estimates
+how many samples of class i are really class j. The variants differ in the samples they flag:
 
 - CC: those whose arg max is not the label;
 - CYY: those whose confident class is not the label;
 - PBC (prune by class): in every class as many as are mislabelled, the lowest self-confidence P_i first;
-- PBNR (prune by noise rate): for every two classes as many as are i and should be j, the largest margin P_j − P_i first.
+- PBNR (prune by noise rate): for classes i, j as many as are i and should be j, the largest margin P_j − P_i first.
 
 `cleanlab=True` adds what cleanlab 2.9 does beyond these formulas, and flags exactly the samples cleanlab flags.
 """
 
 from collections.abc import Callable
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,11 +32,13 @@ Rows = NDArray[Any]  # row numbers, of the narrowest integer type that holds N
 VARIANTS = ("CC", "CYY", "PBC", "PBNR")
 CLEANLAB_SLACK = 1e-6
 VALUES_PER_BLOCK = 2**20
+CLASS_BLOCKS = 64
 UNFLAGGED_SCORE = -1.0
+SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm is not finite
 
 
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
-    """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; a sample confident in no class is left out."""
+    """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; samples confident in no class are left out."""
     P, y = _check(probabilities, labels)
     members = _members(y, P.shape[1])
     confident, _ = _read(P, y, _thresholds(P, members), slack=0.0)
@@ -45,12 +47,9 @@ def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
 
 def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
     """Joint distribution Q (K, K) of given and true labels, from a confident joint and the class sizes (K,)."""
-    C, n = as_numpy(counts), as_numpy(class_counts)
-    if C.ndim != 2 or C.shape != (*n.shape, *n.shape):
+    C, n = _check_counts("counts", counts), _check_counts("class_counts", class_counts)
+    if n.ndim != 1 or C.shape != (len(n), len(n)):
         raise InputError(f"counts must be (K, K) and class_counts (K,), not {C.shape} and {n.shape}")
-    for name, array in (("counts", C), ("class_counts", n)):
-        if array.dtype.kind not in "iu" or array.min(initial=0) < 0:
-            raise InputError(f"{name} must be whole numbers, none below 0")
     if n.sum() == 0:
         raise InputError("class_counts are all 0: there is no sample to calibrate for")
     return _calibrated(C, n) / n.sum()
@@ -69,7 +68,7 @@ def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, clea
     members = _members(y, K)
     confident, disagrees = _read(P, y, rules.thresholds(P, members), rules.slack)
     if variant == "CYY":
-        flagged = (confident != y) & (confident >= 0)
+        flagged: Flags = (confident != y) & (confident >= 0)
     else:
         joint = rules.calibrated(_count(y, confident, K), np.array([len(rows) for rows in members]))
         prune = _prune_by_class if variant == "PBC" else _prune_by_noise_rate
@@ -85,12 +84,11 @@ def scores(flagged: ArrayLike, probabilities: Probabilities, labels: ArrayLike) 
         raise InputError(f"flagged must be bool of shape {y.shape}, not {flag.dtype} of shape {flag.shape}")
     rows = np.flatnonzero(flag)
     self_confidence = P[rows, y[rows]].astype(np.float64)
-    broken = ~((self_confidence >= 0) & (self_confidence <= 1))
-    if broken.any():
-        _refuse(P, int(rows[broken][0]))
+    refused = rows[~_is_probability(self_confidence)]
+    if len(refused):
+        _refuse(P, int(refused[0]))
     result = np.full(len(y), UNFLAGGED_SCORE)
-    smallest = np.nextafter(0.0, 1.0)
-    result[rows] = 0.0 - np.log(np.maximum(self_confidence, smallest))
+    result[rows] = 0.0 - np.log(np.clip(self_confidence, SMALLEST_PROBABILITY, 1.0))
     return result
 
 
@@ -108,21 +106,28 @@ def _members(labels: Classes, num_classes: int) -> list[Rows]:
 
 
 def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    """Mean self-confidence of every class, rounded once; infinite for a class without samples.
+    """Mean self-confidence of every class, infinite for a class without samples.
 
-    Rounding once keeps it independent of the order of rows, and lets samples that are all alike reach their own mean.
+    It is rounded once, so it does not depend on the order of rows and samples that are all alike reach their own mean.
     """
     from errata.core._confident_kernels import compensated_sum
 
-    def mean(values: NDArray[Any]) -> float:
-        total, remainder = compensated_sum(values)
-        return float((Fraction(total) + Fraction(remainder)) / len(values))
+    means = np.full(len(members), np.inf)
 
-    return np.array([mean(P[rows, k]) if len(rows) else np.inf for k, rows in enumerate(members)])
+    def average(k: int, rows: Rows) -> None:
+        total, remainder = compensated_sum(P[rows, k])
+        if np.isfinite(total):  # otherwise a row is about to be refused
+            means[k] = float((Fraction(total) + Fraction(remainder)) / len(rows))
+
+    _over_classes(members, average)
+    return means
 
 
 def _read(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
-    """Confident class (N,), −1 for none, and whether the arg max is not the label (N,); refuses rows that are no distribution."""
+    """Confident class (N,), −1 for none, and whether the arg max is not the label (N,).
+
+    Both come from the one pass over P, which also refuses the first row that is no distribution.
+    """
     from errata.core._confident_kernels import read_rows
     from errata.core.jit import over_blocks
 
@@ -149,7 +154,8 @@ def _calibrated(counts: Counts, class_counts: Counts) -> Floats:
     """N·Q (K, K); a class without any confident sample is taken to be clean."""
     confident = counts.sum(axis=1)
     certain = counts + np.diag(confident == 0)
-    return certain * class_counts[:, None] / np.maximum(confident, 1)[:, None]
+    calibrated: Floats = certain * class_counts[:, None] / np.maximum(confident, 1)[:, None]
+    return calibrated
 
 
 def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: "_Rules") -> Flags:
@@ -157,15 +163,14 @@ def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], 
 
     flagged = np.zeros(len(P), np.bool_)
 
-    def prune(k: int) -> None:
-        rows = members[k]
+    def prune(k: int, rows: Rows) -> None:
         budget = round(len(rows) - joint[k, k])
         if budget > 0:
             doubts = -P[rows, k]
-            if not flag_largest(doubts, budget, np.empty_like(doubts), rows, flagged):
+            if not flag_largest(doubts, budget, rows, flagged):
                 flagged[rows[rules.order(doubts, rows)[:budget]]] = True
 
-    _over_classes(len(members), prune)
+    _over_classes(members, prune)
     return flagged
 
 
@@ -175,28 +180,28 @@ def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[A
     flagged = np.zeros(len(P), np.bool_)
     precision = np.result_type(P.dtype, rules.margin_precision)
 
-    def prune(k: int) -> None:
-        rows = members[k]
+    def prune(k: int, rows: Rows) -> None:
         budgets = np.rint(joint[k]).astype(np.int64)
-        margins, scratch = np.empty((2, len(rows)), precision)
         tied = np.zeros(len(budgets), np.bool_)
-        flag_margins(P, k, budgets, rows, margins, scratch, flagged, tied)
+        flag_margins(P, k, budgets, rows, np.empty(len(rows), precision), flagged, tied)
         for j in np.flatnonzero(tied):
             margins = P[rows, j].astype(precision) - P[rows, k]
             flagged[rows[rules.order(margins, rows)[: budgets[j]]]] = True
 
-    _over_classes(len(members), prune)
+    _over_classes(members, prune)
     return flagged
 
 
-def _over_classes(num_classes: int, prune: Callable[[int], None]) -> None:
+def _over_classes(members: list[Rows], work: Callable[[int, Rows], None]) -> None:
+    """Call `work` with every class that has samples, and their rows, over the cores."""
     from errata.core.jit import over_blocks
 
-    def prune_block(classes: slice) -> None:
+    def work_block(classes: slice) -> None:
         for k in range(classes.start, classes.stop):
-            prune(k)
+            if len(members[k]):
+                work(k, members[k])
 
-    over_blocks(num_classes, max(1, num_classes // 64), prune_block)
+    over_blocks(len(members), max(1, len(members) // CLASS_BLOCKS), work_block)
 
 
 def _hashed_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
@@ -211,9 +216,15 @@ def _hashed_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
 
 
 def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    """Means in the precision of P, at least twice the slack, less the slack; never reached for a class without samples."""
-    # A plain list mixes types as cleanlab's does: one class without samples turns float32 means into float64.
-    means = [np.mean(P[rows, k]) if len(rows) else 2 for k, rows in enumerate(members)]
+    """Mean self-confidence in the precision of P, at least twice the slack, less the slack; above 1 without samples."""
+    # A list and not an array: where a class has no samples, its whole number 2 makes float64 of float32 means.
+    means: list[Any] = [2] * len(members)
+
+    def average(k: int, rows: Rows) -> None:
+        with np.errstate(over="ignore", invalid="ignore"):  # a row that is not finite is about to be refused
+            means[k] = np.mean(P[rows, k])
+
+    _over_classes(members, average)
     return (np.clip(means, 2 * CLEANLAB_SLACK, None) - CLEANLAB_SLACK).astype(np.float64)
 
 
@@ -221,9 +232,9 @@ def _cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
     """Whole numbers (K, K) with every class keeping at least one sample."""
     certain = counts.copy()
     np.fill_diagonal(certain, np.maximum(certain.diagonal(), 1))
-    # Transposed and contiguous, because the sum over all cells depends on their order in its last bit.
+    # Transposed, because the sum over all cells depends in its last bit on the order they lie in.
     by_class = np.ascontiguousarray(certain.T) / certain.sum(axis=1) * class_counts
-    joint = np.array([_round_keeping_sum(cells) for cells in (by_class / by_class.sum() * class_counts.sum()).T])
+    joint = _round_keeping_row_sums(np.ascontiguousarray((by_class / by_class.sum() * class_counts.sum()).T))
     kept = np.maximum(joint.diagonal(), 1)
     others = np.maximum(np.count_nonzero(joint, axis=1) - 1, 1)
     pruned = np.maximum(joint - ((kept - joint.diagonal()) / others)[:, None], 0).astype(np.int64)
@@ -231,12 +242,16 @@ def _cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
     return pruned
 
 
-def _round_keeping_sum(values: Floats) -> Counts:
-    """Nearest whole numbers, then as many of the worst rounded moved by one as it takes to keep the rounded sum."""
+def _round_keeping_row_sums(values: Floats) -> Counts:
+    """Nearest whole numbers; then in every row, as many of the worst rounded move by one as its rounded sum asks for."""
     rounded = values.round()
-    missing = int(values.sum().round() - rounded.sum())
-    worst = np.argsort(values - rounded)
-    rounded[worst[len(worst) - missing :] if missing > 0 else worst[:-missing]] += np.sign(missing)
+    missing = (values.sum(axis=1).round() - rounded.sum(axis=1)).astype(np.int64)
+    for row in np.flatnonzero(missing):
+        worst = np.argsort(values[row] - rounded[row])
+        if missing[row] > 0:
+            rounded[row, worst[-missing[row] :]] += 1
+        else:
+            rounded[row, worst[: -missing[row]]] -= 1
     return rounded.astype(np.int64)
 
 
@@ -263,7 +278,7 @@ CLEANLAB = _Rules(CLEANLAB_SLACK, _cleanlab_thresholds, _cleanlab_calibrated, _c
 
 
 def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabilities, Classes]:
-    """Probabilities as a read-only view and labels in the narrowest type; the probabilities' values are checked when read."""
+    """Probabilities as a read-only view, whose values are checked as they are read, and labels in the narrowest type."""
     P = as_numpy(probabilities)
     if P.ndim != 2 or len(P) == 0 or P.shape[1] < 2:
         raise InputError(f"probabilities must have shape (N, K) with N of 1 or more and K of 2 or more, not {P.shape}")
@@ -277,14 +292,24 @@ def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabiliti
     return P, y.astype(np.int16 if P.shape[1] <= np.iinfo(np.int16).max else np.int32)
 
 
-def _refuse(P: Probabilities, row: int) -> None:
-    values = P[row]
-    for column, value in enumerate(values):
-        if not np.isfinite(value):
-            raise InputError(f"probability of sample {row} for class {column} is {value}")
-        if not 0 <= value <= 1:
-            raise InputError(
-                f"probability of sample {row} for class {column} is {value}, outside 0..1: "
-                "these are probably logits, which need a softmax first"
-            )
-    raise InputError(f"probabilities of sample {row} sum to {values.sum(dtype=np.float64):.6g}, not to 1")
+def _check_counts(name: str, counts: ArrayLike) -> Counts:
+    checked = as_numpy(counts)
+    if checked.dtype.kind not in "iu" or checked.min(initial=0) < 0:
+        raise InputError(f"{name} must be whole numbers, none below 0")
+    return checked.astype(np.int64)
+
+
+def _is_probability(values: NDArray[Any]) -> Flags:
+    from errata.core._confident_kernels import ROUNDING
+
+    within: Flags = (values >= -ROUNDING) & (values <= 1 + ROUNDING)
+    return within
+
+
+def _refuse(P: Probabilities, row: int) -> NoReturn:
+    outside = np.flatnonzero(~_is_probability(P[row]))
+    if not len(outside):
+        raise InputError(f"probabilities of sample {row} sum to {P[row].sum(dtype=np.float64):.6g}, not to 1")
+    value = P[row, outside[0]]
+    advice = ": these are probably logits, pass their softmax" if np.isfinite(value) else ""
+    raise InputError(f"probability of sample {row} for class {outside[0]} is {value}, not within 0..1{advice}")

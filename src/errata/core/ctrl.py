@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from errata.core._kmeans import cluster_ranks, members_of_classes
 from errata.core.checks import Floats, Labels, as_numpy
 from errata.errors import InputError
 
 Mask = NDArray[np.bool_]
-Masks = NDArray[np.bool_]
 Votes = NDArray[np.int64]
 
 SILHOUETTE_SAMPLES = 10_000
@@ -95,8 +95,6 @@ def votes(
 
 
 def _votes(curves: Floats, labels: Labels, configurations: Sequence[Configuration]) -> Votes:
-    from errata.core._kmeans import cluster_ranks
-
     if not configurations:
         raise InputError("CTRL needs at least one configuration")
     samples, epochs = curves.shape
@@ -110,30 +108,31 @@ def _votes(curves: Floats, labels: Labels, configurations: Sequence[Configuratio
     return counted
 
 
-def operating_points(votes: Votes, configuration: Configuration) -> Masks:
+def operating_points(votes: Votes, configuration: Configuration) -> Mask:
     """Masks (P, N) of CTRL's own thresholds: noisy with fewer than t clean votes, t from 1 to half the windows + 1."""
     clean_votes = configuration.windows - votes
     return np.array([clean_votes < threshold for threshold in range(1, configuration.windows // 2 + 2)])
 
 
 def selection_score(
-    curves: Floats, mask: ArrayLike, correct: ArrayLike, alpha: float, labels: ArrayLike | None = None
+    curves: ArrayLike, mask: ArrayLike, correct: ArrayLike, alpha: float, labels: ArrayLike | None = None
 ) -> float:
     """CTRL's own score of a mask (N,) over smoothed curves (N, T): silhouette × (A R)^alpha; -inf if a side is empty.
 
     A is the accuracy on the clean side, where `correct` (N,) says that the final prediction is the given label; R the
     mean last loss of the noisy side over that of the clean side. The silhouette is global, over a fixed subsample of
-    10,000; with `labels` it is taken within every class and averaged over those that hold both sides, as the authors
-    do.
+    10,000 (which must hold both sides too); with `labels` it is taken within every class and averaged over those that
+    hold both sides, as the authors do.
     """
-    samples = len(_check_losses(curves))
+    checked = _check_losses(curves).astype(np.float64, copy=False)
+    samples = len(checked)
     held, right = _check_flags(mask, "mask", samples), _check_flags(correct, "correct", samples)
-    _check_alpha(curves, alpha)
-    classes = None if labels is None else _check_labels(labels, samples)
-    return float(_selection_scores(curves, held[None], right, alpha, classes)[0])
+    _check_alpha(checked, alpha)
+    given = None if labels is None else _check_labels(labels, samples)
+    return float(_selection_scores(checked, held[None], right, alpha, given)[0])
 
 
-def _selection_scores(curves: Floats, masks: Masks, correct: Mask, alpha: float, labels: Labels | None) -> Floats:
+def _selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float, labels: Labels | None) -> Floats:
     """The selection score of each of `masks` (M, N), shape (M,)."""
     many_noisy, many_clean = masks.sum(axis=1), (~masks).sum(axis=1)
     last = curves[:, -1]
@@ -191,9 +190,9 @@ def _most_votes(votes: Votes, budget: int, shuffled: NDArray[np.int64]) -> Mask:
     return mask
 
 
-def _silhouettes(curves: Floats, masks: Masks, labels: Labels | None) -> Floats:
+def _silhouettes(curves: Floats, masks: Mask, labels: Labels | None) -> Floats:
     """Mean silhouette (M,) of each of `masks` (M, N): over all curves or, given labels, class by class and averaged."""
-    groups = [np.arange(len(curves))] if labels is None else [np.flatnonzero(labels == c) for c in np.unique(labels)]
+    groups = [np.arange(len(curves))] if labels is None else members_of_classes(labels)
     of_groups = np.array([_group_silhouettes(curves[rows], masks[:, rows]) for rows in map(_subsample, groups)])
     holds_both = np.isfinite(of_groups)
     summed = np.where(holds_both, of_groups, 0).sum(axis=0)
@@ -207,7 +206,7 @@ def _subsample(rows: NDArray[np.intp]) -> NDArray[np.intp]:
     return rows[np.random.RandomState(0).permutation(len(rows))[:SILHOUETTE_SAMPLES]]
 
 
-def _group_silhouettes(curves: Floats, masks: Masks) -> Floats:
+def _group_silhouettes(curves: Floats, masks: Mask) -> Floats:
     """Silhouette (M,) of each of `masks` (M, n) over n curves; the distances are taken once, a few rows at a time."""
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 

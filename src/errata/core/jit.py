@@ -11,6 +11,8 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
+BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows: small enough that what is derived from it stays in cache
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 

@@ -7,16 +7,19 @@ from logits directly, so no measure loses a sample to rounding: log odds keep wh
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import check_labels, check_logits, is_tensor
+from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.errors import InputError
 
 Statistic = Literal["log_odds", "margin"]
 LOG_2 = float(np.log(2.0))
+UNDERFLOW = 1e-290
 
 
 @dataclass(frozen=True)
@@ -92,43 +95,83 @@ def find_measure(name: str) -> Measure:
     raise InputError(f"unknown measure {name!r}; there are {', '.join(MEASURES)}")
 
 
+class LabelledRows:
+    """Logits (n, K) and labels (n,), with what measures and aggregations ask of each row, computed once.
+
+    `broken` is the first row that is not finite, or None; nothing else means anything unless it is None.
+    """
+
+    def __init__(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> None:
+        from errata.core._measure_kernels import shift_rows
+
+        self.labels = labels
+        self.shifted = np.empty(logits.shape)
+        self.margin = np.empty(len(logits))
+        broken = shift_rows(_kernel_layout(logits), labels, self.shifted, self.margin)
+        self.broken = None if broken < 0 else int(broken)
+
+    @cached_property
+    def exponentials(self) -> NDArray[np.float64]:
+        """exp(z - max z), (n, K): probabilities up to the factor `totals`."""
+        return np.asarray(np.exp(self.shifted))
+
+    @cached_property
+    def _others_and_own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        from errata.core._measure_kernels import sum_others
+
+        others, own = np.empty(len(self.labels)), np.empty(len(self.labels))
+        sum_others(self.exponentials, self.labels, others, own)
+        return others, own
+
+    @cached_property
+    def totals(self) -> NDArray[np.float64]:
+        """Sum of the exponentials of each row, (n,)."""
+        others, own = self._others_and_own
+        return others + own
+
+    @cached_property
+    def log_odds(self) -> NDArray[np.float64]:
+        """Log odds against the given label, log sum_{k != y} exp(z_k) - z_y, (n,)."""
+        others, _ = self._others_and_own
+        every = np.arange(len(self.labels))
+        against = np.log(np.maximum(others, UNDERFLOW))
+        lost = np.flatnonzero(others <= UNDERFLOW)  # the label leads by some 600: add up the rest on its own scale
+        if len(lost):
+            from scipy.special import logsumexp
+
+            rest = self.shifted[lost]
+            rest[np.arange(len(lost)), self.labels[lost]] = -np.inf
+            against[lost] = logsumexp(rest, axis=1)
+        return np.asarray(against - self.shifted[every, self.labels])
+
+    def statistic(self, name: Statistic) -> NDArray[np.float64]:
+        """The statistic of that name, (n,)."""
+        return self.margin if name == "margin" else self.log_odds
+
+
+def _kernel_layout(logits: NDArray[Any]) -> NDArray[Any]:
+    """Logits in a layout and type the kernels are compiled for, copied only if they are not."""
+    if logits.dtype not in (np.float32, np.float64):
+        logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
+    return np.ascontiguousarray(logits)
+
+
 def _array_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:
-    checked = check_logits(np.asarray(logits)[None] if np.ndim(logits) == 1 else logits)
-    lead = np.shape(logits)[:-1]
-    given = np.asarray(labels)
-    flat_labels = check_labels(np.broadcast_to(given, lead).ravel(), checked.shape[-1])
+    given = np.asarray(logits)
+    lead = given.shape[:-1]
+    checked = check_logits(given[None] if given.ndim == 1 else given)
     flat = checked.reshape(-1, checked.shape[-1])
-    broken = unfinite_row(flat)
-    if broken is not None:
-        raise InputError(f"logits of sample {broken} are not finite")
-    result = row_statistic(flat, flat_labels, statistic).reshape(lead)
-    return result if lead else np.float64(result)
+    flat_labels = check_labels(np.broadcast_to(np.asarray(labels), lead).ravel(), flat.shape[1])
+    result = np.empty(len(flat))
 
+    def work(block: slice) -> None:
+        rows = LabelledRows(flat[block], flat_labels[block])
+        if rows.broken is not None:
+            raise InputError(f"logits of sample {block.start + rows.broken} are not finite")
+        result[block] = rows.statistic(statistic)
 
-def row_statistic(logits: NDArray[Any], labels: NDArray[np.int64], statistic: Statistic) -> NDArray[np.float64]:
-    """Log odds or margin (n,) of finite logits (n, K) and labels (n,)."""
-    from errata.core import _measure_kernels as kernels
-
-    result = np.empty(len(logits))
-    kernel = kernels.log_odds_against if statistic == "log_odds" else kernels.margin
-    kernel(for_kernels(logits), labels, result)
-    return result
-
-
-def unfinite_row(logits: NDArray[Any]) -> int | None:
-    """The first row of logits (n, K) with a NaN or an infinity."""
-    from errata.core._measure_kernels import finite_rows
-
-    finite = np.empty(len(logits), dtype=np.bool_)
-    return int(np.flatnonzero(~finite)[0]) if finite_rows(for_kernels(logits), finite) else None
-
-
-def for_kernels(logits: NDArray[Any]) -> NDArray[Any]:
-    """Logits (n, K) in a layout and type the kernels are compiled for, copied only if they are not."""
-    dtype = logits.dtype if logits.dtype in (np.float32, np.float64) else None
-    if dtype is None:
-        dtype = np.dtype(np.float32 if logits.dtype == np.float16 else np.float64)
-    return np.ascontiguousarray(logits, dtype=dtype)
+    over_blocks(len(flat), max(1, BLOCK_ELEMENTS // flat.shape[1]), work)
+    return result.reshape(lead) if lead else result[0]
 
 
 def _tensor_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:

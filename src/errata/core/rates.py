@@ -1,23 +1,27 @@
-"""The noise rate of a dataset without knowing a single truth: three estimates, each with what its interval covers.
+"""The noise rate of a dataset without knowing a single truth: three estimates, each saying what its interval covers.
 
-No interval covers the bias of its own assumption, and the estimates can disagree by more than their widths: side by
-side they say more than any one of them.
+No interval covers the bias of the assumption behind its estimate, and estimates can differ by more than their
+intervals are wide: side by side they say more than any one of them.
 """
 
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, check_labels, check_logits, check_scores
+from errata.core.checks import Floats, Labels, check_labels, check_scores
 from errata.errors import InputError
 
-JOINT_REPLICATES = 2000
-MIXTURE_REPLICATES = 200
+JOINT_REPLICATES = 1000
+MIXTURE_REPLICATES = 100
 MIXTURE_POINTS = 2000
-# Shares of the samples that start out as the upper component: label noise is anything from rare to frequent.
+# Shares of the samples that start out as the upper component: wrong labels may be rare or frequent.
 MIXTURE_STARTS = (0.02, 0.05, 0.1, 0.2, 0.4)
+# At scikit-learn's 1e-3 expectation-maximisation stops near wherever it starts, and every refit agrees with the fit.
+MIXTURE_TOLERANCE = 1e-7
+MIXTURE_ITERATIONS = 2000
 
 
 @dataclass(frozen=True)
@@ -33,41 +37,171 @@ class NoiseRate:
 
 
 def from_confident_joint(
-    probabilities: ArrayLike, labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0
+    probabilities: NDArray[Any], labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0
 ) -> NoiseRate:
-    """Mass off the diagonal of the calibrated confident joint of `probabilities` (N, K) and `labels` (N,)."""
+    """Estimate the mass off the diagonal of the calibrated confident joint, probabilities (N, K) and labels (N,)."""
     from errata.core.confident_learning import calibrate, confident_joint
 
     _check_confidence(confidence)
-    rows = check_logits(probabilities, "probabilities")
-    given = check_labels(labels, rows.shape[-1])
-    counts = confident_joint(rows, given)
-    class_counts = np.bincount(given, minlength=len(counts))
-    rate = float(1 - np.trace(calibrate(counts, class_counts)))
-    replicates = _joint_rates(counts, class_counts, np.random.default_rng(seed))
-    low, high = _between(replicates, confidence)
-    return NoiseRate(
-        rate=rate,
-        low=min(low, rate),
-        high=max(high, rate, _nothing_seen(len(given), confidence)),
+    counts = confident_joint(probabilities, labels)
+    class_counts = np.bincount(check_labels(labels, len(counts)), minlength=len(counts))
+    replicates = _joint_replicates(counts, class_counts, np.random.default_rng(seed))
+    low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return _estimate(
+        rate=1 - np.trace(calibrate(counts, class_counts)),
+        low=low,
+        high=high,
+        samples=int(class_counts.sum()),
         confidence=confidence,
-        how="The share of samples that confident learning counts in another class than their label; the interval is a "
-        "multinomial bootstrap of those counts and covers the choice of samples, not errors of the model's "
-        "probabilities or of the class thresholds.",
+        how="The share of samples that confident learning takes for another class than their label; the interval is a "
+        "multinomial bootstrap of its counts and covers the choice of samples, not errors of the model's "
+        "probabilities, which on real noise have made this estimate come out low.",
     )
 
 
 def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> NoiseRate:
-    """Weight of the upper of two Gaussians fitted to `scores` (N,); scores that are all equal are refused."""
+    """Estimate the weight of the upper of two Gaussians fitted to scores (N,); all equal, they are refused."""
     _check_confidence(confidence)
     checked = check_scores(scores)
     if np.isinf(checked).any():
         raise InputError(f"score of sample {int(np.flatnonzero(np.isinf(checked))[0])} is infinite")
-    if (checked == checked[0]).all():
-        raise InputError(f"every score is {checked[0]}, so there are no two groups to tell apart")
     points = _even_points(checked)
-    upper = _fit_mixture(points)
+    if points[0] == points[-1]:
+        raise InputError(
+            f"score {points[0]} is that of (nearly) every sample, so there are no two groups to tell apart"
+        )
+    centre, scale = points.mean(), points.std()
+    points = (points - centre) / scale
+    starts = [_fit_mixture(points, *_split(points, share)) for share in MIXTURE_STARTS]
+    likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
+    fit = _refit(likeliest, (checked - centre) / scale)
+    rate = _upper_weight(fit)
     rng = np.random.default_rng(seed)
-    replicates = np.array(
-        [_refit(rng.choice(points, len(points)), upper) for _ in range(MIXTURE_REPLICATES)],
+    resamples = (rng.choice(points, len(points)) for _ in range(MIXTURE_REPLICATES))
+    replicates = np.array([_upper_weight(_refit(fit, resample)) for resample in resamples])
+    # A resample of fewer points than there are samples spreads by the square root of their ratio too much.
+    spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
+    low, high = _from_log_odds(_log_odds(rate) + spread * _normal_quantile(confidence) * np.array([-1, 1]))
+    return _estimate(
+        rate=rate,
+        low=low,
+        high=high,
+        samples=len(checked),
+        confidence=confidence,
+        how="The weight of the upper of two Gaussians fitted to the scores, which is the noise rate if the scores of "
+        "wrong labels are one Gaussian and those of right labels the other; the interval, normal on the log-odds, is "
+        f"from {MIXTURE_REPLICATES} refits to resamples of {len(points)} scores, narrowed to {len(checked)}, and "
+        "covers the choice of samples, not that assumption.",
     )
+
+
+def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
+    """Estimate the share of positive margins (N,), scores of MeanProb-LM; a margin of 0 prefers no other class."""
+    _check_confidence(confidence)
+    checked = check_scores(margins)
+    positive = int((checked > 0).sum())
+    low, high = _wilson(positive, len(checked), confidence)
+    return _estimate(
+        rate=positive / len(checked),
+        low=low,
+        high=high,
+        samples=len(checked),
+        confidence=confidence,
+        how="The share of samples for which the model, averaged over the epochs, prefers another class than the label; "
+        "the interval is Wilson's and covers the choice of samples, not wrong labels the model has memorised "
+        "or right ones it has not learned.",
+    )
+
+
+def _estimate(*, rate: float, low: float, high: float, samples: int, confidence: float, how: str) -> NoiseRate:
+    """Round off an interval: it holds the rate, and samples that all agree are still a finite number of samples."""
+    unseen = _wilson(0, samples, confidence)[1]
+    return NoiseRate(
+        rate=float(rate),
+        low=float(max(0.0, min(low, rate, 1 - unseen))),
+        high=float(min(1.0, max(high, rate, unseen))),
+        confidence=confidence,
+        how=how,
+    )
+
+
+def _joint_replicates(counts: Labels, class_counts: Labels, rng: np.random.Generator) -> Floats:
+    """Rates of confident joints of resampled datasets, (JOINT_REPLICATES,)."""
+    agree = np.diag(counts)
+    differ = counts.sum(axis=1) - agree
+    not_counted = class_counts - agree - differ
+    # The trace of a calibrated joint depends on these three counts of every class alone, not on all K² cells.
+    cells = np.concatenate([agree, differ, not_counted])
+    resampled = rng.multinomial(cells.sum(), cells / cells.sum(), size=JOINT_REPLICATES)
+    agree, differ, not_counted = np.split(resampled, 3, axis=1)
+    confident = agree + differ
+    wrong = (confident + not_counted) * differ / np.maximum(confident, 1)
+    return np.asarray(wrong.sum(axis=1) / cells.sum())
+
+
+def _even_points(scores: Floats) -> Floats:
+    """At most MIXTURE_POINTS scores at even steps of their order: nearly the same distribution, quicker to fit."""
+    size = min(len(scores), MIXTURE_POINTS)
+    return np.sort(scores)[((np.arange(size) + 0.5) * len(scores) / size).astype(np.int64)]
+
+
+def _split(points: Floats, share: float) -> tuple[Floats, Floats, Floats]:
+    """Weights (2,), means (2, 1) and precisions (2, 1) of the upper `share` of sorted points and of the rest."""
+    cut = min(max(round(len(points) * (1 - share)), 1), len(points) - 1)
+    halves = points[:cut], points[cut:]
+    weights = np.array([len(half) for half in halves]) / len(points)
+    means = np.array([[half.mean()] for half in halves])
+    precisions = np.array([[1 / (half.var() + 1e-3)] for half in halves])
+    return weights, means, precisions
+
+
+def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Floats) -> Any:
+    from sklearn.mixture import GaussianMixture
+
+    mixture = GaussianMixture(
+        n_components=2,
+        covariance_type="diag",
+        tol=MIXTURE_TOLERANCE,
+        max_iter=MIXTURE_ITERATIONS,
+        weights_init=weights,
+        means_init=means,
+        precisions_init=precisions,
+    )
+    return mixture.fit(points[:, None])
+
+
+def _refit(mixture: Any, points: Floats) -> Any:
+    """Fit to other points, starting from a fit."""
+    return _fit_mixture(points, mixture.weights_, mixture.means_, mixture.precisions_)
+
+
+def _upper_weight(mixture: Any) -> float:
+    return float(mixture.weights_[np.argmax(mixture.means_[:, 0])])
+
+
+def _wilson(successes: int, trials: int, confidence: float) -> tuple[float, float]:
+    """Wilson's score interval of a proportion."""
+    z = _normal_quantile(confidence)
+    share = successes / trials
+    centre = share + z**2 / (2 * trials)
+    half = z * np.sqrt(share * (1 - share) / trials + z**2 / (4 * trials**2))
+    scale = 1 + z**2 / trials
+    return float((centre - half) / scale), float((centre + half) / scale)
+
+
+def _normal_quantile(confidence: float) -> float:
+    return NormalDist().inv_cdf((1 + confidence) / 2)
+
+
+def _log_odds(share: Any) -> Any:
+    kept = np.clip(share, 1e-12, 1 - 1e-12)
+    return np.log(kept / (1 - kept))
+
+
+def _from_log_odds(odds: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-odds)))
+
+
+def _check_confidence(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence}, not between 0 and 1")

@@ -9,11 +9,9 @@ from numpy.typing import NDArray
 
 from errata.core.aggregations import Aggregation, Chunk, State, Verdict
 from errata.core.checks import Labels
-from errata.core.jit import over_blocks
-from errata.core.measures import LM, Measure, unfinite_row
+from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core.measures import LM, Measure
 from errata.errors import InputError
-
-BLOCK_ELEMENTS = 1 << 17  # logits of one block and epoch: small enough to stay in cache
 
 
 class Fold(NamedTuple):
@@ -119,13 +117,11 @@ def fold_block(epochs: Epochs, folds: Iterable[Fold], block: slice) -> States:
             present = ~np.isnan(logits[:, 0])
             seen |= present
             rows = None if present.all() else np.flatnonzero(present)
-        if rows is not None:
-            logits = logits[rows]
-        broken = unfinite_row(logits)
-        if broken is not None:
-            sample = block.start + (broken if rows is None else int(rows[broken]))
+        chunk = Chunk(logits, labels, epoch) if rows is None else Chunk(logits[rows], labels[rows], epoch)
+        if chunk.broken is not None:
+            sample = block.start + (chunk.broken if rows is None else int(rows[chunk.broken]))
             raise InputError(f"logits of sample {sample} at epoch {epoch} are not finite")
-        take_in(states, logits, labels if rows is None else labels[rows], epoch, rows, last=epoch == needed[-1])
+        take_in(states, chunk, rows, last=epoch == needed[-1])
     if epochs.allow_missing and needed and not seen.all():
         raise InputError(f"sample {block.start + int(np.argmin(seen))} was not recorded at any epoch of the window")
     if epochs.swa_logits is not None:
@@ -138,11 +134,8 @@ def start_states(folds: Iterable[Fold], samples: int, classes: int, epochs: int)
     return {fold: fold.aggregation.start(samples, classes, epochs) for fold in folds}
 
 
-def take_in(
-    states: States, logits: NDArray[Any], labels: Labels, epoch: int, rows: NDArray[np.int64] | None, *, last: bool
-) -> None:
-    """Fold one epoch's finite logits (n, K) and labels (n,) into the states: of all samples, or of those in `rows`."""
-    chunk = Chunk(logits, labels, epoch)
+def take_in(states: States, chunk: Chunk, rows: NDArray[np.int64] | None, *, last: bool) -> None:
+    """Fold one epoch's rows into the states: of all samples, or of those in `rows`."""
     for fold, state in states.items():
         aggregation = fold.aggregation
         if aggregation.reads == "no epoch" or (aggregation.reads == "last epoch" and not last and rows is None):
@@ -157,8 +150,8 @@ def take_in(
 def set_swa(states: States, swa_logits: NDArray[Any]) -> None:
     """Give the averaged model's logits (n, K) to the states that wait for them."""
     waiting = [state for fold, state in states.items() if fold.aggregation.reads == "no epoch"]
-    if waiting and unfinite_row(swa_logits) is not None:
-        raise InputError(f"swa_logits are not finite (row {unfinite_row(swa_logits)} of a block)")
+    if waiting and not np.isfinite(swa_logits).all():
+        raise InputError("swa_logits are not finite")
     for state in waiting:
         state["swa_logits"] = swa_logits
 

@@ -4,20 +4,22 @@ A window is a pair (start, end) of epochs, both included.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.aggregations import Last, Mean, MeanProb
+from errata.core.aggregations import Last, Mean, MeanProb, State
 from errata.core.checks import Floats
-from errata.core.jit import over_blocks
+from errata.core.jit import over_blocks, row_blocks
 from errata.core.methods import Composed, Method
 from errata.core.replay import Epochs, fold_block, replay
 from errata.errors import InputError
 
 Window = tuple[int, int]
-SEGMENT_BYTES = 1 << 24  # probabilities of all segments of one block of samples
+_BLOCK_NUMBERS = 1 << 21  # what a block of samples holds for all segments
+_CACHED_SAMPLES = 256  # samples whose segments go through all windows together: they should stay in cache
 
 
 def check_window(window: Window | None, epochs: int) -> slice:
@@ -54,66 +56,76 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
     if not shared or epochs.allow_missing:
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
     assert isinstance(method, Composed)
-    _, samples, classes = epochs.logits.shape
-    result = np.empty((len(windows), samples))
-    segments = _Segments(windows)
-    block_samples = max(1, SEGMENT_BYTES // (8 * classes * max(1, len(segments.bounds))))
-    over_blocks(samples, block_samples, lambda block: segments.score(epochs, method, block, result))
+    runs = _Runs(windows)
+    result = np.empty((len(windows), epochs.logits.shape[1]))
+    blocks, work = {
+        Last: (_BLOCK_NUMBERS, runs.last),
+        Mean: (_BLOCK_NUMBERS // len(runs.segments), runs.mean),
+        MeanProb: (_BLOCK_NUMBERS // (len(runs.segments) * epochs.logits.shape[2]), runs.mean_probability),
+    }[type(method.aggregation)]
+    over_blocks(len(epochs.labels), max(1, blocks), lambda block: work(epochs, method, block, result))
     return result
 
 
-class _Segments:
-    """The run cut at every start and after every end of the windows: a window is a run of consecutive segments."""
+class _Runs:
+    """The epochs cut at every start and after every end of the windows: a window is a run of whole segments."""
 
     def __init__(self, windows: Sequence[Window]) -> None:
-        spans = np.asarray(windows, dtype=np.int64).reshape(-1, 2)
-        self.ends = spans[:, 1]
+        self.windows = list(windows)
+        spans = np.asarray(windows, dtype=np.int64)
         cuts = np.unique(np.concatenate([spans[:, 0], spans[:, 1] + 1]))
-        self.bounds = list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
+        self.segments = [(int(start), int(stop) - 1) for start, stop in pairwise(cuts)]
         self.first = np.searchsorted(cuts, spans[:, 0])
-        self.last = np.searchsorted(cuts, spans[:, 1] + 1) - 1
+        self.wanted = np.full((len(self.segments),) * 2, -1, dtype=np.int64)
+        self.wanted[self.first, np.searchsorted(cuts, spans[:, 1] + 1) - 1] = np.arange(len(windows))
+        self.ends = spans[:, 1]
         self.lengths = spans[:, 1] + 1 - spans[:, 0]
 
-    def score(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        if isinstance(method.aggregation, Last):
-            self._last(epochs, method, block, result)
-        elif isinstance(method.aggregation, Mean):
-            self._mean(epochs, method, block, result)
-        else:
-            self._mean_probability(epochs, method, block, result)
-
-    def _folded(self, epochs: Epochs, method: Composed, block: slice, key: str) -> Floats:
-        """The state `key` of the method's fold over every segment, (S, n, ...)."""
-        return np.stack(
-            [
-                fold_block(_slice(epochs, (start, stop - 1)), [method.fold], block)[method.fold][key]
-                for start, stop in self.bounds
-            ]
-        )
-
-    def _last(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+    def last(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+        """Scores of the end of every window."""
         for end in np.unique(self.ends):
-            only = _slice(epochs, (int(end), int(end)))
-            state = fold_block(only, [method.fold], block)[method.fold]
+            (state,) = _folded(epochs, method, [(int(end), int(end))], block)
             result[self.ends == end, block] = method.rows(state, epochs.labels[block], 1)["scores"]
 
-    def _mean(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        totals = self._folded(epochs, method, block, "total")
+    def mean(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+        """Means from the running sums that start at each window's first segment."""
+        totals = [state["total"] for state in _folded(epochs, method, self.segments, block)]
         for first in np.unique(self.first):
-            running = np.cumsum(totals[first:], axis=0)
-            mine = np.flatnonzero(self.first == first)
-            result[mine, block] = running[self.last[mine] - first] / self.lengths[mine, None]
+            running = np.zeros(block.stop - block.start)
+            for segment in range(first, len(totals)):
+                running += totals[segment]
+                window = self.wanted[first, segment]
+                if window >= 0:
+                    np.divide(running, self.lengths[window], out=result[window, block])
 
-    def _mean_probability(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        from errata.core._measure_kernels import window_statistics
+    def mean_probability(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+        """The measure of probabilities summed from each window's first segment on; the mean's divisor cancels."""
+        from errata.core._measure_kernels import window_ratios
 
-        probabilities = self._folded(epochs, method, block, "probabilities")
-        wanted = np.full((len(self.bounds), len(self.bounds)), -1, dtype=np.int64)
-        wanted[self.first, self.last] = np.arange(len(self.first))
-        statistic = np.empty((len(result), block.stop - block.start))
+        states = _folded(epochs, method, self.segments, block)
         labels = epochs.labels[block]
-        window_statistics(probabilities, labels, wanted, method.measure.statistic == "margin", statistic)
-        result[:, block] = method.measure.of(statistic)
+        every = np.arange(len(labels))
+        label_first = np.stack([state["probabilities"] for state in states])
+        label_first[:, every, labels], label_first[:, :, 0] = (
+            label_first[:, :, 0].copy(),
+            label_first[:, every, labels].copy(),
+        )
+        ratios = np.empty((len(self.windows), len(labels)))
+        for part in row_blocks(len(labels), _CACHED_SAMPLES):
+            few = np.ascontiguousarray(label_first[:, part].transpose(0, 2, 1))
+            window_ratios(few, self.wanted, method.measure.statistic == "margin", ratios[:, part])
+        tiny = np.flatnonzero(label_first.min(axis=(0, 2)) < 0)  # kept as logarithms: too small to add up here
+        ratios[:, tiny] = 1.0
+        result[:, block] = method.measure.of(np.log(ratios, out=ratios))
+        if len(tiny):
+            rows = block.start + tiny
+            they = Epochs(epochs.logits[:, rows], epochs.labels[rows])
+            result[:, rows] = [replay(_slice(they, window), [method])[0].scores for window in self.windows]
+
+
+def _folded(epochs: Epochs, method: Composed, windows: Sequence[Window], block: slice) -> list[State]:
+    """The state of the method's fold over every window, for one block of samples."""
+    return [fold_block(_slice(epochs, window), [method.fold], block)[method.fold] for window in windows]
 
 
 def _slice(epochs: Epochs, window: Window) -> Epochs:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.aggregations import State
+from errata.core.aggregations import Chunk, State
 from errata.core.checks import Labels
 from errata.core.methods import Method, all_methods, parse
 from errata.core.replay import Progress, Question, States, gather, require_swa, set_swa, start_states, take_in
@@ -115,7 +115,7 @@ class Reducers:
         logits = np.concatenate([logits for _, logits in self._pending])
         self._pending, self._pending_rows = [], 0
         self.seen[rows] = True
-        take_in(self._states, logits, labels[rows], self.epochs, rows, last=True)
+        take_in(self._states, Chunk(logits, labels[rows], self.epochs), rows, last=True)
 
 
 def _file(folder: Path, epochs: int) -> Path:
