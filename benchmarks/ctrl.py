@@ -1,12 +1,12 @@
 """CTRL side by side with the same written plainly on scikit-learn: 50,000 curves of 100 epochs, 10 classes."""
 
 import numpy as np
-from common import Row, print_rows, timed
 from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
+from common import Row, print_rows, timed
 from errata.core.ctrl import CONFIGURATIONS, SILHOUETTE_SAMPLES, operating_points, select, smoothed, votes
 
 SAMPLES, EPOCHS, CLASSES = 50_000, 100, 10
@@ -44,10 +44,10 @@ def run() -> list[Row]:
     losses, labels = training()
     correct = np.ones(SAMPLES, dtype=np.bool_)
     counted = votes(losses, labels)
-    ours = timed(lambda: votes(losses, labels))
-    plain = timed(lambda: np.testing.assert_array_equal(plain_votes(losses, labels), counted), repeat=1)
+    ours = timed(lambda: votes(losses, labels), repeat=2)
+    plain = timed(lambda: np.testing.assert_array_equal(plain_votes(losses, labels), counted), repeat=2)
     with threadpool_limits(1):
-        plain_one_thread = timed(lambda: plain_votes(losses, labels), repeat=1)
+        plain_one_thread = timed(lambda: plain_votes(losses, labels), repeat=2)
 
     one_window = [c for c in CONFIGURATIONS if c.windows == 1]  # one operating point each: a mask a configuration
     curves, masks = smoothed(losses, labels), [row > 0 for row in votes(losses, labels, one_window)]

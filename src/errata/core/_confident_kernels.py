@@ -14,13 +14,18 @@ SAMPLED_VALUES = 1024
 
 
 @compiled
-def rows_by_class(labels: NDArray[Any], starts: NDArray[np.int64], order: NDArray[Any]) -> None:
-    """Fill `order` (N,) with the rows of class 0, then of class 1, ..., each ascending; class k begins at starts[k]."""
-    place = starts.copy()
+def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -> NDArray[np.int64]:
+    """Fill `order` (N,) with the rows of class 0, then of class 1, ..., each ascending; returns where each ends (K,)."""
+    sizes = np.zeros(num_classes, np.int64)
+    for label in labels:
+        sizes[label] += 1
+    ends = sizes.cumsum()
+    place = ends - sizes
     for row in range(len(labels)):
         label = labels[row]
         order[place[label]] = row
         place[label] += 1
+    return ends
 
 
 @compiled
@@ -118,7 +123,7 @@ def least_of_largest(values: NDArray[Any], n: int) -> Any:
 
 @compiled
 def nth_largest(values: NDArray[Any], n: int) -> Any:
-    """The n-th largest of `values` (n from 1), faster where there are many: a sample tells most of them are too small."""
+    """The n-th largest of `values` (n from 1): of many values, a sample tells which are too small to be looked at."""
     step = len(values) // SAMPLED_VALUES
     expected = n / max(step, 1)
     rank = int(expected + 3 * np.sqrt(expected)) + 4

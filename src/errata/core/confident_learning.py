@@ -38,7 +38,7 @@ SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm i
 
 
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
-    """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; samples confident in no class are left out."""
+    """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; who is confident in no class is left out."""
     P, y = _check(probabilities, labels)
     members = _members(y, P.shape[1])
     confident, _ = _read(P, y, _thresholds(P, members), slack=0.0)
@@ -52,7 +52,8 @@ def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
         raise InputError(f"counts must be (K, K) and class_counts (K,), not {C.shape} and {n.shape}")
     if n.sum() == 0:
         raise InputError("class_counts are all 0: there is no sample to calibrate for")
-    return _calibrated(C, n) / n.sum()
+    Q: Floats = _calibrated(C, n) / n.sum()
+    return Q
 
 
 def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, cleanlab: bool = False) -> Flags:
@@ -71,6 +72,7 @@ def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, clea
         flagged: Flags = (confident != y) & (confident >= 0)
     else:
         joint = rules.calibrated(_count(y, confident, K), np.array([len(rows) for rows in members]))
+        del confident
         prune = _prune_by_class if variant == "PBC" else _prune_by_noise_rate
         flagged = prune(P, members, joint, rules)
     return flagged & disagrees if cleanlab else flagged
@@ -99,10 +101,9 @@ def _members(labels: Classes, num_classes: int) -> list[Rows]:
     """The rows of every class, ascending."""
     from errata.core._confident_kernels import rows_by_class
 
-    starts = np.concatenate(([0], np.bincount(labels, minlength=num_classes).cumsum()))
     order = np.empty(len(labels), np.int32 if len(labels) <= np.iinfo(np.int32).max else np.int64)
-    rows_by_class(labels, starts, order)
-    return np.split(order, starts[1:-1])
+    ends = rows_by_class(labels, num_classes, order)
+    return np.split(order, ends[:-1])
 
 
 def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
@@ -225,7 +226,8 @@ def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
             means[k] = np.mean(P[rows, k])
 
     _over_classes(members, average)
-    return (np.clip(means, 2 * CLEANLAB_SLACK, None) - CLEANLAB_SLACK).astype(np.float64)
+    floor: NDArray[Any] = np.clip(means, 2 * CLEANLAB_SLACK, None)
+    return (floor - CLEANLAB_SLACK).astype(np.float64)
 
 
 def _cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
@@ -243,7 +245,7 @@ def _cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
 
 
 def _round_keeping_row_sums(values: Floats) -> Counts:
-    """Nearest whole numbers; then in every row, as many of the worst rounded move by one as its rounded sum asks for."""
+    """Nearest whole numbers; then in each row, as many of the worst rounded move by one as its rounded sum asks for."""
     rounded = values.round()
     missing = (values.sum(axis=1).round() - rounded.sum(axis=1)).astype(np.int64)
     for row in np.flatnonzero(missing):
@@ -278,7 +280,7 @@ CLEANLAB = _Rules(CLEANLAB_SLACK, _cleanlab_thresholds, _cleanlab_calibrated, _c
 
 
 def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabilities, Classes]:
-    """Probabilities as a read-only view, whose values are checked as they are read, and labels in the narrowest type."""
+    """Probabilities as a read-only view, whose values are checked when they are read, and labels, of a narrow type."""
     P = as_numpy(probabilities)
     if P.ndim != 2 or len(P) == 0 or P.shape[1] < 2:
         raise InputError(f"probabilities must have shape (N, K) with N of 1 or more and K of 2 or more, not {P.shape}")

@@ -65,7 +65,8 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
     checked = check_scores(scores)
     if np.isinf(checked).any():
         raise InputError(f"score of sample {int(np.flatnonzero(np.isinf(checked))[0])} is infinite")
-    points = _even_points(checked)
+    ordered = np.sort(checked)
+    points = _even_points(ordered)
     if points[0] == points[-1]:
         raise InputError(
             f"score {points[0]} is that of (nearly) every sample, so there are no two groups to tell apart"
@@ -74,12 +75,10 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
     points = (points - centre) / scale
     starts = [_fit_mixture(points, *_split(points, share)) for share in MIXTURE_STARTS]
     likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
-    fit = _refit(likeliest, (checked - centre) / scale)
+    fit = _refit(likeliest, (ordered - centre) / scale)
     rate = _upper_weight(fit)
-    rng = np.random.default_rng(seed)
-    resamples = (rng.choice(points, len(points)) for _ in range(MIXTURE_REPLICATES))
-    replicates = np.array([_upper_weight(_refit(fit, resample)) for resample in resamples])
-    # A resample of fewer points than there are samples spreads by the square root of their ratio too much.
+    replicates = _mixture_replicates(fit, points, np.random.default_rng(seed))
+    # Resamples of fewer points than there are samples spread too much, by the square root of how many fewer.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
     low, high = _from_log_odds(_log_odds(rate) + spread * _normal_quantile(confidence) * np.array([-1, 1]))
     return _estimate(
@@ -139,10 +138,10 @@ def _joint_replicates(counts: Labels, class_counts: Labels, rng: np.random.Gener
     return np.asarray(wrong.sum(axis=1) / cells.sum())
 
 
-def _even_points(scores: Floats) -> Floats:
-    """At most MIXTURE_POINTS scores at even steps of their order: nearly the same distribution, quicker to fit."""
-    size = min(len(scores), MIXTURE_POINTS)
-    return np.sort(scores)[((np.arange(size) + 0.5) * len(scores) / size).astype(np.int64)]
+def _even_points(ordered: Floats) -> Floats:
+    """At most MIXTURE_POINTS of sorted scores, at even steps: nearly the same distribution, quicker to fit."""
+    size = min(len(ordered), MIXTURE_POINTS)
+    return ordered[((np.arange(size) + 0.5) * len(ordered) / size).astype(np.int64)]
 
 
 def _split(points: Floats, share: float) -> tuple[Floats, Floats, Floats]:
@@ -173,6 +172,12 @@ def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Flo
 def _refit(mixture: Any, points: Floats) -> Any:
     """Fit to other points, starting from a fit."""
     return _fit_mixture(points, mixture.weights_, mixture.means_, mixture.precisions_)
+
+
+def _mixture_replicates(fit: Any, points: Floats, rng: np.random.Generator) -> Floats:
+    """Upper weights of refits to resampled points, (MIXTURE_REPLICATES,)."""
+    resamples = (rng.choice(points, len(points)) for _ in range(MIXTURE_REPLICATES))
+    return np.array([_upper_weight(_refit(fit, resample)) for resample in resamples])
 
 
 def _upper_weight(mixture: Any) -> float:

@@ -1,0 +1,211 @@
+"""The command line: parse, call, print."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from errata.errors import ErrataError, InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from errata.dynamics.store import Dynamics
+
+app = typer.Typer(
+    name="errata",
+    help="Find the wrong labels in a dataset from the way an ordinary model learned it.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Source = Annotated[
+    Path,
+    typer.Argument(
+        help="A dynamics folder, a .npz with `logits` and `labels` (and, if you like, `ids`, `classes`, `swa_logits`), "
+        "or a .npy of logits with --labels. Logits are (epochs, samples, classes) or (samples, classes)."
+    ),
+]
+LabelsFile = Annotated[Path | None, typer.Option("--labels", help=".npy of the given labels, for a .npy of logits.")]
+WindowOption = Annotated[
+    tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, from 0.")
+]
+BudgetOption = Annotated[int | None, typer.Option("--budget", help="How many samples will be inspected (for CTRL).")]
+METHOD_HELP = "A method's name, such as MeanProb-LM; `errata methods` lists them."
+
+
+def main() -> None:
+    """Run a command; what errata refuses is one line on stderr and exit code 2."""
+    try:
+        app()
+    except ErrataError as error:
+        print(f"errata: {error}", file=sys.stderr)
+        sys.exit(2)
+
+
+@app.command()
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the picture and the tables.")] = Path("out"),
+    seed: Annotated[int, typer.Option(help="Seed of the noise and of the training.")] = 0,
+) -> None:
+    """Put 20 % wrong labels into scikit-learn's digits, train a small network, and let every method find them."""
+    from errata.demo import EPOCHS, FOLDS, demonstrate
+
+    with _progress("training", EPOCHS * (1 + FOLDS)) as advance:
+        found = demonstrate(out, seed, advance)
+    count, samples = found.noisy.count, len(found.noisy.labels)
+    print(f"digits: {samples:,} samples, {count} of them wrongly labelled ({found.noisy.rate:.1%}), on purpose\n")
+    _print_table(
+        found.fnr.assign(fnr=found.fnr["fnr"].map("{:.2%}".format), auroc=found.fnr["auroc"].map("{:.4f}".format)),
+        f"label errors missed when the {count} most suspicious samples are inspected (FNR), best first",
+    )
+    percent = "{:.1%}".format
+    _print_table(
+        found.rates.assign(rate=found.rates["rate"].map(percent), interval=_interval(found.rates))[
+            ["estimate", "rate", "interval"]
+        ],
+        "noise rate estimated without the truth",
+    )
+    _print_table(found.ranking.head(10).round(3), "most suspicious samples")
+    for file in found.files:
+        print(f"wrote {file}")
+
+
+@app.command()
+def methods(
+    paper: Annotated[bool, typer.Option("--paper", help="Only the 25 methods the paper evaluates.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Write the table here as well (.csv or .parquet).")] = None,
+) -> None:
+    """List every method, the literature it stands for, and why the paper leaves some out."""
+    from errata.core.catalogue import methods as catalogue
+
+    table = catalogue()
+    if paper:
+        table = table[table["in_paper"]]
+    if out is not None:
+        _write(table, out)
+    shown = table[["method", "known_from", "in_paper", "left_out"]]
+    shown = shown.assign(in_paper=shown["in_paper"].map({True: "*", False: ""}))
+    _print_table(
+        shown.rename(columns={"known_from": "known from", "in_paper": "paper", "left_out": "why the paper leaves it out"}),
+        f"{len(table)} methods; * marks the {int(table['in_paper'].sum())} rows of the paper's tables",
+    )
+
+
+@app.command()
+def score(
+    source: Source,
+    out: Annotated[Path, typer.Option(help="Where to write the scores: .csv or .parquet.")] = Path("scores.csv"),
+    labels: LabelsFile = None,
+    method: Annotated[list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Default: all.")] = None,
+    window: WindowOption = None,
+    budget: BudgetOption = None,
+) -> None:
+    """Score every sample; higher is more suspicious. One row a sample, one column a method."""
+    from errata.dynamics.scoring import score_many
+
+    _check_suffix(out)
+    dynamics = _read(source, labels)
+    with _progress("scoring", dynamics.samples) as advance:
+        table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
+    _write(table.reset_index(), out)
+    print(f"{dynamics}: wrote {len(table.columns)} scores for each of {len(table):,} samples to {out}")
+
+
+@app.command()
+def rank(
+    source: Source,
+    out: Annotated[Path | None, typer.Option(help="Write the whole ranking here: .csv or .parquet.")] = None,
+    labels: LabelsFile = None,
+    method: Annotated[str | None, typer.Option(help=METHOD_HELP + " Default: MeanProb-LM.")] = None,
+    window: WindowOption = None,
+    budget: BudgetOption = None,
+    top: Annotated[int, typer.Option(help="How many to print.")] = 20,
+) -> None:
+    """Rank the samples, most suspicious first, with the label the model would have given."""
+    from errata.dynamics.scoring import noise_rates
+    from errata.dynamics.scoring import rank as ranking
+
+    if out is not None:
+        _check_suffix(out)
+    dynamics = _read(source, labels)
+    table = ranking(dynamics, method, window=window, budget=budget)
+    _print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
+    estimates = noise_rates(dynamics, window=window)
+    for row, interval in zip(estimates.itertuples(), _interval(estimates), strict=True):
+        print(f"about {row.rate:.1%} of the labels are wrong ({interval}): {row.how}")
+    if out is not None:
+        _write(table, out)
+        print(f"wrote {len(table):,} rows to {out}")
+
+
+def _read(source: Path, labels: Path | None) -> "Dynamics":
+    from errata.dynamics.files import load_array, load_arrays
+    from errata.dynamics.store import Dynamics
+
+    if source.is_dir():
+        return Dynamics.open(source)
+    if source.suffix == ".npz":
+        arrays = load_arrays(source)
+        for name in ("logits", "labels"):
+            if name not in arrays:
+                raise InputError(f"{source} has no array named {name}; it has {', '.join(arrays) or 'none'}")
+        known = {name: arrays[name] for name in ("ids", "classes", "swa_logits", "features", "fold") if name in arrays}
+        return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)
+    if source.suffix == ".npy":
+        if labels is None:
+            raise InputError(f"{source} holds logits only; pass --labels with a .npy of the given labels")
+        return Dynamics.from_arrays(load_array(source, mapped=True), load_array(labels))
+    if not source.exists():
+        raise InputError(f"{source} does not exist")
+    raise InputError(f"{source} is neither a dynamics folder nor a .npy or .npz file")
+
+
+def _check_suffix(out: Path) -> None:
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{out} must end in .csv or .parquet")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist")
+
+
+def _write(table: "pd.DataFrame", out: Path) -> None:
+    _check_suffix(out)
+    if out.suffix == ".csv":
+        table.to_csv(out, index=False)
+    else:
+        table.to_parquet(out, index=False)
+
+
+def _interval(rates: "pd.DataFrame") -> list[str]:
+    return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
+
+
+def _print_table(table: "pd.DataFrame", title: str) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    shown = Table(*map(str, table.columns), title=title, title_justify="left")
+    for row in table.itertuples(index=False):
+        shown.add_row(*map(str, row))
+    console = Console()
+    console.print(shown)
+
+
+class _progress:  # noqa: N801
+    """A progress bar on stderr; entering gives a function that advances it."""
+
+    def __init__(self, title: str, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        self._bar = Progress(console=Console(stderr=True), transient=True)
+        self._task = self._bar.add_task(title, total=total)
+
+    def __enter__(self) -> Any:
+        self._bar.start()
+        return lambda steps=1: self._bar.advance(self._task, steps)
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
