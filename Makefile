@@ -1,4 +1,4 @@
-# Every command a developer needs. The first one builds .venv from the pins in constraints.txt; later ones start at once.
+# Every command a developer needs. The first builds .venv from the pins in constraints.txt; later ones start at once.
 
 PYTHON ?= python3
 WORKERS ?= 2

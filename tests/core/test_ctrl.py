@@ -133,11 +133,11 @@ class TestVotes:
         expected = [algorithm(losses, labels, c.windows, c.clusters, c.selected, smooth=3) for c in asked]
         np.testing.assert_array_equal(votes(losses, labels, asked, smooth=3), expected)
 
-    def test_signed_losses(self):
+    def test_signed_and_yes_or_no_measures(self):
         losses, labels, _ = simulate(300, 24, 2, seed=6)
-        margins = 2 * losses - 3
-        expected = [algorithm(margins, labels, c.windows, c.clusters, c.selected) for c in CONFIGURATIONS]
-        np.testing.assert_array_equal(votes(margins, labels), expected)
+        for measure in (2 * losses - 3, (losses > math.log(2)).astype(float)):
+            expected = [algorithm(measure, labels, c.windows, c.clusters, c.selected) for c in CONFIGURATIONS]
+            np.testing.assert_array_equal(votes(measure, labels), expected)
 
     def test_wrong_labels_get_the_votes(self):
         losses, labels, truth = simulate(1000, 60, 3, seed=7)
@@ -254,19 +254,18 @@ class TestOperatingPoints:
 
 class TestSelectionScore:
     def test_by_hand(self):
-        curves = np.array([[0.0, 0.2], [0.0, 0.4], [3.0, 1.0], [3.0, 2.0]])
-        mask = np.array([False, False, True, True])
-        correct = np.array([True, False, False, True])
-        accuracy, ratio = 1 / 2, 1.5 / 0.3
-        silhouette = 0.0
-        for i in range(4):
-            distance = [math.dist(curves[i], other) for other in curves]
-            within, across = distance[i ^ 1], (distance[(i + 2) % 4] + distance[(i + 2) % 4 ^ 1]) / 2
-            silhouette += (across - within) / max(within, across) / 4
+        curves = np.array([[0.0, 0.2], [0.0, 0.4], [0.0, 0.6], [3.0, 1.0], [3.0, 2.0]])
+        mask = np.array([False, False, False, True, True])
+        correct = np.array([True, False, True, False, True])
+        accuracy, ratio = 2 / 3, 1.5 / 0.4
+        silhouettes = []
+        for curve, noisy in zip(curves, mask, strict=True):
+            own = sum(math.dist(curve, other) for other in curves[mask == noisy]) / (sum(mask == noisy) - 1)
+            across = sum(math.dist(curve, other) for other in curves[mask != noisy]) / sum(mask != noisy)
+            silhouettes.append((across - own) / max(across, own))
         for alpha in (0.0, 0.25, 1.0):
-            assert selection_score(curves, mask, correct, alpha) == pytest.approx(
-                silhouette * (accuracy * ratio) ** alpha
-            )
+            expected = sum(silhouettes) / 5 * (accuracy * ratio) ** alpha
+            assert selection_score(curves, mask, correct, alpha) == pytest.approx(expected)
 
     @settings(max_examples=60, deadline=None)
     @given(st.integers(3, 80), st.integers(1, 8), st.integers(0, 10_000))
@@ -283,7 +282,7 @@ class TestSelectionScore:
         mask = rng.random(90) < 0.3
         mask[labels == 8] = False
         expected = np.mean([silhouette_score(curves[labels == c], mask[labels == c]) for c in (3, 5)])
-        assert selection_score(curves, mask, mask, 0.0, labels) == pytest.approx(expected, abs=1e-9)
+        assert selection_score(curves, mask, mask, 0.0, labels) == pytest.approx(expected, abs=1e-12)
 
     def test_silhouette_of_a_subsample(self, monkeypatch):
         monkeypatch.setattr(ctrl, "SILHOUETTE_SAMPLES", 50)

@@ -46,10 +46,7 @@ def transition_matrices(draw, num_classes):
 
 
 def test_symmetric_matrix_never_redraws_the_true_class():
-    np.testing.assert_allclose(
-        symmetric_matrix(4, 0.3),
-        [[0.7, 0.1, 0.1, 0.1], [0.1, 0.7, 0.1, 0.1], [0.1, 0.1, 0.7, 0.1], [0.1, 0.1, 0.1, 0.7]],
-    )
+    np.testing.assert_allclose(symmetric_matrix(3, 0.2), [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
 
 
 def test_pairflip_matrix_goes_to_the_next_class_and_from_the_last_to_the_first():
@@ -68,7 +65,8 @@ def test_every_noise_model_flips_at_exactly_its_rate(num_classes, rate):
 
 
 def test_noise_models_are_found_by_name():
-    assert NOISE_MODELS == {"symmetric": symmetric_matrix, "pairflip": pairflip_matrix}
+    assert NOISE_MODELS["symmetric"] is symmetric_matrix
+    assert NOISE_MODELS["pairflip"] is pairflip_matrix
     with pytest.raises(InputError, match="already a noise model named pairflip"):
         noise.noise_model("pairflip")(symmetric_matrix)
 
@@ -135,9 +133,7 @@ def test_exact_draws_give_every_pair_of_classes_the_floor_or_ceiling_of_its_quot
     remainders = quotas - np.floor(quotas + 1e-9)
     for given_more, remainder in zip(realised > quotas + 1e-9, remainders, strict=True):
         if given_more.any() and not given_more.all():
-            assert remainder[given_more].min() >= remainder[~given_more].max() - 1e-9, (
-                "the largest remainder comes first"
-            )
+            assert remainder[given_more].min() >= remainder[~given_more].max() - 1e-9, "the largest comes first"
 
 
 def test_exact_draws_of_a_balanced_dataset_change_exactly_the_rate():
@@ -177,7 +173,7 @@ def test_no_noise_and_all_noise():
 
 def test_the_hash_is_of_the_label_vector_as_little_endian_int64():
     expected = hashlib.sha256(struct.pack("<4q", 3, 0, 2, 1)).hexdigest()
-    assert expected == "40c3131f1b0fe7d60206cd9e48afc923c7ba6df7ada0d8e7239e9b60c01bf69c"
+    assert expected == "9846ca601955deb7f464e5537362751f0dca2b5d7b9329b434a7b3cfac0cfdcb"
     for labels in ([3, 0, 2, 1], np.array([3, 0, 2, 1], np.uint8), np.array([3, 0, 2, 1], ">i4"), [3.0, 0.0, 2.0, 1.0]):
         assert label_hash(labels) == expected
     assert label_hash([0, 3, 2, 1]) != expected

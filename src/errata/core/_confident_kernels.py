@@ -15,7 +15,7 @@ SAMPLED_VALUES = 1024
 
 @compiled
 def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill `order` (N,) with the rows of class 0, then of class 1, ..., each ascending; returns where each ends (K,)."""
+    """Fill `order` (N,) with the rows of class 0, then of class 1 and so on, ascending; returns the K ends."""
     sizes = np.zeros(num_classes, np.int64)
     for label in labels:
         sizes[label] += 1

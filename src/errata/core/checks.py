@@ -1,6 +1,7 @@
 """Refuse bad input before any work starts, in one sentence that says what is wrong and where."""
 
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,8 @@ from errata.errors import InputError
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+_ROWS_LOOKED_AT = 1000
 
 
 def is_tensor(array: object) -> bool:
@@ -29,51 +32,50 @@ def as_numpy(array: Any) -> NDArray[Any]:
     return np.asarray(array)
 
 
-def check_labels(labels: ArrayLike, num_classes: int, classes: Sequence[Any] | None = None) -> Labels:
-    """Given labels as column numbers 0..K-1, shape (N,). `classes` names the columns, so that labels may be names."""
+def check_labels(labels: ArrayLike, num_classes: int | None, classes: Sequence[Any] | None = None) -> Labels:
+    """Given labels as column numbers 0..K-1, shape (N,). `classes` names the columns, so that labels may be names.
+
+    Without `num_classes` the columns are not known yet, and any class number will do.
+    """
     given = as_numpy(labels)
     if given.ndim != 1:
         raise InputError(f"labels must have shape (N,), not {given.shape}")
-    if classes is not None:
-        return _encode(given, num_classes, classes)
-    if given.dtype.kind == "b":
-        given = given.astype(np.int64)
-    if given.dtype.kind == "f" and len(given):
-        broken = ~np.isfinite(given) | (given != np.floor(given))
-        if broken.any():
-            row = int(np.flatnonzero(broken)[0])
-            raise InputError(f"label of sample {row} is {given[row]}, not a class number")
-        given = given.astype(np.int64)
-    if given.dtype.kind not in "iu":
+    return _class_numbers(given, num_classes) if classes is None else _encode(given, num_classes, list(classes))
+
+
+def _class_numbers(given: NDArray[Any], num_classes: int | None) -> Labels:
+    if given.dtype.kind in "USO" and len(given):
         raise InputError(
-            f"labels must be class numbers 0..{num_classes - 1}, but the first is {given[0]!r}"
-            if len(given)
-            else "labels are empty"
-        ) if not (given.dtype.kind in "USO" and len(given)) else InputError(
-            f"labels are names (the first is {str(given[0])!r}) but logits only have numbered columns; "
+            f"labels are names (the first is {given.tolist()[0]!r}) but logits only have numbered columns; "
             "pass classes=[...] with the names in the order of the columns"
         )
-    if len(given) and (given.min() < 0 or given.max() >= num_classes):
-        row = int(np.flatnonzero((given < 0) | (given >= num_classes))[0])
-        raise InputError(f"label of sample {row} is {given[row]}, outside 0..{num_classes - 1}")
+    if given.dtype.kind not in "biuf":
+        raise InputError(f"labels must be class numbers, not {given.dtype}")
+    if given.dtype.kind == "f":
+        _refuse_labels(given, ~np.isfinite(given) | (given != np.floor(given)), "not a class number")
+    if num_classes is None:
+        _refuse_labels(given, given < 0, "below 0, where class numbers start")
+    else:
+        _refuse_labels(given, (given < 0) | (given >= num_classes), f"outside 0..{num_classes - 1}")
     return np.ascontiguousarray(given, dtype=np.int64)
 
 
-def _encode(given: NDArray[Any], num_classes: int, classes: Sequence[Any]) -> Labels:
-    names = list(classes)
-    if len(names) != num_classes:
+def _encode(given: NDArray[Any], num_classes: int | None, names: list[Any]) -> Labels:
+    if num_classes is not None and len(names) != num_classes:
         raise InputError(f"classes has {len(names)} names but the logits have {num_classes} columns")
-    number = {name: column for column, name in enumerate(names)}
-    if len(number) != len(names):
+    column = {name: number for number, name in enumerate(names)}
+    if len(column) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
         raise InputError(f"class {repeated!r} is named twice in classes")
-    distinct, inverse = np.unique(given, return_inverse=True)
-    values = distinct.tolist()
-    for value in values:
-        if value not in number:
-            row = int(np.flatnonzero(given == value)[0])
-            raise InputError(f"label of sample {row} is {value!r}, which is not in classes")
-    return np.array([number[value] for value in values], dtype=np.int64)[inverse.reshape(given.shape)]
+    encoded = np.array([column.get(name, -1) for name in given.tolist()], dtype=np.int64)
+    _refuse_labels(given, encoded < 0, "which is not in classes")
+    return encoded
+
+
+def _refuse_labels(given: NDArray[Any], refused: NDArray[np.bool_], why: str) -> None:
+    if refused.any():
+        row = int(np.argmax(refused))
+        raise InputError(f"label of sample {row} is {given[row : row + 1].tolist()[0]!r}, {why}")
 
 
 def check_scores(scores: ArrayLike) -> Floats:
@@ -106,3 +108,31 @@ def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
             "(for a single binary logit z pass the pair (0, z))"
         )
     return checked
+
+
+def warn_if_probabilities(logits: NDArray[Any]) -> None:
+    """Warn when logits (N, K) look like probabilities: softmax would be applied to them a second time."""
+    rows = _some_finite_rows(logits)
+    if len(rows) and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
+        warnings.warn(
+            "these rows sum to one: they look like probabilities, not logits; pass logits, or np.log(p) of them",
+            stacklevel=3,
+        )
+
+
+def warn_if_softmax_twice(logits: NDArray[Any]) -> None:
+    """Warn when logits (N, K) of a trained model look like the logarithm of a softmax of probabilities.
+
+    Probabilities are at most 1 apart, so their softmax hardly tells classes apart; nor does an untrained model.
+    """
+    rows = _some_finite_rows(logits)
+    if len(rows) > 1 and (np.ptp(rows, axis=1) <= 1).all() and np.allclose(np.exp(rows).sum(axis=1), 1, atol=1e-3):
+        warnings.warn(
+            "these look like the logarithm of a softmax applied twice: no class is more than e times as likely as another",
+            stacklevel=3,
+        )
+
+
+def _some_finite_rows(logits: NDArray[Any]) -> Floats:
+    rows = np.asarray(logits[:_ROWS_LOOKED_AT], dtype=np.float64)
+    return rows[np.isfinite(rows).all(axis=1)]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from errata.core._cleanlab_counts import cleanlab_calibrated
 from errata.core.checks import as_numpy, check_labels
 from errata.errors import InputError
 
@@ -37,6 +38,16 @@ UNFLAGGED_SCORE = -1.0
 SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm is not finite
 
 
+class _Rules(NamedTuple):
+    """Where the paper and cleanlab part."""
+
+    slack: float  # added to the label's probability before the arg max is compared with it
+    thresholds: Callable[[Probabilities, list[Rows]], Floats]
+    calibrated: Callable[[Counts, Counts], NDArray[Any]]
+    order: Callable[[NDArray[Any], Rows], NDArray[np.intp]]  # largest value first, and what to do with equal ones
+    margin_precision: type[np.floating[Any]]  # margins are taken in this or in that of P, whichever is finer
+
+
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
     """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; who is confident in no class is left out."""
     P, y = _check(probabilities, labels)
@@ -47,12 +58,14 @@ def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
 
 def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
     """Joint distribution Q (K, K) of given and true labels, from a confident joint and the class sizes (K,)."""
-    C, n = _check_counts("counts", counts), _check_counts("class_counts", class_counts)
+    C, n = as_numpy(counts), as_numpy(class_counts)
     if n.ndim != 1 or C.shape != (len(n), len(n)):
         raise InputError(f"counts must be (K, K) and class_counts (K,), not {C.shape} and {n.shape}")
+    if C.dtype.kind not in "iu" or n.dtype.kind not in "iu" or min(C.min(initial=0), n.min(initial=0)) < 0:
+        raise InputError("counts and class_counts must be whole numbers, none below 0")
     if n.sum() == 0:
         raise InputError("class_counts are all 0: there is no sample to calibrate for")
-    Q: Floats = _calibrated(C, n) / n.sum()
+    Q: Floats = _calibrated(C.astype(np.int64), n.astype(np.int64)) / n.sum()
     return Q
 
 
@@ -107,21 +120,27 @@ def _members(labels: Classes, num_classes: int) -> list[Rows]:
 
 
 def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    """Mean self-confidence of every class, infinite for a class without samples.
+    """Mean self-confidence of every class, infinite for a class without samples."""
+    return np.array(_class_means(P, members, _rounded_once, absent=np.inf))
 
-    It is rounded once, so it does not depend on the order of rows and samples that are all alike reach their own mean.
-    """
-    from errata.core._confident_kernels import compensated_sum
 
-    means = np.full(len(members), np.inf)
+def _class_means(P: Probabilities, members: list[Rows], mean: Callable[..., Any], absent: float) -> list[Any]:
+    means: list[Any] = [absent] * len(members)
 
     def average(k: int, rows: Rows) -> None:
-        total, remainder = compensated_sum(P[rows, k])
-        if np.isfinite(total):  # otherwise a row is about to be refused
-            means[k] = float((Fraction(total) + Fraction(remainder)) / len(rows))
+        with np.errstate(over="ignore", invalid="ignore"):  # a row that is not finite is refused when it is read
+            means[k] = mean(P[rows, k])
 
     _over_classes(members, average)
     return means
+
+
+def _rounded_once(values: NDArray[Any]) -> float:
+    """Mean that is the same in any order of rows, and that values which are all alike therefore reach."""
+    from errata.core._confident_kernels import compensated_sum
+
+    total, remainder = compensated_sum(values)
+    return float((Fraction(total) + Fraction(remainder)) / len(values)) if np.isfinite(total) else total
 
 
 def _read(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
@@ -159,7 +178,7 @@ def _calibrated(counts: Counts, class_counts: Counts) -> Floats:
     return calibrated
 
 
-def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: "_Rules") -> Flags:
+def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: _Rules) -> Flags:
     from errata.core._confident_kernels import flag_largest
 
     flagged = np.zeros(len(P), np.bool_)
@@ -175,7 +194,7 @@ def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], 
     return flagged
 
 
-def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: "_Rules") -> Flags:
+def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: _Rules) -> Flags:
     from errata.core._confident_kernels import flag_margins
 
     flagged = np.zeros(len(P), np.bool_)
@@ -218,43 +237,9 @@ def _hashed_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
 
 def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
     """Mean self-confidence in the precision of P, at least twice the slack, less the slack; above 1 without samples."""
-    # A list and not an array: where a class has no samples, its whole number 2 makes float64 of float32 means.
-    means: list[Any] = [2] * len(members)
-
-    def average(k: int, rows: Rows) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # a row that is not finite is about to be refused
-            means[k] = np.mean(P[rows, k])
-
-    _over_classes(members, average)
-    floor: NDArray[Any] = np.clip(means, 2 * CLEANLAB_SLACK, None)
-    return (floor - CLEANLAB_SLACK).astype(np.float64)
-
-
-def _cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
-    """Whole numbers (K, K) with every class keeping at least one sample."""
-    certain = counts.copy()
-    np.fill_diagonal(certain, np.maximum(certain.diagonal(), 1))
-    # Transposed, because the sum over all cells depends in its last bit on the order they lie in.
-    by_class = np.ascontiguousarray(certain.T) / certain.sum(axis=1) * class_counts
-    joint = _round_keeping_row_sums(np.ascontiguousarray((by_class / by_class.sum() * class_counts.sum()).T))
-    kept = np.maximum(joint.diagonal(), 1)
-    others = np.maximum(np.count_nonzero(joint, axis=1) - 1, 1)
-    pruned = np.maximum(joint - ((kept - joint.diagonal()) / others)[:, None], 0).astype(np.int64)
-    np.fill_diagonal(pruned, kept)
-    return pruned
-
-
-def _round_keeping_row_sums(values: Floats) -> Counts:
-    """Nearest whole numbers; then in each row, as many of the worst rounded move by one as its rounded sum asks for."""
-    rounded = values.round()
-    missing = (values.sum(axis=1).round() - rounded.sum(axis=1)).astype(np.int64)
-    for row in np.flatnonzero(missing):
-        worst = np.argsort(values[row] - rounded[row])
-        if missing[row] > 0:
-            rounded[row, worst[-missing[row] :]] += 1
-        else:
-            rounded[row, worst[: -missing[row]]] -= 1
-    return rounded.astype(np.int64)
+    # The whole number 2 in the list makes float64 of float32 means, as it does in cleanlab.
+    means: NDArray[Any] = np.clip(_class_means(P, members, np.mean, absent=2), 2 * CLEANLAB_SLACK, None)
+    return (means - CLEANLAB_SLACK).astype(np.float64)
 
 
 def _cleanlab_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
@@ -262,18 +247,8 @@ def _cleanlab_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
     return np.argsort(-values)
 
 
-class _Rules(NamedTuple):
-    """Where the paper and cleanlab part."""
-
-    slack: float  # added to the label's probability before the arg max is compared with it
-    thresholds: Callable[[Probabilities, list[Rows]], Floats]
-    calibrated: Callable[[Counts, Counts], NDArray[Any]]
-    order: Callable[[NDArray[Any], Rows], NDArray[np.intp]]
-    margin_precision: type[np.floating[Any]]  # margins are taken in this or in that of P, whichever is finer
-
-
 PAPER = _Rules(0.0, _thresholds, _calibrated, _hashed_order, np.float64)
-CLEANLAB = _Rules(CLEANLAB_SLACK, _cleanlab_thresholds, _cleanlab_calibrated, _cleanlab_order, np.float32)
+CLEANLAB = _Rules(CLEANLAB_SLACK, _cleanlab_thresholds, cleanlab_calibrated, _cleanlab_order, np.float32)
 
 
 # Bad input.
@@ -292,13 +267,6 @@ def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabiliti
     P = P.view()
     P.flags.writeable = False
     return P, y.astype(np.int16 if P.shape[1] <= np.iinfo(np.int16).max else np.int32)
-
-
-def _check_counts(name: str, counts: ArrayLike) -> Counts:
-    checked = as_numpy(counts)
-    if checked.dtype.kind not in "iu" or checked.min(initial=0) < 0:
-        raise InputError(f"{name} must be whole numbers, none below 0")
-    return checked.astype(np.int64)
 
 
 def _is_probability(values: NDArray[Any]) -> Flags:

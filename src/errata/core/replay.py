@@ -121,7 +121,7 @@ def fold_block(epochs: Epochs, folds: Iterable[Fold], block: slice) -> States:
         if chunk.broken is not None:
             sample = block.start + (chunk.broken if rows is None else int(rows[chunk.broken]))
             raise InputError(f"logits of sample {sample} at epoch {epoch} are not finite")
-        take_in(states, chunk, rows, last=epoch == needed[-1])
+        take_in(states, chunk, rows, last=epochs.allow_missing or epoch == needed[-1])
     if epochs.allow_missing and needed and not seen.all():
         raise InputError(f"sample {block.start + int(np.argmin(seen))} was not recorded at any epoch of the window")
     if epochs.swa_logits is not None:
@@ -135,10 +135,10 @@ def start_states(folds: Iterable[Fold], samples: int, classes: int, epochs: int)
 
 
 def take_in(states: States, chunk: Chunk, rows: NDArray[np.int64] | None, *, last: bool) -> None:
-    """Fold one epoch's rows into the states: of all samples, or of those in `rows`."""
+    """Fold one epoch's rows into the states: of all samples, or of those in `rows`; `last` if it may be their last."""
     for fold, state in states.items():
         aggregation = fold.aggregation
-        if aggregation.reads == "no epoch" or (aggregation.reads == "last epoch" and not last and rows is None):
+        if aggregation.reads == "no epoch" or (aggregation.reads == "last epoch" and not last):
             continue
         part = state if rows is None else {key: values[rows] for key, values in state.items()}
         aggregation.update(part, chunk, fold.measure)

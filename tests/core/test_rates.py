@@ -1,0 +1,191 @@
+from math import inf, nan
+
+import numpy as np
+import pytest
+from cleanlab.count import compute_confident_joint, estimate_joint
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import binomtest, norm
+from sklearn.mixture import GaussianMixture
+
+from errata.core import rates
+from errata.core.noise import symmetric
+from errata.core.rates import from_confident_joint, from_mixture, from_sign
+from errata.errors import InputError
+
+
+def two_groups(samples, rate, seed, distance=5.0):
+    """Scores of right labels around 0 and of wrong ones around `distance`, and which are wrong."""
+    rng = np.random.default_rng(seed)
+    wrong = rng.random(samples) < rate
+    return rng.normal(size=samples) + distance * wrong, wrong
+
+
+def well_trained(samples, rate, seed, num_classes=4):
+    """Probabilities of a model that knows the true class, unsure by varying amounts, and noisy labels."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, num_classes, samples)
+    logits = rng.normal(size=(samples, num_classes)) + 5.0 * np.eye(num_classes)[true]
+    probabilities = np.exp(logits)
+    # Another seed than that of the true classes: the flips must not be drawn from the same numbers.
+    labels = symmetric(true, rate, num_classes, seed=seed + 1000).labels
+    return probabilities / probabilities.sum(axis=1, keepdims=True), labels
+
+
+def assert_interval(estimate):
+    assert 0 <= estimate.low <= estimate.rate <= estimate.high <= 1
+    assert estimate.low < estimate.high, "a finite number of samples is never certain"
+    assert estimate.how.endswith(".")
+    assert "interval" in estimate.how
+
+
+def covered(estimates, rate):
+    return np.mean([estimate.low <= rate <= estimate.high for estimate in estimates])
+
+
+@settings(deadline=None)
+@given(st.integers(1, 200), st.data(), st.floats(0.5, 0.999))
+def test_sign_is_the_share_of_positive_margins_with_wilsons_interval(samples, data, confidence):
+    positive = data.draw(st.integers(0, samples))
+    margins = np.where(np.arange(samples) < positive, 0.5, np.where(np.arange(samples) % 2, 0.0, -2.0))
+    estimate = from_sign(margins, confidence=confidence)
+    wilson = binomtest(positive, samples).proportion_ci(confidence, method="wilson")
+    assert estimate.rate == positive / samples
+    assert (estimate.low, estimate.high) == pytest.approx((wilson.low, wilson.high), abs=1e-9)
+    assert estimate.confidence == confidence
+    assert_interval(estimate)
+
+
+def test_sign_takes_infinite_margins():
+    assert from_sign([inf, -inf, 1.0, -1.0]).rate == 0.5
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.2, 0.4])
+def test_confident_joint_covers_the_rate_of_a_model_that_knows(rate):
+    estimates = [from_confident_joint(*well_trained(3000, rate, seed)) for seed in range(20)]
+    assert covered(estimates, rate) >= 0.8
+    assert np.mean([estimate.rate for estimate in estimates]) == pytest.approx(rate, abs=0.01)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_confident_joint_is_the_mass_off_cleanlabs_diagonal(seed):
+    probabilities, labels = well_trained(2000, 0.2, seed)
+    counts = compute_confident_joint(labels, probabilities, calibrate=False)
+    joint = estimate_joint(labels, probabilities, confident_joint=counts)
+    assert from_confident_joint(probabilities, labels).rate == pytest.approx(1 - np.trace(joint), abs=2e-3)
+
+
+def test_confident_joint_interval_is_that_of_resampled_count_matrices():
+    from errata.core.confident_learning import calibrate
+
+    counts, class_counts = np.array([[60, 15, 0], [4, 20, 6], [0, 2, 0]]), np.array([90, 30, 9])
+    # Every cell and every class's samples that were not counted, resampled one by one and calibrated in full.
+    not_counted = class_counts - counts.sum(axis=1)
+    cells = np.repeat(np.arange(12), [*counts.ravel(), *not_counted])
+    rng = np.random.default_rng(5)
+    brute_force = []
+    for _ in range(4000):
+        drawn = np.bincount(rng.choice(cells, len(cells)), minlength=12)
+        resampled = drawn[:9].reshape(3, 3)
+        brute_force.append(1 - np.trace(calibrate(resampled, resampled.sum(axis=1) + drawn[9:])))
+    replicates = rates._joint_replicates(counts, class_counts, np.random.default_rng(0))
+    assert replicates.mean() == pytest.approx(np.mean(brute_force), abs=0.005)
+    np.testing.assert_allclose(
+        np.quantile(replicates, [0.025, 0.5, 0.975]), np.quantile(brute_force, [0.025, 0.5, 0.975]), atol=0.012
+    )
+
+
+def test_confident_joint_without_a_contradiction_still_has_an_interval():
+    labels = np.arange(300) % 3
+    estimate = from_confident_joint(0.97 * np.eye(3)[labels] + 0.01, labels)
+    assert estimate.rate == pytest.approx(0)
+    assert estimate.high == pytest.approx(binomtest(0, 300).proportion_ci(method="wilson").high)
+    assert_interval(estimate)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.3])
+def test_mixture_covers_the_rate_of_two_groups(rate):
+    estimates = [from_mixture(two_groups(800, rate, seed)[0]) for seed in range(6)]
+    assert covered(estimates, rate) >= 4 / 6
+    assert np.mean([estimate.rate for estimate in estimates]) == pytest.approx(rate, abs=0.02)
+
+
+def test_mixture_of_many_samples_is_the_fit_to_all_of_them_with_an_interval_for_all_of_them():
+    scores, wrong = two_groups(40_000, 0.1, seed=3, distance=6.0)
+    estimate = from_mixture(scores)
+    fit = GaussianMixture(2, tol=1e-9, max_iter=1000, random_state=0).fit(scores[:, None])
+    assert estimate.rate == pytest.approx(fit.weights_[np.argmax(fit.means_)], abs=1e-4)
+    # Groups this far apart can be counted, so that the interval is that of a proportion of all samples.
+    half_width = norm.ppf(0.975) * np.sqrt(0.1 * 0.9 / len(scores))
+    assert (estimate.high - estimate.low) / 2 == pytest.approx(half_width, rel=0.25)
+    assert estimate.low <= wrong.mean() <= estimate.high
+
+
+def test_mixture_of_two_values_is_the_share_of_the_higher():
+    estimate = from_mixture([0.0] * 80 + [1.0] * 20)
+    assert estimate.rate == pytest.approx(0.2, abs=1e-6)
+    assert_interval(estimate)
+
+
+def test_mixture_depends_on_neither_row_order_nor_scale():
+    scores, _ = two_groups(600, 0.15, seed=1)
+    estimate = from_mixture(scores)
+    assert from_mixture(scores[::-1]) == estimate
+    assert from_mixture(scores) == estimate
+    stretched = from_mixture(scores * 1e4 - 3e4)
+    assert (stretched.rate, stretched.low, stretched.high) == pytest.approx(
+        (estimate.rate, estimate.low, estimate.high), rel=1e-3
+    )
+
+
+ESTIMATES = {
+    "confident joint": lambda samples, seed, **how: from_confident_joint(*well_trained(samples, 0.2, seed), **how),
+    "mixture": lambda samples, seed, **how: from_mixture(two_groups(samples, 0.2, seed)[0], **how),
+    "sign": lambda samples, seed, **how: from_sign(two_groups(samples, 0.2, seed)[0] - 2.5, **how),
+}
+
+
+@pytest.mark.parametrize("estimate", ESTIMATES.values(), ids=ESTIMATES.keys())
+def test_intervals_hold_the_rate_and_narrow_with_samples_and_with_less_confidence(estimate):
+    few, many, loose = estimate(400, 0), estimate(8000, 0), estimate(400, 0, confidence=0.5)
+    for each in (few, many, loose):
+        assert_interval(each)
+    assert many.high - many.low < 0.5 * (few.high - few.low)
+    assert loose.high - loose.low < 0.6 * (few.high - few.low)
+    assert loose.rate == few.rate
+    assert estimate(400, 0) == few, "deterministic"
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, nan])
+def test_confidence_is_between_0_and_1(confidence):
+    for estimate in ESTIMATES.values():
+        with pytest.raises(InputError, match="confidence is"):
+            estimate(50, 0, confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: from_mixture([3.0, 3.0, 3.0]), "score 3.0 is that of"),
+        (lambda: from_mixture([0.0] * 50_000 + [1.0]), "no two groups"),
+        (lambda: from_mixture([1.0, 2.0, inf]), "score of sample 2 is infinite"),
+        (lambda: from_mixture([1.0, nan]), "score of sample 1 is NaN"),
+        (lambda: from_mixture([]), "empty"),
+        (lambda: from_sign([]), "empty"),
+        (lambda: from_sign([nan]), "score of sample 0 is NaN"),
+        (lambda: from_confident_joint(np.full((2, 2), 0.5), [0, 2]), "label of sample 1 is 2"),
+        (lambda: from_confident_joint(np.full((2, 2), 0.5), [0]), "1 labels"),
+    ],
+)
+def test_bad_input_is_refused(call, sentence):
+    with pytest.raises(InputError, match=sentence):
+        call()
+
+
+def test_inputs_are_not_written_to():
+    scores, (probabilities, labels) = two_groups(200, 0.2, 0)[0], well_trained(200, 0.2, 0)
+    for array in (scores, probabilities, labels):
+        array.flags.writeable = False
+    from_mixture(scores)
+    from_sign(scores)
+    from_confident_joint(probabilities, labels)
