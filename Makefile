@@ -39,7 +39,7 @@ unit: $(READY) ## tests (pytest)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: $(READY) ## speed, side by side with peers
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python benchmarks
 
 format: $(READY) ## mend style and formatting in place
 	$(BIN)/ruff check --fix .

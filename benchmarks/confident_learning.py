@@ -62,7 +62,7 @@ def compare(probabilities: NDArray[np.float64], labels: NDArray[np.int64], varia
     rows = []
     for mode, our_call in (("paper", ours(False)), ("as cleanlab", ours(True))):
         differing = int((our_call() != their_flags).sum())
-        seconds = timed(our_call, repeat=5)
+        seconds = timed(our_call, repeat=10)
         memory = peak_growth(our_call) / probabilities.nbytes
         rows.append(
             Row(

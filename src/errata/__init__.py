@@ -33,7 +33,7 @@ _HOME = {
 }
 _MODULES = {"metrics": "errata.core.metrics", "noise": "errata.core.noise"}
 
-__all__ = [*_HOME, *_MODULES]  # noqa: PLE0604
+__all__ = [*_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:

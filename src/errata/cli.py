@@ -1,6 +1,7 @@
 """The command line: parse, call, print."""
 
 import sys
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -33,14 +34,16 @@ WindowOption = Annotated[
     tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, from 0.")
 ]
 BudgetOption = Annotated[int | None, typer.Option("--budget", help="How many samples will be inspected (for CTRL).")]
+_WIDE = 1000
 METHOD_HELP = "A method's name, such as MeanProb-LM; `errata methods` lists them."
 
 
 def main() -> None:
-    """Run a command; what errata refuses is one line on stderr and exit code 2."""
+    """Run a command; what errata refuses, or the disk does, is one line on stderr and exit code 2."""
+    warnings.showwarning = lambda message, *_: print(f"errata: warning: {message}", file=sys.stderr)
     try:
         app()
-    except ErrataError as error:
+    except (ErrataError, OSError) as error:
         print(f"errata: {error}", file=sys.stderr)
         sys.exit(2)
 
@@ -51,8 +54,14 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the noise and of the training.")] = 0,
 ) -> None:
     """Put 20 % wrong labels into scikit-learn's digits, train a small network, and let every method find them."""
+    from importlib.util import find_spec
+
     from errata.demo import EPOCHS, FOLDS, demonstrate
 
+    for needed in ("torch", "matplotlib"):
+        if find_spec(needed) is None:
+            raise InputError(f"the demonstration needs {needed}: pip install 'errata[torch,plot]'")
+    out.mkdir(parents=True, exist_ok=True)
     with _progress("training", EPOCHS * (1 + FOLDS)) as advance:
         found = demonstrate(out, seed, advance)
     count, samples = found.noisy.count, len(found.noisy.labels)
@@ -81,6 +90,8 @@ def methods(
     """List every method, the literature it stands for, and why the paper leaves some out."""
     from errata.core.catalogue import methods as catalogue
 
+    if out is not None:
+        _check_out(out)
     table = catalogue()
     if paper:
         table = table[table["in_paper"]]
@@ -89,7 +100,9 @@ def methods(
     shown = table[["method", "known_from", "in_paper", "left_out"]]
     shown = shown.assign(in_paper=shown["in_paper"].map({True: "*", False: ""}))
     _print_table(
-        shown.rename(columns={"known_from": "known from", "in_paper": "paper", "left_out": "why the paper leaves it out"}),
+        shown.rename(
+            columns={"known_from": "known from", "in_paper": "paper", "left_out": "why the paper leaves it out"}
+        ),
         f"{len(table)} methods; * marks the {int(table['in_paper'].sum())} rows of the paper's tables",
     )
 
@@ -104,12 +117,14 @@ def score(
     budget: BudgetOption = None,
 ) -> None:
     """Score every sample; higher is more suspicious. One row a sample, one column a method."""
+    from errata.core.methods import parse
     from errata.dynamics.scoring import score_many
 
-    _check_suffix(out)
+    _check_out(out)
+    chosen = None if method is None else [parse(name) for name in method]
     dynamics = _read(source, labels)
     with _progress("scoring", dynamics.samples) as advance:
-        table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
+        table = score_many(dynamics, chosen, window=window, budget=budget, progress=advance)
     _write(table.reset_index(), out)
     print(f"{dynamics}: wrote {len(table.columns)} scores for each of {len(table):,} samples to {out}")
 
@@ -122,38 +137,51 @@ def rank(
     method: Annotated[str | None, typer.Option(help=METHOD_HELP + " Default: MeanProb-LM.")] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
-    top: Annotated[int, typer.Option(help="How many to print.")] = 20,
+    top: Annotated[int, typer.Option(help="How many to print.", min=0)] = 20,
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
-    from errata.dynamics.scoring import noise_rates
+    from errata.core.methods import parse
     from errata.dynamics.scoring import rank as ranking
 
     if out is not None:
-        _check_suffix(out)
+        _check_out(out)
+    chosen = None if method is None else parse(method)
     dynamics = _read(source, labels)
-    table = ranking(dynamics, method, window=window, budget=budget)
-    _print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
-    estimates = noise_rates(dynamics, window=window)
-    for row, interval in zip(estimates.itertuples(), _interval(estimates), strict=True):
-        print(f"about {row.rate:.1%} of the labels are wrong ({interval}): {row.how}")
+    table = ranking(dynamics, chosen, window=window, budget=budget)
+    estimates = _noise_rates(dynamics, window)
     if out is not None:
         _write(table, out)
+    _print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
+    for line in estimates:
+        print(line)
+    if out is not None:
         print(f"wrote {len(table):,} rows to {out}")
 
 
+def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[str]:
+    """A line an estimate; a ranking is good without them, so that there are none is said, not an error."""
+    from errata.dynamics.scoring import noise_rates
+
+    try:
+        estimates = noise_rates(dynamics, window=window)
+    except InputError as error:
+        return [f"how many labels are wrong cannot be estimated here: {error}"]
+    return [
+        f"about {row.rate:.1%} of the labels are wrong ({interval}): {row.how}"
+        for row, interval in zip(estimates.itertuples(), _interval(estimates), strict=True)
+    ]
+
+
 def _read(source: Path, labels: Path | None) -> "Dynamics":
-    from errata.dynamics.files import load_array, load_arrays
+    from errata.dynamics.files import load_array
     from errata.dynamics.store import Dynamics
 
+    if labels is not None and source.suffix != ".npy":
+        raise InputError(f"--labels goes with a .npy of logits; {source} brings its own labels")
     if source.is_dir():
         return Dynamics.open(source)
     if source.suffix == ".npz":
-        arrays = load_arrays(source)
-        for name in ("logits", "labels"):
-            if name not in arrays:
-                raise InputError(f"{source} has no array named {name}; it has {', '.join(arrays) or 'none'}")
-        known = {name: arrays[name] for name in ("ids", "classes", "swa_logits", "features", "fold") if name in arrays}
-        return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)
+        return _read_npz(source)
     if source.suffix == ".npy":
         if labels is None:
             raise InputError(f"{source} holds logits only; pass --labels with a .npy of the given labels")
@@ -163,7 +191,21 @@ def _read(source: Path, labels: Path | None) -> "Dynamics":
     raise InputError(f"{source} is neither a dynamics folder nor a .npy or .npz file")
 
 
-def _check_suffix(out: Path) -> None:
+def _read_npz(source: Path) -> "Dynamics":
+    from errata.dynamics.files import load_arrays
+    from errata.dynamics.store import Dynamics
+
+    arrays: dict[str, Any] = load_arrays(source)
+    for name in ("logits", "labels"):
+        if name not in arrays:
+            raise InputError(f"{source} has no array named {name}; it has {', '.join(arrays) or 'none'}")
+    known = {name: arrays[name] for name in ("ids", "classes", "swa_logits", "features", "fold") if name in arrays}
+    if "classes" in known:
+        known["classes"] = known["classes"].tolist()
+    return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)
+
+
+def _check_out(out: Path) -> None:
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out} must end in .csv or .parquet")
     if not out.parent.is_dir():
@@ -171,11 +213,10 @@ def _check_suffix(out: Path) -> None:
 
 
 def _write(table: "pd.DataFrame", out: Path) -> None:
-    _check_suffix(out)
-    if out.suffix == ".csv":
-        table.to_csv(out, index=False)
-    else:
-        table.to_parquet(out, index=False)
+    from errata.dynamics.files import replace_atomically
+
+    writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
+    replace_atomically(out, lambda file: writer(file, index=False))
 
 
 def _interval(rates: "pd.DataFrame") -> list[str]:
@@ -185,22 +226,26 @@ def _interval(rates: "pd.DataFrame") -> list[str]:
 def _print_table(table: "pd.DataFrame", title: str) -> None:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDE  # a row stays on its line in a file or a pipe
     shown = Table(*map(str, table.columns), title=title, title_justify="left")
     for row in table.itertuples(index=False):
-        shown.add_row(*map(str, row))
-    console = Console()
+        shown.add_row(*(Text(str(cell)) for cell in row))  # an id may hold what rich takes for markup
     console.print(shown)
 
 
 class _progress:  # noqa: N801
-    """A progress bar on stderr; entering gives a function that advances it."""
+    """A progress bar on stderr, if that is a terminal; entering gives a function that advances it."""
 
     def __init__(self, title: str, total: int) -> None:
         from rich.console import Console
         from rich.progress import Progress
 
-        self._bar = Progress(console=Console(stderr=True), transient=True)
+        console = Console(stderr=True)
+        self._bar = Progress(console=console, transient=True, disable=not console.is_terminal)
         self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> Any:

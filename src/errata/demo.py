@@ -93,13 +93,16 @@ def _draw(scores: "pd.DataFrame", noisy: NoisyLabels, path: Path) -> None:
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
+    closer = axes.inset_axes((0.42, 0.3, 0.3, 0.42), xlim=(noisy.rate - 0.05, noisy.rate + 0.1), ylim=(0, 0.18))
+    axes.indicate_inset_zoom(closer)
     budgets = np.linspace(0, 1, 501)
-    axes.plot(budgets, metrics.ideal_fnr(budgets, noisy.rate), "k:", label="ideal")
-    for name in (DEFAULT_METHOD, "Mean-CE", "Last-CE", "CL-PBNR (IS)"):
-        curve = metrics.budget_curve(scores[name].to_numpy(), noisy.truth)
-        axes.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == DEFAULT_METHOD else 1.3)
-    axes.plot(budgets, metrics.random_fnr(budgets), "--", color="0.6", label="random")
-    axes.axvline(noisy.rate, color="0.85", zorder=0)
+    for panel in (axes, closer):
+        panel.plot(budgets, metrics.ideal_fnr(budgets, noisy.rate), "k:", label="ideal")
+        for name in (DEFAULT_METHOD, "Mean-CE", "LateStopping-CPD", "CL-PBNR (IS)"):
+            curve = metrics.budget_curve(scores[name].to_numpy(), noisy.truth)
+            panel.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == DEFAULT_METHOD else 1.3)
+        panel.plot(budgets, metrics.random_fnr(budgets), "--", color="0.6", label="random")
+        panel.axvline(noisy.rate, color="0.85", zorder=0)
     axes.annotate("noise rate", (noisy.rate, 0.97), xytext=(4, 0), textcoords="offset points", color="0.5")
     axes.set(
         xlabel="budget: share of samples inspected",

@@ -102,9 +102,7 @@ def test_two_classes_rank_alike_under_ce_js_and_lm(curves, aggregation):
 
 def test_mean_prob_cpd_is_the_sign_of_mean_prob_lm(curves):
     logits, labels, _ = curves(5, samples=300)
-    np.testing.assert_array_equal(
-        scores("MeanProb-CPD", logits, labels), scores("MeanProb-LM", logits, labels) > 0
-    )
+    np.testing.assert_array_equal(scores("MeanProb-CPD", logits, labels), scores("MeanProb-LM", logits, labels) > 0)
 
 
 def test_mean_lm_is_minus_aum(curves, tmp_path):
@@ -173,7 +171,9 @@ def test_ctrl_bridges_missing_epochs(curves):
     np.testing.assert_array_equal(scores(name, holes, labels, allow_missing=True), scores(name, bridged, labels))
 
 
-@pytest.mark.parametrize("bad", ["EMA(decay=1)-LM", "EMA(decay=-0.1)-LM", "LateStopping(k=0)-CPD", "CTRL(windows=2)-CE"])
+@pytest.mark.parametrize(
+    "bad", ["EMA(decay=1)-LM", "EMA(decay=-0.1)-LM", "LateStopping(k=0)-CPD", "CTRL(windows=2)-CE"]
+)
 def test_refuses_parameters(bad):
     with pytest.raises(InputError):
         parse(bad)

@@ -64,7 +64,7 @@ def log_add(a: float, b: float) -> float:
     high, low = max(a, b), min(a, b)
     if low == -np.inf:
         return high
-    return high + np.log1p(np.exp(low - high))
+    return float(high + np.log1p(np.exp(low - high)))
 
 
 @compiled
@@ -76,7 +76,7 @@ def blend_probabilities(
     weight: float,
     blended: NDArray[np.float64],
 ) -> None:
-    """blended = keep * blended + weight * exponentials / totals, in the encoding of TINY; -inf means nothing yet.
+    """Blended = keep * blended + weight * exponentials / totals, in the encoding of TINY; -inf means nothing yet.
 
     The first probabilities of a sample count in full: a sum starts at them, a moving average too.
     """

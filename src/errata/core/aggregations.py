@@ -1,105 +1,15 @@
-"""Aggregations: from the logits of every epoch to one score a sample.
+"""Aggregations: from the logits of every epoch to one score a sample, each a fold over epochs (errata.core.folds)."""
 
-Every aggregation is a fold over epochs. It starts a state, takes in the epochs one by one and is finished once, so that
-a stored run and a run that streams past give the same bits. A state is a dict of arrays whose first axis is samples.
-"""
-
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
-from errata.core.measures import CPD, LabelledRows, Measure
+from errata.core.folds import Aggregation, Chunk, State, VectorAggregation, Verdict, aggregation
+from errata.core.measures import CPD, Measure
 from errata.errors import InputError
-
-State = dict[str, NDArray[Any]]
-
-
-class Chunk(LabelledRows):
-    """Logits (n, K) and labels (n,) of some samples at one epoch, counted from 0 in the window."""
-
-    def __init__(self, logits: NDArray[Any], labels: Labels, epoch: int) -> None:
-        super().__init__(logits, labels)
-        self.logits = logits
-        self.epoch = epoch
-
-    def measure(self, measure: Measure) -> Floats:
-        """The measure of every sample, (n,)."""
-        return np.asarray(measure.of(self.statistic(measure.statistic)))
-
-
-class Verdict(NamedTuple):
-    """What a method says of N samples: scores (N,), and flags (N,) if it has an operating point of its own."""
-
-    scores: Floats
-    flags: NDArray[np.bool_] | None
-
-
-@dataclass(frozen=True)
-class Aggregation(ABC):
-    """One way to turn epochs into scores; its fields are its parameters and appear in the names of its methods."""
-
-    title: ClassVar[str]
-    known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    left_out: ClassVar[Mapping[str, str]] = {}
-    reads: ClassVar[Literal["every epoch", "last epoch", "no epoch"]] = "every epoch"
-    streams: ClassVar[bool] = True
-    one_vector: ClassVar[bool] = False
-
-    @property
-    def name(self) -> str:
-        """Its name in the grammar: the class, then the parameters that are not at their default."""
-        changed = [
-            f"{field.name}={getattr(self, field.name):g}"
-            for field in fields(self)
-            if getattr(self, field.name) != field.default
-        ]
-        return type(self).__name__ + (f"({','.join(changed)})" if changed else "")
-
-    @abstractmethod
-    def start(self, samples: int, classes: int, epochs: int) -> State:
-        """The state before the first epoch of a window of `epochs` epochs (0 when its length is not known yet)."""
-
-    @abstractmethod
-    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        """Take in one epoch, writing to the arrays of the state in place."""
-
-    @abstractmethod
-    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
-        """What the verdict needs of each sample once all epochs are in; by default its score."""
-
-    def verdict(self, rows: State, measure: Measure, labels: Labels, budget: int | None) -> Verdict:
-        """Scores of all N samples together; `budget` is how many samples may be flagged, where that matters."""
-        return Verdict(rows["scores"], None)
-
-
-class VectorAggregation(Aggregation):
-    """Brings the epochs to one logit vector a sample, which any measure then scores."""
-
-    one_vector = True
-
-    @abstractmethod
-    def vector(self, state: State) -> NDArray[Any]:
-        """The aggregated logits (n, K)."""
-
-    def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
-        """The measure of the aggregated logits."""
-        return {"scores": np.asarray(measure.of(LabelledRows(self.vector(state), labels).statistic(measure.statistic)))}
-
-
-AGGREGATIONS: dict[str, type[Aggregation]] = {}
-AggregationClass = TypeVar("AggregationClass", bound=type[Aggregation])
-
-
-def aggregation(cls: AggregationClass) -> AggregationClass:
-    """Register an aggregation under its class name."""
-    AGGREGATIONS[cls.__name__] = cls
-    return cls
-
 
 _BINARY = "a yes or no from one prediction: most samples tie, and the margin ranks them finer"
 _SAME_AS_CE = "ranks exactly as CE: for one probability vector the two grow together"
@@ -254,7 +164,7 @@ class LateStopping(Aggregation):
 class CTRL(Aggregation):
     """Votes of k-means clusterings of the measure curves, class by class and window by window (errata.core.ctrl).
 
-    Without windows, clusters and selected (the paper's W, K, Ks) the best of the nine candidates is chosen by CTRL's own
+    Without windows, clusters and selected (the paper's W, K, Ks) the best of nine candidates is chosen by CTRL's own
     score, silhouette * (accuracy * loss ratio) ** alpha, which needs no truth.
     """
 

@@ -99,7 +99,9 @@ def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
     if checked.dtype.kind != "f":
         raise InputError(f"{name} must be numbers, not {checked.dtype}")
     if checked.ndim < 2:
-        raise InputError(f"{name} must have shape (samples, classes) or (epochs, samples, classes), not {checked.shape}")
+        raise InputError(
+            f"{name} must have shape (samples, classes) or (epochs, samples, classes), not {checked.shape}"
+        )
     if 0 in checked.shape:
         raise InputError(f"{name} are empty: shape {checked.shape}")
     if checked.shape[-1] < 2:
@@ -128,7 +130,7 @@ def warn_if_softmax_twice(logits: NDArray[Any]) -> None:
     rows = _some_finite_rows(logits)
     if len(rows) > 1 and (np.ptp(rows, axis=1) <= 1).all() and np.allclose(np.exp(rows).sum(axis=1), 1, atol=1e-3):
         warnings.warn(
-            "these look like the logarithm of a softmax applied twice: no class is more than e times as likely as another",
+            "these look like the logarithm of a softmax applied twice: no class is over e times as likely as another",
             stacklevel=3,
         )
 

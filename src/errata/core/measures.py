@@ -50,7 +50,7 @@ MEASURES: dict[str, Measure] = {}
 
 
 def measure(name: str, title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any, Any], Any]], Measure]:
-    """Register a formula as the measure `name`; the formula takes its statistic and the array module (numpy or torch)."""
+    """Register a formula as a measure; it takes its statistic and the array module (numpy or torch)."""
 
     def register(formula: Callable[[Any, Any], Any]) -> Measure:
         MEASURES[name] = Measure(name, title, statistic, half, formula)

@@ -1,6 +1,6 @@
-"""Methods: names in the paper's grammar, each a gathering strategy, an aggregation and a measure, or confident learning.
+"""Methods: names in the paper's grammar, of a gathering, an aggregation and a measure, or of confident learning.
 
-    Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)
+Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)
 """
 
 import difflib
@@ -11,10 +11,10 @@ from functools import cached_property
 from typing import Any, Literal
 
 from errata.core import confident_learning
-from errata.core.aggregations import AGGREGATIONS, Aggregation, Last, State, Verdict
+from errata.core.aggregations import Last
 from errata.core.checks import Labels
+from errata.core.folds import AGGREGATIONS, Aggregation, Fold, State, Verdict, shared_fold
 from errata.core.measures import LM, MEASURES, Measure
-from errata.core.replay import Fold, shared_fold
 from errata.errors import InputError
 
 Gathering = Literal["in-sample", "out-of-sample"]
@@ -194,5 +194,3 @@ def same_gathering(method: Method, gathering: Gathering | None) -> Method:
 def with_gathering(method: Method, gathering: Gathering) -> Method:
     """The same method for epochs gathered the other way."""
     return replace(method, gathering=gathering)
-
-

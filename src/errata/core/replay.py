@@ -2,24 +2,15 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.aggregations import Aggregation, Chunk, State, Verdict
 from errata.core.checks import Labels
+from errata.core.folds import Chunk, Fold, State, Verdict
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
-from errata.core.measures import LM, Measure
 from errata.errors import InputError
-
-
-class Fold(NamedTuple):
-    """An aggregation at work; methods with equal folds share one state."""
-
-    aggregation: Aggregation
-    measure: Measure
-
 
 States = Mapping[Fold, State]
 Progress = Callable[[int], object]
@@ -47,14 +38,9 @@ class Judge(Question, Protocol):
         """Its word on all samples together."""
 
 
-def shared_fold(aggregation: Aggregation, measure: Measure) -> Fold:
-    """The fold of a method: where the aggregation yields a vector, the state does not depend on the measure."""
-    return Fold(aggregation, LM if aggregation.one_vector else measure)
-
-
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) where there are any.
+    """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) if there are any.
 
     With `allow_missing`, a row of NaN means that the sample was not recorded at that epoch.
     """

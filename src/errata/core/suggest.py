@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errata.core.aggregations import MeanProb, State
+from errata.core.aggregations import MeanProb
 from errata.core.checks import Labels
+from errata.core.folds import Fold, State, shared_fold
 from errata.core.measures import LM
-from errata.core.replay import Fold, shared_fold
 
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The class with the largest mean probability over the epochs, and the mean probabilities of it and of the label."""
+    """The class with the largest mean probability over the epochs, and that probability beside the label's."""
 
     name = "the suggested label"
 

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.aggregations import Last, Mean, MeanProb, State
+from errata.core.aggregations import Last, Mean, MeanProb
 from errata.core.checks import Floats
+from errata.core.folds import State
 from errata.core.jit import over_blocks, row_blocks
 from errata.core.methods import Composed, Method
 from errata.core.replay import Epochs, fold_block, replay

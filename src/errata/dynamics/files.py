@@ -1,11 +1,11 @@
 """The files of a dynamics folder: written so that a crash loses at most the epoch in progress."""
 
 import contextlib
-import json
 import os
-import tempfile
+import tokenize
 import zipfile
 import zlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,55 +15,75 @@ from numpy.typing import NDArray
 from errata.errors import StoreError
 
 MANIFEST = "manifest.json"
-SCHEMA = 1
+_PARTS = ".*.part"
 _FILL_BYTES = 1 << 24
 
 
-def replace_atomically(path: Path, write: Any) -> None:
+def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
     """Call `write(file)` on a new file that takes the place of `path` only once it is whole and on disk."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    except OSError as error:
-        raise StoreError(f"{path.parent} cannot be written: {error.strerror}") from error
-    try:
-        with os.fdopen(handle, "wb") as file:
+        with part.open("wb") as file:
             write(file)
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        part.replace(path)
+        _sync_folder(path.parent)
     except BaseException as error:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            part.unlink()
         if isinstance(error, OSError):
-            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         raise
 
 
-def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Replace the manifest: what it says is what the folder holds."""
-    text = json.dumps(manifest, indent=1, default=str) + "\n"
-    replace_atomically(folder / MANIFEST, lambda file: file.write(text.encode()))
+def _sync_folder(folder: Path) -> None:
+    """Bring a new name to disk; only POSIX lets a folder be opened for that."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a dynamics folder, refused if it is not one or is newer than this code."""
-    path = folder / MANIFEST
+def refuse_taken(folder: Path) -> None:
+    """Refuse a folder that holds anything but what a crash left before there was a run."""
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        others = sorted(set(folder.iterdir()) - set(folder.glob(_PARTS)))
     except FileNotFoundError:
-        raise StoreError(f"{folder} is not a dynamics folder: it has no {MANIFEST}") from None
-    except NotADirectoryError:
-        raise StoreError(f"{folder} is a file, not a dynamics folder") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} is not a manifest: {error}") from None
+        return
     except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
-    if not isinstance(schema, int):
-        raise StoreError(f"{path} is not a manifest of errata: it names no schema")
-    if schema > SCHEMA:
-        raise StoreError(f"{folder} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
-    return manifest
+        raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
+    if others:
+        raise StoreError(f"{folder} holds other files ({others[0].name}, ...); take an empty or a new folder")
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path) -> Iterator[None]:
+    """Make a folder for a run; if what is written there in the block fails, nothing of it stays."""
+    refuse_taken(folder)
+    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    try:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
+        yield
+    except BaseException:
+        for pattern in (MANIFEST, "*.npy"):
+            for file in folder.glob(pattern):
+                file.unlink()
+        for path in made:
+            if path.exists():
+                path.rmdir()
+        raise
+
+
+def drop_parts(folder: Path) -> None:
+    """Delete what a killed process was still writing."""
+    for part in folder.glob(_PARTS):
+        part.unlink()
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
@@ -74,13 +94,15 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     """Read a .npy, refusing one that is missing, truncated, foreign or pickled."""
     try:
-        return np.asanyarray(np.load(path, mmap_mode="r" if mapped else None, allow_pickle=False))
+        # Mapped even if it is then copied: a header that promises more than the file holds is refused at once.
+        array = np.lib.format.open_memmap(path, mode="r")
     except FileNotFoundError:
         raise StoreError(f"{path} is missing") from None
-    except (ValueError, EOFError) as error:
-        raise StoreError(f"{path} is not a whole .npy file: {error}") from None
+    except (ValueError, EOFError, OverflowError, tokenize.TokenError) as error:
+        raise StoreError(f"{path} is not a whole .npy file: {_one_line(error)}") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    return array if mapped else np.array(array)
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
@@ -91,12 +113,25 @@ def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read a .npz, refusing one that is missing, truncated or foreign."""
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in stored.files}
+        with path.open("rb") as file:
+            if not zipfile.is_zipfile(file):
+                raise StoreError(f"{path} is not a whole .npz file")
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as stored:
+                return {name: np.asarray(stored[name]) for name in stored.files}
     except FileNotFoundError:
         raise StoreError(f"{path} is missing") from None
-    except (ValueError, EOFError, zipfile.BadZipFile, AttributeError) as error:
-        raise StoreError(f"{path} is not a whole .npz file: {error}") from None
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    # What numpy and zipfile raise where one byte of an archive is changed, in whatever place.
+    except (ValueError, EOFError, RuntimeError, KeyError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
+        raise StoreError(f"{path} is not a whole .npz file: {_one_line(error)}") from None
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 class LogitsFile:
@@ -120,36 +155,43 @@ class LogitsFile:
     def begin_epoch(self) -> NDArray[Any]:
         """Room (N, K) for the next epoch, filled with NaN; taken from the disk now, so that it cannot run out later."""
         start = self._header_bytes + self.epochs * self.epoch_bytes
-        blank = np.full(_FILL_BYTES // self._dtype.itemsize, np.nan, dtype=self._dtype).tobytes()
+        blank = np.full(min(_FILL_BYTES, self.epoch_bytes) // self._dtype.itemsize, np.nan, self._dtype).tobytes()
         try:
             with self.path.open("r+b") as file:
                 file.seek(start)
                 for written in range(0, self.epoch_bytes, len(blank)):
                     file.write(blank[: self.epoch_bytes - written])
+            self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, start)
             raise StoreError(
                 f"{self.path}: no room for epoch {self.epochs} ({self.epoch_bytes:,} bytes): {error.strerror}"
             ) from error
-        self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
         return self._pending
 
-    def end_epoch(self) -> int:
-        """Bring the epoch to disk and count it; returns its checksum."""
+    def flush_epoch(self) -> int:
+        """Bring the epoch in progress to disk and into the header; returns its checksum."""
         assert self._pending is not None
-        self._pending.flush()
-        checksum = zlib.crc32(self._pending.data)
+        try:
+            self._pending.flush()
+            with self.path.open("r+b") as file:
+                self._write_header(file, self.epochs + 1)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"{self.path}: epoch {self.epochs} cannot be written: {error.strerror}") from error
+        return zlib.crc32(self._pending.data)
+
+    def end_epoch(self) -> None:
+        """Count the epoch in progress, once it is flushed."""
         self._pending = None
-        with self.path.open("r+b") as file:
-            os.fsync(file.fileno())
-            self._write_header(file, self.epochs + 1)
         self.epochs += 1
-        return checksum
 
     def _write_header(self, file: BinaryIO, epochs: int) -> int:
         # numpy pads the header so that the first axis may grow in place: its length does not depend on `epochs`.
-        header = {"descr": np.lib.format.dtype_to_descr(self._dtype), "fortran_order": False, "shape": (epochs, *self._shape)}
+        descr = np.lib.format.dtype_to_descr(self._dtype)
+        header = {"descr": descr, "fortran_order": False, "shape": (epochs, *self._shape)}
         file.seek(0)
         np.lib.format.write_array_header_1_0(file, header)
         return file.tell()

@@ -7,27 +7,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.aggregations import Chunk, State
-from errata.core.checks import Labels
+from errata.core.checks import Labels, warn_if_probabilities
+from errata.core.folds import Chunk, State
+from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.core.methods import Method, all_methods, parse
 from errata.core.replay import Progress, Question, States, gather, require_swa, set_swa, start_states, take_in
 from errata.dynamics.files import load_arrays, save_arrays
-from errata.errors import InputError
-
-_PENDING_ROWS = 8192
+from errata.errors import InputError, StoreError
 
 
 class Reducers:
     """The states of the folds that `methods` need, for N samples: O(N K), or O(N) where no method needs a vector."""
 
     def __init__(self, methods: Sequence[Method], samples: int, classes: int) -> None:
-        for method in methods:
-            if not method.fold.aggregation.streams:
-                raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")
         self._folds = list(dict.fromkeys(method.fold for method in methods))
-        self._methods = list(methods)
+        self.names = [method.name for method in methods]
         self._states: States = start_states(self._folds, samples, classes, 0)
         self._shape = (samples, classes)
+        self._block = max(1, BLOCK_ELEMENTS // classes)
         self._pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
         self._pending_rows = 0
         self.seen = np.zeros(samples, dtype=np.bool_)
@@ -39,15 +36,27 @@ class Reducers:
         return sum(array.nbytes for state in self._states.values() for array in state.values())
 
     def add(self, rows: NDArray[np.int64], logits: NDArray[Any], labels: Labels) -> None:
-        """Take in finite logits (n, K) of some samples at the epoch in progress, a few thousand at a time."""
+        """Take in finite logits (n, K) of some samples at the epoch in progress, in blocks of batches."""
         self._pending.append((rows, logits))
         self._pending_rows += len(rows)
-        if self._pending_rows >= _PENDING_ROWS:
-            self._flush(labels)
+        if self._pending_rows >= self._block:
+            self.flush(labels)
 
-    def end_epoch(self, labels: Labels) -> None:
-        """Close the epoch in progress."""
-        self._flush(labels)
+    def flush(self, labels: Labels) -> None:
+        """Take in all batches there are."""
+        if not self._pending:
+            return
+        rows = np.concatenate([rows for rows, _ in self._pending])
+        logits = np.concatenate([logits for _, logits in self._pending])
+        self._pending, self._pending_rows = [], 0
+        if not self.seen.any():
+            warn_if_probabilities(logits)
+        self.seen[rows] = True
+        for block in row_blocks(len(rows), self._block):
+            take_in(self._states, Chunk(logits[block], labels[rows[block]], self.epochs), rows[block], last=True)
+
+    def end_epoch(self) -> None:
+        """Count the epoch in progress, once it is flushed."""
         self.epochs += 1
 
     def answers(self, question: Question) -> bool:
@@ -65,40 +74,36 @@ class Reducers:
         require_swa(questions, swa_logits)
         for question in questions:
             if not self.answers(question):
-                kept = ", ".join(method.name for method in self._methods)
+                kept = ", ".join(self.names)
                 raise InputError(f"{question.name} was not kept while this run streamed past; kept were {kept}")
         if not self.seen.all():
             raise InputError(f"sample {int(np.argmin(self.seen))} was not recorded at any epoch")
 
         def states_of(block: slice) -> States:
-            states = {
-                fold: {key: array[block] for key, array in state.items()} for fold, state in self._states.items()
-            }
+            states = {fold: {key: array[block] for key, array in state.items()} for fold, state in self._states.items()}
             if swa_logits is not None:
                 set_swa(states, swa_logits[block])
             return states
 
         return gather(questions, labels, (self.epochs, *self._shape), states_of, progress)
 
-    def save(self, folder: Path) -> None:
-        """Write all states to a file of this epoch; the manifest then says which file counts."""
-        arrays = {
-            f"{number}.{key}": array
-            for number, fold in enumerate(self._folds)
-            for key, array in self._states[fold].items()
-        }
-        names = np.array([method.name for method in self._methods])
-        save_arrays(_file(folder, self.epochs), {"methods": names, "seen": self.seen, **arrays})
+    def save(self, folder: Path, epochs: int) -> None:
+        """Write all states to the file of `epochs` epochs; the manifest then says which file counts."""
+        save_arrays(_file(folder, epochs), {"methods": np.array(self.names), **self._arrays()})
 
     @classmethod
     def load(cls, folder: Path, epochs: int, samples: int, classes: int) -> "Reducers":
         """Read back the states after that many epochs."""
-        stored = load_arrays(_file(folder, epochs))
+        file = _file(folder, epochs)
+        stored = load_arrays(file)
+        if "methods" not in stored:
+            raise StoreError(f"{file} does not hold running sums: it has no array named methods")
         reducers = cls([parse(str(name)) for name in stored["methods"]], samples, classes)
-        reducers.seen[:] = stored["seen"]
-        for number, fold in enumerate(reducers._folds):
-            for key, array in reducers._states[fold].items():
-                array[:] = stored[f"{number}.{key}"]
+        for name, array in reducers._arrays().items():
+            found = stored.get(name)
+            if found is None or found.shape != array.shape or found.dtype != array.dtype:
+                raise StoreError(f"{file} does not hold the running sums of this run: array {name} is not as expected")
+            array[:] = found
         reducers.epochs = epochs
         return reducers
 
@@ -108,14 +113,14 @@ class Reducers:
             if file != _file(folder, self.epochs):
                 file.unlink()
 
-    def _flush(self, labels: Labels) -> None:
-        if not self._pending:
-            return
-        rows = np.concatenate([rows for rows, _ in self._pending])
-        logits = np.concatenate([logits for _, logits in self._pending])
-        self._pending, self._pending_rows = [], 0
-        self.seen[rows] = True
-        take_in(self._states, Chunk(logits, labels[rows], self.epochs), rows, last=True)
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        """Everything that changes from epoch to epoch, by the name it has on disk."""
+        states = {
+            f"{number}.{key}": array
+            for number, fold in enumerate(self._folds)
+            for key, array in self._states[fold].items()
+        }
+        return {"seen": self.seen, **states}
 
 
 def _file(folder: Path, epochs: int) -> Path:
@@ -124,8 +129,12 @@ def _file(folder: Path, epochs: int) -> Path:
 
 def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
     """The methods named, or every method that can stream, in-sample and out-of-sample alike."""
-    if names is not None:
-        return [parse(name) for name in names]
-    return [method for method in all_methods() if method.fold.aggregation.streams]
-
-
+    if names is None:
+        return [method for method in all_methods() if method.fold.aggregation.streams]
+    if isinstance(names, str) or not names:
+        raise InputError(f"methods must be a list of names, not {names!r}")
+    methods = [parse(name) for name in names]
+    for method in methods:
+        if not method.fold.aggregation.streams:
+            raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")
+    return methods

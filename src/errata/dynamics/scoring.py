@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core import rates
-from errata.core.aggregations import State, Verdict
 from errata.core.checks import Floats
+from errata.core.folds import State, Verdict
 from errata.core.methods import (
     DEFAULT_METHOD,
     ConfidentLearning,
@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 
 def score(
-    source: Any, *args: Any, window: Window | None = None, budget: int | None = None, classes: Sequence[Any] | None = None
+    source: Any,
+    *args: Any,
+    window: Window | None = None,
+    budget: int | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> Floats:
     """Scores (N,) of one method, higher = more suspicious.
 
@@ -41,7 +45,11 @@ def score(
 
 
 def flags(
-    source: Any, *args: Any, window: Window | None = None, budget: int | None = None, classes: Sequence[Any] | None = None
+    source: Any,
+    *args: Any,
+    window: Window | None = None,
+    budget: int | None = None,
+    classes: Sequence[Any] | None = None,
 ) -> NDArray[np.bool_]:
     """Flags (N,) at the operating point that confident learning and CTRL choose by themselves; called like score()."""
     method, verdict = _verdict(source, args, window, budget, classes)
@@ -64,13 +72,15 @@ def score_many(
     """
     import pandas as pd
 
+    if isinstance(methods, str):
+        raise InputError(f"methods must be a list of names, not {methods!r}")
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     answers = _ask(dynamics, chosen, window, progress)
     columns = {
         method.name: method.verdict(rows, dynamics.labels, budget).scores
         for method, rows in zip(chosen, answers, strict=True)
     }
-    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id"))
+    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id", tupleize_cols=False))
 
 
 def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]:
@@ -98,12 +108,12 @@ def rank(
     own = find_method(dynamics, method)
     answers, suggestion = _ask(dynamics, [own, Suggestion()], window)
     verdict = own.verdict(answers, dynamics.labels, budget)
-    names = np.array([dynamics.class_name(number) for number in range(dynamics.num_classes)])
+    names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     table = pd.DataFrame(
         {
             "id": dynamics.ids,
-            "label": names[dynamics.labels],
-            "suggested": names[suggestion["suggested"]],
+            "label": names.take(dynamics.labels),
+            "suggested": names.take(suggestion["suggested"]),
             "score": verdict.scores,
             "label_probability": suggestion["label_probability"],
             "suggested_probability": suggestion["suggested_probability"],
@@ -132,7 +142,10 @@ def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence:
         f"sign of {margins.name}": rates.from_sign(scores, confidence=confidence),
     }
     return pd.DataFrame(
-        [{"estimate": name, "rate": e.rate, "low": e.low, "high": e.high, "how": e.how} for name, e in estimates.items()]
+        [
+            {"estimate": name, "rate": e.rate, "low": e.low, "high": e.high, "how": e.how}
+            for name, e in estimates.items()
+        ]
     )
 
 

@@ -1,29 +1,33 @@
 """Dynamics: the logits of every sample at every epoch, in memory or in a folder."""
 
-import hashlib
-import platform
-import warnings
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels, check_labels, check_logits
+from errata.core.checks import (
+    Labels,
+    as_numpy,
+    check_labels,
+    check_logits,
+    warn_if_probabilities,
+    warn_if_softmax_twice,
+)
 from errata.core.methods import Gathering
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
-from errata.dynamics.files import MANIFEST, SCHEMA, LogitsFile, load_array, read_manifest, save_array, write_manifest
-from errata.dynamics.ids import SampleIds
+from errata.dynamics.files import LogitsFile, load_array, new_folder, save_array
+from errata.dynamics.ids import SampleIds, portable_ids, refuse_alike
+from errata.dynamics.manifest import describe, id_hash, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
 from errata.errors import InputError, StoreError
 
 OPTIONAL_ARRAYS = ("fold", "features", "swa_logits")
-_ROWS_LOOKED_AT = 1000
 
 
 @dataclass(frozen=True)
@@ -72,22 +76,23 @@ class Dynamics:
         if checked.ndim == 2:
             checked = checked[None]
         if checked.ndim != 3:
-            raise InputError(f"logits must have shape (E, N, K) or (N, K), not {np.shape(logits)}")
+            raise InputError(f"logits must have shape (E, N, K) or (N, K), not {checked.shape}")
         _, samples, num_classes = checked.shape
         encoded = check_labels(labels, num_classes, classes)
         if len(encoded) != samples:
             raise InputError(f"there are {len(encoded)} labels for {samples} samples of logits")
-        warn_if_not_logits(checked[-1])
+        warn_if_probabilities(checked[-1])
+        warn_if_softmax_twice(checked[-1])
         return cls(
             logits=checked,
             labels=encoded,
             ids=SampleIds(ids, samples).values,
             num_classes=num_classes,
             classes=None if classes is None else tuple(classes),
-            fold=_aligned("fold", fold, samples),
-            features=_aligned("features", features, samples),
-            swa_logits=_aligned("swa_logits", swa_logits, samples, num_classes),
-            gathering="out-of-sample" if gathering is None and fold is not None else gathering,
+            fold=check_aligned("fold", fold, samples),
+            features=check_aligned("features", features, samples),
+            swa_logits=check_aligned("swa_logits", swa_logits, samples, num_classes),
+            gathering="out-of-sample" if gathering is None and fold is not None else check_gathering(gathering),
             allow_missing=check_partial(partial),
             settings=dict(settings or {}),
         )
@@ -96,60 +101,34 @@ class Dynamics:
     def open(cls, path: str | Path) -> "Dynamics":
         """Dynamics from a folder, memory-mapped; epochs beyond the manifest (a crash) are not seen."""
         folder = Path(path)
-        manifest = read_manifest(folder)
-        epochs, samples, num_classes = _shape(folder, manifest)
-        logits = None
-        if manifest["keep"] == "all":
-            logits = load_array(folder / "logits.npy", mapped=True)
-            if logits.shape[1:] != (samples, num_classes) or len(logits) < epochs or logits.dtype != manifest["dtype"]:
-                raise StoreError(
-                    f"{folder / 'logits.npy'} holds {logits.dtype} {logits.shape}, but the manifest says "
-                    f"{manifest['dtype']} {(epochs, samples, num_classes)}"
-                )
-            logits = logits[:epochs]
-        arrays = {"labels": load_array(folder / "labels.npy"), "ids": load_array(folder / "ids.npy")}
-        for name in OPTIONAL_ARRAYS:
-            if (folder / f"{name}.npy").exists():
-                arrays[name] = load_array(folder / f"{name}.npy", mapped=True)
-        for name, array in arrays.items():
-            if len(array) != samples:
-                raise StoreError(f"{folder / f'{name}.npy'} has {len(array)} rows, but the manifest says {samples} samples")
-        if label_hash(arrays["labels"]) != manifest["label_hash"]:
-            raise StoreError(f"{folder / 'labels.npy'} is not the file this run was recorded with: its hash differs")
-        return cls(
-            logits=logits,
-            num_classes=num_classes,
-            classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
-            gathering=manifest["gathering"],
-            allow_missing=manifest["partial"] == "allow",
-            settings=manifest["settings"],
-            reducers=Reducers.load(folder, epochs, samples, num_classes) if logits is None else None,
-            path=folder,
-            **arrays,
-        )
+        return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
         """Write to a new folder and open it from there."""
         folder = Path(path)
         if self.logits is None:
             raise InputError("running sums are saved by their Recorder, not again")
-        create_folder(folder, resume=False)
         dtype = self.logits.dtype if self.logits.dtype.itemsize <= 4 else np.dtype(np.float64)
-        save_array(folder / "labels.npy", self.labels)
-        save_array(folder / "ids.npy", SampleIds(self.ids, len(self.labels)).portable())
-        for name in OPTIONAL_ARRAYS:
-            array = getattr(self, name)
-            if array is not None:
-                save_array(folder / f"{name}.npy", np.asarray(array))
-        file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, dtype, 0)
-        checksums = []
-        for epoch in self.logits:
-            file.begin_epoch()[:] = epoch
-            checksums.append(file.end_epoch())
-        manifest = describe(self.labels, self.ids, self.num_classes, self.classes, dtype, keep="all")
-        manifest |= {"partial": "allow" if self.allow_missing else "error", "gathering": self.gathering}
-        manifest |= {"settings": self.settings, "epochs": self.epochs, "checksums": checksums}
-        write_manifest(folder, manifest)
+        manifest = describe(
+            self.labels,
+            self.ids,
+            self.num_classes,
+            self.classes,
+            dtype=dtype,
+            keep="all",
+            allow_missing=self.allow_missing,
+            gathering=self.gathering,
+            settings=self.settings,
+        )
+        extra = {name: getattr(self, name) for name in OPTIONAL_ARRAYS if getattr(self, name) is not None}
+        with new_folder(folder):
+            start_folder(folder, manifest, self.labels, self.ids, extra)
+            file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, dtype, 0)
+            for epoch in self.logits:
+                file.begin_epoch()[:] = epoch
+                manifest["checksums"].append(file.flush_epoch())
+                file.end_epoch()
+            write_manifest(folder, manifest | {"epochs": self.epochs})
         return Dynamics.open(folder)
 
     @property
@@ -197,51 +176,56 @@ class Dynamics:
         return f"Dynamics({self.epochs} epochs, {self.samples:,} samples, {self.num_classes} classes{kept}{where})"
 
 
-def describe(
-    labels: Labels, ids: NDArray[Any], num_classes: int, classes: Sequence[Any] | None, dtype: np.dtype[Any], keep: str
-) -> dict[str, Any]:
-    """The part of a manifest that stays the same from the first epoch to the last."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        own = version("errata")
-    except PackageNotFoundError:  # run from a source tree
-        own = "source"
-    return {
-        "schema": SCHEMA,
-        "epochs": 0,
-        "samples": len(labels),
-        "num_classes": num_classes,
-        "classes": None if classes is None else [getattr(name, "item", lambda name=name: name)() for name in classes],
-        "dtype": str(dtype),
-        "keep": keep,
-        "label_hash": label_hash(labels),
-        "id_hash": id_hash(ids),
-        "versions": {"errata": own, "numpy": np.__version__, "python": platform.python_version()},
-        "checksums": [],
-    }
-
-
-def id_hash(ids: NDArray[Any]) -> str:
-    """A hash of the ids in their order, the same in memory and after a round trip through a file."""
-    digest = hashlib.sha256()
-    for value in SampleIds(ids, len(ids)).portable().tolist():
-        digest.update(f"{value}\0".encode())
-    return digest.hexdigest()
+def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
+    """The dynamics in a folder, as far as the manifest says; epochs beyond it are not seen."""
+    epochs, samples, num_classes = (manifest[key] for key in ("epochs", "samples", "num_classes"))
+    if epochs < 1:
+        raise StoreError(f"{folder} holds no whole epoch yet")
+    logits = _load_logits(folder, manifest) if manifest["keep"] == "all" else None
+    arrays = {name: load_array(folder / f"{name}.npy") for name in ("labels", "ids")}
+    for name in OPTIONAL_ARRAYS:
+        if (folder / f"{name}.npy").exists():
+            arrays[name] = load_array(folder / f"{name}.npy", mapped=True)
+    for name, array in arrays.items():
+        columns = (num_classes,) if name == "swa_logits" else array.shape[1:]
+        if array.shape != (samples, *columns):
+            expected = f"{samples} samples and {num_classes} classes"
+            raise StoreError(f"{folder / f'{name}.npy'} has shape {array.shape}, but the manifest says {expected}")
+    for name, key, hashed in (("labels", "label_hash", label_hash), ("ids", "id_hash", id_hash)):
+        if hashed(arrays[name]) != manifest[key]:
+            raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
+    return Dynamics(
+        logits=logits,
+        num_classes=num_classes,
+        classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
+        gathering=manifest["gathering"],
+        allow_missing=manifest["partial"] == "allow",
+        settings=manifest["settings"],
+        reducers=Reducers.load(folder, epochs, samples, num_classes) if logits is None else None,
+        path=folder,
+        **arrays,
+    )
 
 
-def create_folder(folder: Path, *, resume: bool) -> None:
-    """Make an empty folder for a run, or accept the one that is there when it is to be resumed."""
-    if (folder / MANIFEST).exists() and not resume:
-        epochs = read_manifest(folder)["epochs"]
-        raise StoreError(f"{folder} already holds {epochs} epochs; pass resume=True to go on, or take another folder")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        others = [entry.name for entry in folder.iterdir()]
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
-    if others and not (folder / MANIFEST).exists():
-        raise StoreError(f"{folder} holds other files ({sorted(others)[0]}, ...); take an empty or a new folder")
+def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
+    path = folder / "logits.npy"
+    logits = load_array(path, mapped=True)
+    expected = tuple(manifest[key] for key in ("epochs", "samples", "num_classes"))
+    if logits.shape[1:] != expected[1:] or len(logits) < expected[0] or str(logits.dtype) != manifest["dtype"]:
+        raise StoreError(
+            f"{path} holds {logits.dtype} {logits.shape}, but the manifest says {manifest['dtype']} {expected}"
+        )
+    return logits[: expected[0]]
+
+
+def start_folder(
+    folder: Path, manifest: dict[str, Any], labels: Labels, ids: NDArray[Any], extra: Mapping[str, NDArray[Any]]
+) -> None:
+    """Write all there is before the first epoch, the manifest first: from then on a run that crashed can be resumed."""
+    refuse_alike(ids)
+    write_manifest(folder, manifest)
+    for name, array in {"labels": labels, "ids": portable_ids(ids), **extra}.items():
+        save_array(folder / f"{name}.npy", np.asarray(array))
 
 
 def check_partial(partial: str) -> bool:
@@ -251,38 +235,24 @@ def check_partial(partial: str) -> bool:
     return partial == "allow"
 
 
-def warn_if_not_logits(logits: NDArray[Any]) -> None:
-    """Warn when logits (N, K) look like probabilities, or like the softmax of probabilities."""
-    rows = np.asarray(logits[:_ROWS_LOOKED_AT], dtype=np.float64)
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    if not len(rows):
-        return
-    if rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
-        spread = rows.max(axis=1) / np.maximum(rows.min(axis=1), 1e-300)
-        twice = spread.max() <= np.e * 1.001
-        said = "were put through softmax twice" if twice and len(rows) > 1 else "are probabilities, not logits"
-        warnings.warn(f"these rows sum to one: they look as if they {said}; pass np.log(p) of plain probabilities", stacklevel=3)
-    elif len(rows) > 1 and (np.ptp(rows, axis=1) <= 1).all() and np.allclose(np.exp(rows).sum(axis=1), 1, atol=1e-3):
-        warnings.warn("these look like log-probabilities of a softmax applied twice: no two classes differ by more than 1", stacklevel=3)
+def check_gathering(gathering: Gathering | None) -> Gathering | None:
+    """How the epochs were gathered; None when nobody said."""
+    if gathering is not None and gathering not in get_args(Gathering):
+        raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
+    return gathering
 
 
-def _aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:
+def check_aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:
+    """An array with a row a sample, of plain numbers or text; with `columns` they are logits, which are finite."""
     if array is None:
         return None
-    from errata.core.checks import as_numpy
-
     checked = array if isinstance(array, np.ndarray) else as_numpy(array)
-    if len(checked) != samples or (columns is not None and checked.shape != (samples, columns)):
+    if checked.shape[:1] != (samples,) or (columns is not None and checked.shape != (samples, columns)):
         wanted = f"({samples}, {columns})" if columns else f"({samples}, ...)"
         raise InputError(f"{name} must have shape {wanted}, not {checked.shape}")
+    if checked.dtype.hasobject or (columns is not None and checked.dtype.kind not in "fiu"):
+        raise InputError(f"{name} must be numbers, not {checked.dtype}")
+    if columns is not None and not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
+        raise InputError(f"{name} of sample {row} are not finite")
     return checked
-
-
-def _shape(folder: Path, manifest: dict[str, Any]) -> tuple[int, int, int]:
-    try:
-        epochs, samples, classes = (int(manifest[key]) for key in ("epochs", "samples", "num_classes"))
-    except (KeyError, TypeError, ValueError) as error:
-        raise StoreError(f"{folder / MANIFEST} is damaged: {error!r}") from None
-    if epochs < 1:
-        raise StoreError(f"{folder} holds no whole epoch yet")
-    return epochs, samples, classes

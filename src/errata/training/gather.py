@@ -91,7 +91,7 @@ def _train(model: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> Iterator[I
 
     def batches() -> Iterator[tuple[Tensor, Tensor]]:
         model.train()
-        for rows in torch.randperm(len(y)).split(recipe.batch_size):
+        for rows in torch.randperm(len(y)).split(recipe.batch_size):  # type: ignore[no-untyped-call]
             logits = model(x[rows])
             optimizer.zero_grad()
             cross_entropy(logits, y[rows]).backward()  # type: ignore[no-untyped-call]

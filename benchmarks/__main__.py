@@ -1,0 +1,19 @@
+"""`python benchmarks`: every speed comparison in one table; exit code 1 if one does not reach what it should."""
+
+import sys
+
+from rich.console import Console
+
+import confident_learning
+import ctrl
+import recorder
+import replay
+import windows
+from common import print_rows
+
+rows = []
+for module in (recorder, replay, windows, ctrl, confident_learning):
+    Console(stderr=True).print(f"running {module.__name__} ...")
+    rows += module.run()
+print_rows(rows)
+sys.exit(any(row.ratio < row.reach for row in rows))

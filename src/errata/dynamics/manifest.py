@@ -1,0 +1,121 @@
+"""The manifest of a dynamics folder: what it says is what the folder holds."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import Labels
+from errata.core.methods import Gathering
+from errata.core.noise import label_hash
+from errata.dynamics.files import MANIFEST, replace_atomically
+from errata.dynamics.ids import portable_ids
+from errata.errors import InputError, StoreError
+
+SCHEMA = 1
+_COUNTS = ("epochs", "samples", "num_classes")
+_OTHERS = ("classes", "dtype", "keep", "partial", "gathering", "settings", "label_hash", "id_hash", "checksums")
+
+
+def describe(
+    labels: Labels,
+    ids: NDArray[Any],
+    num_classes: int,
+    classes: Sequence[Any] | None,
+    *,
+    dtype: np.dtype[Any],
+    keep: str,
+    allow_missing: bool,
+    gathering: Gathering | None,
+    settings: dict[str, Any],
+) -> dict[str, Any]:
+    """The manifest of a run before its first epoch."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        own = version("errata")
+    except PackageNotFoundError:  # run from a source tree
+        own = "source"
+    return {
+        "schema": SCHEMA,
+        "epochs": 0,
+        "samples": len(labels),
+        "num_classes": num_classes,
+        "classes": None if classes is None else [_portable(name) for name in classes],
+        "dtype": str(dtype),
+        "keep": keep,
+        "partial": "allow" if allow_missing else "error",
+        "gathering": gathering,
+        "settings": settings,
+        "label_hash": label_hash(labels),
+        "id_hash": id_hash(ids),
+        "versions": {"errata": own, "numpy": np.__version__, "python": platform.python_version()},
+        "checksums": [],
+    }
+
+
+def id_hash(ids: NDArray[Any]) -> str:
+    """A hash of the ids in their order, the same in memory and after a round trip through a file."""
+    text = "".join(f"{value}\0" for value in portable_ids(ids).tolist())
+    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+    """Replace the manifest."""
+    try:
+        text = json.dumps(manifest, indent=1, default=str) + "\n"
+    except (TypeError, ValueError) as error:
+        raise InputError(f"settings cannot be written as JSON: {error}") from None
+    replace_atomically(folder / MANIFEST, lambda file: file.write(text.encode()))
+
+
+def has_manifest(folder: Path) -> bool:
+    """Whether the folder holds a run."""
+    try:
+        return (folder / MANIFEST).exists()
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be read: {error.strerror}") from error
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The manifest of a dynamics folder, refused if it is not one or is newer than this code."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        lacks = f"it has no {MANIFEST}" if folder.is_dir() else "it does not exist"
+        raise StoreError(f"{folder} is not a dynamics folder: {lacks}") from None
+    except NotADirectoryError:
+        raise StoreError(f"{folder} is a file, not a dynamics folder") from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise StoreError(f"{path} is not a manifest: {error}") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    _check(folder, manifest)
+    return manifest  # type: ignore[no-any-return]
+
+
+def _check(folder: Path, manifest: Any) -> None:
+    path = folder / MANIFEST
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if not isinstance(schema, int) or schema < 1:
+        raise StoreError(f"{path} is not a manifest of errata: it names no schema")
+    if schema > SCHEMA:
+        raise StoreError(f"{folder} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
+    for key in (*_COUNTS, *_OTHERS):
+        if key not in manifest:
+            raise StoreError(f"{path} is damaged: it has no {key}")
+    for key in _COUNTS:
+        if not isinstance(manifest[key], int) or manifest[key] < 0:
+            raise StoreError(f"{path} is damaged: {key} is {manifest[key]!r}")
+
+
+def _portable(name: Any) -> Any:
+    """A class name as JSON keeps it: numbers and text as they are, anything else as its text."""
+    plain = name.item() if hasattr(name, "item") else name
+    return plain if plain is None or isinstance(plain, str | int | float) else str(plain)

@@ -1,0 +1,206 @@
+"""A run being recorded: where its epochs go, arrays in memory or files in a folder, logits or running sums."""
+
+import copy
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import Labels, warn_if_probabilities
+from errata.core.methods import Method
+from errata.dynamics.files import LogitsFile, drop_parts, new_folder, save_array
+from errata.dynamics.ids import SampleIds
+from errata.dynamics.manifest import write_manifest
+from errata.dynamics.reducers import Reducers
+from errata.dynamics.store import Dynamics, check_aligned, open_folder, start_folder
+from errata.errors import StoreError
+
+_OF_THE_LAST_EPOCH = ("swa_logits", "features")
+
+
+class Run:
+    """Takes batch after batch and epoch after epoch; what fails to be written may be tried again."""
+
+    def __init__(
+        self,
+        folder: Path | None,
+        labels: Labels,
+        ids: SampleIds,
+        classes: Sequence[Any] | None,
+        fold: NDArray[Any] | None,
+        stream: list[Method] | None,
+        manifest: dict[str, Any],
+        found: dict[str, Any] | None,
+        resume: bool | int,
+    ) -> None:
+        """Start a run, or go on with the one that `found` describes."""
+        self._folder, self._labels, self._ids, self._classes = folder, labels, ids, classes
+        self._manifest = manifest
+        self._extra: dict[str, Any] = {} if fold is None else {"fold": fold}
+        self._epoch: NDArray[Any] | None = None
+        self._in_memory: list[NDArray[Any]] = []
+        self._reducers = None if stream is None else Reducers(stream, len(labels), self.classes)
+        self._lent = False
+        self._file: LogitsFile | None = None
+        if folder is not None and found is not None:
+            self._continue(folder, found, resume)
+        elif folder is not None:
+            with new_folder(folder):
+                self._start(folder)
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return int(self._manifest["num_classes"])
+
+    @property
+    def epochs(self) -> int:
+        """How many whole epochs are kept."""
+        return int(self._manifest["epochs"])
+
+    @property
+    def size(self) -> str:
+        """What is kept and how large it is, in words."""
+        what = f"{len(self._labels):,} samples x {self.classes} classes"
+        if self._reducers is not None:
+            return f"{what} as running sums: {self._reducers.nbytes / 1e6:,.1f} MB in all"
+        where = "in memory" if self._folder is None else f"in {self._folder}"
+        dtype = np.dtype(self._manifest["dtype"])
+        epoch_bytes = len(self._labels) * self.classes * dtype.itemsize
+        return f"{what} as {dtype}: {epoch_bytes / 1e6:,.1f} MB an epoch {where}"
+
+    def write(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
+        """Keep logits (n, K) of the samples in `rows` (n,)."""
+        if self._reducers is not None:
+            if self._lent:
+                self._reducers, self._lent = copy.deepcopy(self._reducers), False
+            self._reducers.add(rows.copy(), logits.copy(), self._labels)
+            return
+        if self._epoch is None:
+            self._epoch = self._blank() if self._file is None else self._file.begin_epoch()
+        self._epoch[rows] = logits
+
+    def end_epoch(self) -> None:
+        """Close the epoch."""
+        checksums = list(self._manifest["checksums"])
+        if self._reducers is not None:
+            self._reducers.flush(self._labels)
+            if self._folder is not None:
+                self._reducers.save(self._folder, self.epochs + 1)
+        else:
+            assert self._epoch is not None
+            if self.epochs == 0:
+                warn_if_probabilities(self._epoch)
+            if self._file is not None:
+                checksums.append(self._file.flush_epoch())
+        self._drop_stale_arrays()
+        manifest = self._manifest | {"epochs": self.epochs + 1, "checksums": checksums}
+        if self._folder is not None:
+            write_manifest(self._folder, manifest)
+        self._count_epoch(manifest)
+
+    def _count_epoch(self, manifest: dict[str, Any]) -> None:
+        """Go on to the next epoch: all that could fail has not."""
+        self._manifest = manifest
+        if self._file is not None:
+            self._file.end_epoch()
+        elif self._epoch is not None:
+            self._in_memory.append(self._epoch)
+        self._epoch = None
+        if self._reducers is not None:
+            self._reducers.end_epoch()
+            if self._folder is not None:
+                self._reducers.drop_others(self._folder)
+
+    def finish(self, swa_logits: Any | None, features: Any | None) -> Dynamics:
+        """The dynamics of all whole epochs."""
+        samples = len(self._labels)
+        given = {
+            "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
+            "features": check_aligned("features", features, samples),
+        }
+        for name, array in given.items():
+            if array is None:
+                continue
+            self._extra[name] = array
+            if self._folder is not None:
+                save_array(self._folder / f"{name}.npy", array)
+        if self._folder is not None:
+            return Dynamics.open(self._folder)
+        self._lent = True
+        return Dynamics(
+            logits=None if self._reducers is not None else np.stack(self._in_memory),
+            labels=self._labels,
+            ids=self._ids.values,
+            num_classes=self.classes,
+            classes=None if self._classes is None else tuple(self._classes),
+            gathering=self._manifest["gathering"],
+            allow_missing=self._manifest["partial"] == "allow",
+            settings=self._manifest["settings"],
+            reducers=self._reducers,
+            **self._extra,
+        )
+
+    def _blank(self) -> NDArray[Any]:
+        return np.full((len(self._labels), self.classes), np.nan, dtype=self._manifest["dtype"])
+
+    def _drop_stale_arrays(self) -> None:
+        """Forget what belongs to the epoch that was the last one: it is not any more."""
+        for name in _OF_THE_LAST_EPOCH:
+            self._extra.pop(name, None)
+            if self._folder is not None:
+                (self._folder / f"{name}.npy").unlink(missing_ok=True)
+
+    def _start(self, folder: Path) -> None:
+        start_folder(folder, self._manifest, self._labels, self._ids.values, self._extra)
+        self._open_logits(folder)
+
+    def _continue(self, folder: Path, found: dict[str, Any], resume: bool | int) -> None:
+        _refuse_another(folder, found, self._manifest)
+        kept = found["epochs"]
+        epochs = kept if resume is True else int(resume)
+        if epochs > kept:
+            raise StoreError(f"{folder} holds {kept} epochs, so it cannot resume after {epochs}")
+        if epochs < kept and found["keep"] == "stream":
+            raise StoreError(f"{folder} kept running sums after {kept} epochs and cannot go back to {epochs}")
+        self._manifest = found | {"epochs": epochs, "checksums": found["checksums"][:epochs]}
+        if epochs:
+            self._take_over(folder)
+        drop_parts(folder)
+        if epochs < kept:
+            self._drop_stale_arrays()
+            write_manifest(folder, self._manifest)
+        if epochs:
+            self._open_logits(folder)
+        else:  # a crash may have come before the first files were whole
+            self._start(folder)
+
+    def _take_over(self, folder: Path) -> None:
+        """Refuse to go on where the files are not those of this run; go on with its running sums."""
+        stored = open_folder(folder, self._manifest)
+        fold = self._extra.get("fold")
+        if not (stored.fold is None if fold is None else stored.fold is not None and np.array_equal(fold, stored.fold)):
+            raise StoreError(f"{folder} was recorded with another fold: resume needs the same run")
+        if self._reducers is not None and stored.reducers is not None:
+            if stored.reducers.names != self._reducers.names:
+                raise StoreError(f"{folder} was recorded with other methods: resume needs the same run")
+            self._reducers = stored.reducers
+
+    def _open_logits(self, folder: Path) -> None:
+        if self._reducers is None:
+            dtype = np.dtype(self._manifest["dtype"])
+            self._file = LogitsFile(folder / "logits.npy", len(self._labels), self.classes, dtype, self.epochs)
+
+
+def _refuse_another(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
+    """Refuse a folder whose manifest is not that of the run which is to go on."""
+    for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering"):
+        if found[key] != wanted[key]:
+            raise StoreError(
+                f"{folder} was recorded with {key}={found[key]!r}, not {wanted[key]!r}: resume needs the same run"
+            )
+    for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
+        if found[key] != wanted[key]:
+            raise StoreError(f"{folder} was recorded with other {name}: resume needs the same run")

@@ -1,0 +1,22 @@
+"""The README's Python is run as it stands, block after block in one namespace."""
+
+import re
+from pathlib import Path
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def test_every_python_block_runs(capsys):
+    blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 3
+    namespace: dict[str, object] = {}
+    for block in blocks:
+        exec(block, namespace)
+    printed = capsys.readouterr().out
+    assert "suggested" in printed
+    assert "confident joint" in printed
+
+
+def test_every_picture_and_link_is_there():
+    for target in re.findall(r"\]\(([^)#:]+)\)", README.read_text(encoding="utf-8")):
+        assert (README.parent / target).exists(), target
