@@ -35,8 +35,9 @@ types: $(READY) ## types (mypy --strict)
 imports: $(READY) ## layers import downwards only (import-linter)
 	$(BIN)/lint-imports
 
+# One thread in each worker: two workers already fill two cores, and more threads only get in their way.
 unit: $(READY) ## tests (pytest)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 bench: $(READY) ## speed, side by side with peers
 	@$(BIN)/python benchmarks

@@ -71,7 +71,7 @@ def compare(probabilities: NDArray[np.float64], labels: NDArray[np.int64], varia
                 ratio=their_seconds / seconds,
                 reach=5,
                 detail=f"{seconds:.3f} s and {their_seconds:.2f} s; extra memory {memory:.0%} and {their_memory:.0%} "
-                f"of the input; {f'{differing:,} flags differ' if differing else 'the same flags'}",
+                f"of the input; {f'flags differ on {differing:,}' if differing else 'the same flags'}",
             )
         )
     return rows

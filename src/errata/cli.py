@@ -43,9 +43,15 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: print(f"errata: warning: {message}", file=sys.stderr)
     try:
         app()
-    except (ErrataError, OSError) as error:
-        print(f"errata: {error}", file=sys.stderr)
-        sys.exit(2)
+    except ErrataError as error:
+        _refuse(str(error))
+    except OSError as error:
+        _refuse(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+
+
+def _refuse(sentence: str) -> None:
+    print(f"errata: {sentence}", file=sys.stderr)
+    sys.exit(2)
 
 
 @app.command()

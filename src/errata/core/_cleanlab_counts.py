@@ -6,6 +6,8 @@ from numpy.typing import NDArray
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
+ROWS_PER_BLOCK = 64
+
 
 def cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
     """Samples (K, K) by given and true label: rows keep their class sizes (K,), and every class keeps one sample."""
@@ -30,12 +32,18 @@ def _scaled_to_class_counts(counts: Counts, class_counts: Counts) -> Floats:
 
 def _round_keeping_row_sums(values: Floats) -> Counts:
     """Nearest whole numbers; then in each row, as many of the worst rounded move by one as its rounded sum asks for."""
+    from errata.core.jit import over_blocks
+
     rounded = values.round()
     missing = (values.sum(axis=1).round() - rounded.sum(axis=1)).astype(np.int64)
-    for row in np.flatnonzero(missing):
-        worst = np.argsort(values[row] - rounded[row])  # not stable: which of equal cells moves is numpy's choice
-        if missing[row] > 0:
-            rounded[row, worst[-missing[row] :]] += 1
-        else:
-            rounded[row, worst[: -missing[row]]] -= 1
+
+    def settle(rows: slice) -> None:
+        for row in rows.start + np.flatnonzero(missing[rows]):
+            worst = np.argsort(values[row] - rounded[row])  # not stable: which of equal cells moves is numpy's choice
+            if missing[row] > 0:
+                rounded[row, worst[-missing[row] :]] += 1
+            else:
+                rounded[row, worst[: -missing[row]]] -= 1
+
+    over_blocks(len(values), ROWS_PER_BLOCK, settle)
     return rounded.astype(np.int64)

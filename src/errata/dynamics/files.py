@@ -69,6 +69,7 @@ def new_folder(folder: Path) -> Iterator[None]:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
+        drop_parts(folder)
         yield
     except BaseException:
         for pattern in (MANIFEST, "*.npy"):

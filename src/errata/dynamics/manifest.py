@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels
+from errata.core.jit import row_blocks
 from errata.core.methods import Gathering
 from errata.core.noise import label_hash
 from errata.dynamics.files import MANIFEST, replace_atomically
@@ -18,6 +19,7 @@ from errata.dynamics.ids import portable_ids
 from errata.errors import InputError, StoreError
 
 SCHEMA = 1
+_IDS_HASHED_AT_ONCE = 1 << 13
 _COUNTS = ("epochs", "samples", "num_classes")
 _OTHERS = ("classes", "dtype", "keep", "partial", "gathering", "settings", "label_hash", "id_hash", "checksums")
 
@@ -61,8 +63,11 @@ def describe(
 
 def id_hash(ids: NDArray[Any]) -> str:
     """A hash of the ids in their order, the same in memory and after a round trip through a file."""
-    text = "".join(f"{value}\0" for value in portable_ids(ids).tolist())
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
+    digest = hashlib.sha256()
+    for block in row_blocks(len(ids), _IDS_HASHED_AT_ONCE):
+        text = "".join(f"{value}\0" for value in portable_ids(ids[block]).tolist())
+        digest.update(text.encode(errors="surrogatepass"))
+    return digest.hexdigest()
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

@@ -108,7 +108,7 @@ class Reducers:
         return reducers
 
     def drop_others(self, folder: Path) -> None:
-        """Delete the files of all other epochs."""
+        """Delete the files of all epochs but the last whole one."""
         for file in folder.glob("reducers-*.npz"):
             if file != _file(folder, self.epochs):
                 file.unlink()

@@ -88,6 +88,7 @@ class Run:
         if self._reducers is not None:
             self._reducers.flush(self._labels)
             if self._folder is not None:
+                self._reducers.drop_others(self._folder)
                 self._reducers.save(self._folder, self.epochs + 1)
         else:
             assert self._epoch is not None
@@ -111,8 +112,6 @@ class Run:
         self._epoch = None
         if self._reducers is not None:
             self._reducers.end_epoch()
-            if self._folder is not None:
-                self._reducers.drop_others(self._folder)
 
     def finish(self, swa_logits: Any | None, features: Any | None) -> Dynamics:
         """The dynamics of all whole epochs."""
@@ -128,6 +127,8 @@ class Run:
             if self._folder is not None:
                 save_array(self._folder / f"{name}.npy", array)
         if self._folder is not None:
+            if self._reducers is not None:
+                self._reducers.drop_others(self._folder)
             return Dynamics.open(self._folder)
         self._lent = True
         return Dynamics(

@@ -21,6 +21,7 @@ from errata.core.methods import (
 from errata.core.replay import Progress, Question, ask
 from errata.core.suggest import Suggestion
 from errata.core.windows import Window
+from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -121,7 +122,7 @@ def rank(
     )
     if verdict.flags is not None:
         table["flag"] = verdict.flags
-    shuffled = pd.util.hash_array(np.asarray(dynamics.ids))
+    shuffled = pd.util.hash_array(portable_ids(dynamics.ids))
     table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
     table.insert(4, "rank", np.arange(1, len(table) + 1))
     return table

@@ -1,9 +1,9 @@
-"""Networks."""
+"""Networks. Any `nn.Module` that ends in a linear layer does as well."""
 
 from collections.abc import Sequence
 from itertools import pairwise
 
-from torch import nn
+from torch import Tensor, nn
 
 
 def mlp(widths: Sequence[int]) -> nn.Sequential:
@@ -12,3 +12,102 @@ def mlp(widths: Sequence[int]) -> nn.Sequential:
     for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
+
+
+def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
+    """The nine-layer network of Co-teaching for 32 x 32 images; whole channels are dropped, in training only."""
+    return nn.Sequential(
+        *_convolution(3, 128),
+        *_convolution(128, 128),
+        *_convolution(128, 128),
+        nn.MaxPool2d(2),
+        nn.Dropout2d(dropout),
+        *_convolution(128, 256),
+        *_convolution(256, 256),
+        *_convolution(256, 256),
+        nn.MaxPool2d(2),
+        nn.Dropout2d(dropout),
+        *_convolution(256, 512, padding=0),
+        *_convolution(512, 256, padding=0),
+        *_convolution(256, 128, padding=0),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(128, num_classes),
+    )
+
+
+def _convolution(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]:
+    return [nn.Conv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+
+
+def resnet18(num_classes: int) -> "ResNet":
+    """ResNet-18; parameters are named and shaped as torchvision's, so that its weights load."""
+    return ResNet((2, 2, 2, 2), num_classes)
+
+
+def resnet34(num_classes: int) -> "ResNet":
+    """ResNet-34; parameters are named and shaped as torchvision's, so that its weights load."""
+    return ResNet((3, 4, 6, 3), num_classes)
+
+
+class ResNet(nn.Module):
+    """Residual network of basic blocks (He et al., 2016) for images of about 224 x 224."""
+
+    def __init__(self, blocks: Sequence[int], num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(3, 64, 7, stride=2, padding=3, bias=False)
+        self.bn1 = nn.BatchNorm2d(64)
+        self.relu = nn.ReLU(inplace=True)
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1)
+        self.layer1 = _stage(64, 64, blocks[0], stride=1)
+        self.layer2 = _stage(64, 128, blocks[1], stride=2)
+        self.layer3 = _stage(128, 256, blocks[2], stride=2)
+        self.layer4 = _stage(256, 512, blocks[3], stride=2)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(512, num_classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits (n, K) of images (n, 3, H, W)."""
+        x = self.maxpool(self.relu(self.bn1(self.conv1(images))))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(self.avgpool(x).flatten(1))
+        return logits
+
+
+class BasicBlock(nn.Module):
+    """Two 3 x 3 convolutions and a shortcut around them."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample: nn.Sequential | None = None
+        if stride != 1 or inputs != outputs:
+            shortcut = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The residual added to its input."""
+        shortcut = x if self.downsample is None else self.downsample(x)
+        residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        result: Tensor = self.relu(residual + shortcut)
+        return result
+
+
+def _stage(inputs: int, outputs: int, blocks: int, stride: int) -> nn.Sequential:
+    rest = [BasicBlock(outputs, outputs, 1) for _ in range(blocks - 1)]
+    return nn.Sequential(BasicBlock(inputs, outputs, stride), *rest)
+
+
+def penultimate(model: nn.Module) -> nn.Linear:
+    """The last linear layer of the model: what goes into it are the features."""
+    layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no linear layer, so it has no features to speak of")
+    return layers[-1]

@@ -1,0 +1,202 @@
+"""What a model is fed: samples on the device, or streaming past it, with their training and test transforms."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from errata.errors import InputError
+from errata.training.transforms import Augmentation, ResizeCentreCrop
+
+Rows = Tensor
+
+
+class Inputs(ABC):
+    """N samples. `fetch` brings raw batches to the device; `train` and `test` make of them what a model takes."""
+
+    device: torch.device
+    resident = True  # every sample is on the device: a batch is an index away
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def to(self, device: torch.device) -> "Inputs":
+        """The same samples for a model on that device."""
+
+    @abstractmethod
+    def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
+        """The raw samples of each batch of rows, in order."""
+
+    @abstractmethod
+    def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
+        """A raw batch as seen in training."""
+
+    @abstractmethod
+    def test(self, raw: Tensor) -> Tensor:
+        """A raw batch as seen in evaluation."""
+
+
+class Table(Inputs):
+    """Rows of numbers (N, D); training and test see the same."""
+
+    def __init__(self, values: Any) -> None:
+        self.values = torch.as_tensor(values)
+        if self.values.ndim != 2 or not self.values.is_floating_point():
+            raise InputError(f"a table must be floats of shape (N, D), not {self.values.dtype} {tuple(self.values.shape)}")
+        if not bool(torch.isfinite(self.values).all()):
+            row = int((~torch.isfinite(self.values).all(dim=1)).nonzero()[0])
+            raise InputError(f"row {row} of the table has a value that is not finite")
+        self.device = self.values.device
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def to(self, device: torch.device) -> "Table":
+        """The same table on that device."""
+        return Table(self.values.to(device))
+
+    def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
+        """Rows of the table."""
+        return (self.values[rows] for rows in batches)
+
+    def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
+        """As they are."""
+        return raw
+
+    def test(self, raw: Tensor) -> Tensor:
+        """As they are."""
+        return raw
+
+
+class _Normalised(Inputs):
+    """Images: uint8 up to here, floats of mean 0 and deviation 1 a channel from here on."""
+
+    def __init__(
+        self, mean: Sequence[float], std: Sequence[float], augment: Augmentation | None, prepare: ResizeCentreCrop | None
+    ) -> None:
+        self._mean, self._std = mean, std
+        self.augment, self.prepare = augment, prepare
+
+    def _place(self, device: torch.device) -> None:
+        """Hold the constants on the device: inside a CUDA graph nothing may come from the host."""
+        self.device = device
+        self._offset, self._scale = (
+            torch.tensor(values, device=device, dtype=torch.float32).view(1, -1, 1, 1) * 255
+            for values in (self._mean, self._std)
+        )
+
+    def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
+        """Augmented, each image by its own draw, and normalised."""
+        return self._normalise(raw if self.augment is None else self.augment(raw, generator))
+
+    def test(self, raw: Tensor) -> Tensor:
+        """Prepared without a draw, and normalised."""
+        return self._normalise(raw if self.prepare is None else self.prepare(raw))
+
+    def _normalise(self, images: Tensor) -> Tensor:
+        floats = (images.float() - self._offset) / self._scale
+        return floats.contiguous(memory_format=torch.channels_last)
+
+
+class Images(_Normalised):
+    """Images of one size that fit in memory, uint8 (N, 3, H, W), moved to the device once."""
+
+    def __init__(
+        self,
+        pixels: Any,
+        mean: Sequence[float],
+        std: Sequence[float],
+        augment: Augmentation | None = None,
+        prepare: ResizeCentreCrop | None = None,
+    ) -> None:
+        super().__init__(mean, std, augment, prepare)
+        self.pixels = torch.as_tensor(pixels)
+        if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
+            raise InputError(f"images must be uint8 (N, C, H, W), not {self.pixels.dtype} {tuple(self.pixels.shape)}")
+        self._place(self.pixels.device)
+
+    def __len__(self) -> int:
+        return len(self.pixels)
+
+    def to(self, device: torch.device) -> "Images":
+        """The same images on that device."""
+        return Images(self.pixels.to(device), self._mean, self._std, self.augment, self.prepare)
+
+    def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
+        """Images by row."""
+        return (self.pixels[rows] for rows in batches)
+
+
+class ImageFiles(_Normalised):
+    """Images in files, too many for memory: decoding workers bring each to one square size, batches stream past."""
+
+    resident = False
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        mean: Sequence[float],
+        std: Sequence[float],
+        augment: Augmentation | None = None,
+        prepare: ResizeCentreCrop | None = None,
+        *,
+        decoded_size: int = 256,
+        workers: int = 4,
+    ) -> None:
+        super().__init__(mean, std, augment, prepare)
+        self._paths = [str(path) for path in paths]
+        self._decoded_size, self._workers = decoded_size, workers
+        self._place(torch.device("cpu"))
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def to(self, device: torch.device) -> "ImageFiles":
+        """The same files for a model on that device."""
+        files = ImageFiles(
+            self._paths,
+            self._mean,
+            self._std,
+            self.augment,
+            self.prepare,
+            decoded_size=self._decoded_size,
+            workers=self._workers,
+        )
+        files._place(device)
+        return files
+
+    def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
+        """Decoded images of each batch; workers read ahead while the model is at work."""
+        loader: DataLoader[Tensor] = DataLoader(
+            _Decoded(self._paths, self._decoded_size),
+            batch_sampler=[rows.tolist() for rows in batches],
+            num_workers=self._workers,
+            pin_memory=self.device.type == "cuda",
+        )
+        return (raw.to(self.device, non_blocking=True) for raw in loader)
+
+
+class _Decoded(Dataset[Tensor]):
+    """Image files as uint8 (3, size, size): the centre square, brought to that size."""
+
+    def __init__(self, paths: Sequence[str], size: int) -> None:
+        self._paths, self._size = paths, size
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def __getitem__(self, row: int) -> Tensor:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+
+        try:
+            with Image.open(self._paths[row]) as file:
+                square = ImageOps.fit(file.convert("RGB"), (self._size, self._size))
+        except (UnidentifiedImageError, OSError) as error:
+            raise InputError(f"image {self._paths[row]} cannot be read: {error}") from error
+        return torch.from_numpy(np.array(square)).permute(2, 0, 1)

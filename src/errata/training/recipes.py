@@ -1,0 +1,65 @@
+"""Recipes: how a model is trained."""
+
+import json
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from errata.dynamics.files import replace_atomically
+from errata.errors import InputError, StoreError
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Optimiser, rates, batches, epochs and seed of one run.
+
+    Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from that
+    epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, where one is meant.
+    """
+
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float = 0.0
+    optimizer: Literal["adam", "sgd"] = "adam"
+    momentum: float = 0.0
+    schedule: tuple[tuple[int, float], ...] = ((0, 1.0),)
+    seed: int = 0
+    widths: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.batch_size < 1:
+            raise InputError(f"a recipe needs at least one epoch and one sample a batch, not {self.epochs} and {self.batch_size}")
+        if self.optimizer not in ("adam", "sgd"):
+            raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
+        if not self.learning_rate > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
+            raise InputError("a recipe needs learning_rate > 0, weight_decay >= 0 and 0 <= momentum < 1")
+        starts = [start for start, _ in self.schedule]
+        if starts[:1] != [0] or sorted(set(starts)) != starts:
+            raise InputError(f"schedule must start at epoch 0 and go up, not {starts}")
+
+    def rate(self, epoch: int) -> float:
+        """The learning rate of an epoch, counted from 0."""
+        factor = [factor for start, factor in self.schedule if start <= epoch][-1]
+        return self.learning_rate * factor
+
+    def with_seed(self, seed: int) -> "Recipe":
+        """The same recipe for another run."""
+        return replace(self, seed=seed)
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON."""
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        replace_atomically(Path(path), lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Recipe":
+        """Read what `save` wrote."""
+        try:
+            values: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
+            schedule = tuple((int(start), float(factor)) for start, factor in values.pop("schedule"))
+            return cls(schedule=schedule, widths=tuple(values.pop("widths")), **values)
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} is not a recipe: {error}") from error

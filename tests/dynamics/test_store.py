@@ -1,0 +1,281 @@
+import contextlib
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import errata
+from errata import Dynamics, InputError, Recorder, StoreError
+from errata.dynamics.files import load_array, load_arrays, replace_atomically
+
+ARRAYS = ("logits", "labels", "ids")
+
+
+def assert_same(a, b):
+    for name in ("logits", "labels", "ids", "fold", "features", "swa_logits"):
+        first, second = getattr(a, name), getattr(b, name)
+        assert (first is None) == (second is None), name
+        if first is not None:
+            np.testing.assert_array_equal(first, second)
+            assert np.asarray(first).dtype == np.asarray(second).dtype, name
+    for name in ("num_classes", "classes", "gathering", "allow_missing", "settings", "epochs", "samples"):
+        assert getattr(a, name) == getattr(b, name), name
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_saved_dynamics_come_back_bit_for_bit(tmp_path, logits, labels, dtype):
+    rng = np.random.default_rng(1)
+    dynamics = Dynamics.from_arrays(
+        logits.astype(dtype),
+        np.array(["a", "b", "c"])[labels],
+        ids=[f"sample-{i}" for i in range(6)],
+        classes=["a", "b", "c"],
+        fold=np.arange(6) % 2,
+        features=rng.normal(size=(6, 2)),
+        swa_logits=rng.normal(size=(6, 3)),
+        partial="allow",
+        settings={"lr": 0.1, "name": "é"},
+    )
+    opened = dynamics.save(tmp_path / "new" / "run")
+    assert_same(opened, dynamics)
+    opened.verify()
+    np.testing.assert_array_equal(np.load(tmp_path / "new" / "run" / "logits.npy"), dynamics.logits)
+
+
+def test_one_matrix_is_a_run_of_one_epoch_and_nothing_is_copied(logits, labels):
+    dynamics = Dynamics.from_arrays(logits[0], labels)
+    assert dynamics.epochs == 1
+    assert np.shares_memory(dynamics.logits, logits)
+    np.testing.assert_array_equal(dynamics.ids, np.arange(6))
+
+
+def test_files_are_as_readable_as_any_other(tmp_path, logits, labels):
+    Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
+    (tmp_path / "plain").write_text("")
+    assert {file.stat().st_mode for file in (tmp_path / "run").iterdir()} == {(tmp_path / "plain").stat().st_mode}
+
+
+def test_a_window_is_the_same_run_over_fewer_epochs_without_its_weight_average(logits, labels):
+    dynamics = Dynamics.from_arrays(logits, labels, swa_logits=logits[0])
+    part = dynamics.window((1, 2))
+    np.testing.assert_array_equal(part.logits, logits[1:3])
+    assert part.swa_logits is None
+    assert dynamics.window((0, 3)) is dynamics
+    assert dynamics.window(None) is dynamics
+    for window in [(2, 1), (-1, 2), (0, 4)]:
+        with pytest.raises(InputError, match=r"is not within epochs 0..3"):
+            dynamics.window(window)
+
+
+def test_a_changed_epoch_is_named(tmp_path, logits, labels):
+    opened = Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
+    whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
+    whole[2, 1, 0] += 1
+    whole.flush()
+    with pytest.raises(StoreError, match=r"epoch 2 in .* is not what was recorded"):
+        opened.verify()
+
+
+def test_class_names_of_any_kind_are_kept_and_ranked(tmp_path, logits, labels):
+    names = [("cat", 1), ("cat", 2), None]
+    given_labels = np.fromiter((names[label] for label in labels), dtype=object, count=6)
+    ranking = errata.rank(Dynamics.from_arrays(logits, given_labels, classes=names))
+    plain = errata.rank(Dynamics.from_arrays(logits, labels))
+    assert ranking["label"].tolist() == [names[label] for label in plain["label"]]
+    assert ranking["suggested"].tolist() == [names[label] for label in plain["suggested"]]
+    opened = Dynamics.from_arrays(logits, given_labels, classes=names).save(tmp_path / "run")
+    assert opened.classes == ("('cat', 1)", "('cat', 2)", None)
+
+
+# Folders that are not (or no longer) what they should be.
+
+
+@pytest.fixture
+def folder(tmp_path, logits, labels):
+    Dynamics.from_arrays(logits, labels, swa_logits=logits[0], fold=np.arange(6)).save(tmp_path / "run")
+    return tmp_path / "run"
+
+
+def edit_manifest(folder, **changes):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for key, value in changes.items():
+        if value is KeyError:
+            del manifest[key]
+        else:
+            manifest[key] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def cut(folder, name, count):
+    content = (folder / name).read_bytes()
+    (folder / name).write_bytes(content[:count])
+
+
+def zip_it(path):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("logits", "text")
+
+
+DAMAGE = {
+    "no folder": (lambda f: f.rename(f.with_name("gone")), "is not a dynamics folder: it does not exist"),
+    "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a dynamics folder: it has no manifest.json"),
+    "cut manifest": (lambda f: cut(f, "manifest.json", 40), "is not a manifest: "),
+    "empty manifest": (lambda f: (f / "manifest.json").write_text(""), "is not a manifest: "),
+    "binary manifest": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "is not a manifest: "),
+    "a list": (lambda f: (f / "manifest.json").write_text("[1]"), "it names no schema"),
+    "other JSON": (lambda f: (f / "manifest.json").write_text("{}"), "it names no schema"),
+    "newer": (lambda f: edit_manifest(f, schema=2), "was written with schema 2; .* upgrade errata"),
+    "schema 0": (lambda f: edit_manifest(f, schema=0), "it names no schema"),
+    "key gone": (lambda f: edit_manifest(f, label_hash=KeyError), "is damaged: it has no label_hash"),
+    "other key gone": (lambda f: edit_manifest(f, keep=KeyError), "is damaged: it has no keep"),
+    "text for a count": (lambda f: edit_manifest(f, samples="six"), "is damaged: samples is 'six'"),
+    "negative count": (lambda f: edit_manifest(f, epochs=-1), "is damaged: epochs is -1"),
+    "no epoch yet": (lambda f: edit_manifest(f, epochs=0), "holds no whole epoch yet"),
+    "more epochs": (lambda f: edit_manifest(f, epochs=5), r"holds float32 \(4, 6, 3\), but the manifest says"),
+    "other type": (lambda f: edit_manifest(f, dtype="nonsense"), "but the manifest says nonsense"),
+    "cut logits": (lambda f: cut(f, "logits.npy", -1), "logits.npy is not a whole .npy file"),
+    "cut header": (lambda f: cut(f, "logits.npy", 30), "logits.npy is not a whole .npy file"),
+    "empty logits": (lambda f: cut(f, "logits.npy", 0), "logits.npy is not a whole .npy file"),
+    "no logits": (lambda f: (f / "logits.npy").unlink(), "logits.npy is missing"),
+    "zip for logits": (lambda f: zip_it(f / "logits.npy"), "logits.npy is not a whole .npy file"),
+    "text for logits": (lambda f: (f / "logits.npy").write_text("1,2,3"), "logits.npy is not a whole .npy file"),
+    "a folder for logits": (
+        lambda f: ((f / "logits.npy").unlink(), (f / "logits.npy").mkdir()),
+        "logits.npy cannot be read: Is a directory",
+    ),
+    "foreign logits": (lambda f: np.save(f / "logits.npy", np.zeros((4, 7, 3), np.float32)), "holds float32"),
+    "cut labels": (lambda f: cut(f, "labels.npy", -8), "labels.npy is not a whole .npy file"),
+    "fewer labels": (lambda f: np.save(f / "labels.npy", np.zeros(5, int)), r"labels.npy has shape \(5,\)"),
+    "one label": (lambda f: np.save(f / "labels.npy", 3), r"labels.npy has shape \(\)"),
+    "other labels": (lambda f: np.save(f / "labels.npy", np.zeros(6, int)), "labels.npy is not the file"),
+    "pickled ids": (
+        lambda f: np.save(f / "ids.npy", np.array([{}] * 6), allow_pickle=True),
+        "ids.npy is not a whole .npy file",
+    ),
+    "other ids": (lambda f: np.save(f / "ids.npy", np.arange(6)[::-1]), "ids.npy is not the file"),
+    "foreign swa": (lambda f: np.save(f / "swa_logits.npy", np.zeros((6, 4))), r"swa_logits.npy has shape \(6, 4\)"),
+    "foreign fold": (lambda f: np.save(f / "fold.npy", np.zeros(7)), r"fold.npy has shape \(7,\)"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_folder_is_refused_in_one_sentence_and_left_alone(tmp_path, folder, labels, snapshot, damage):
+    break_it, message = DAMAGE[damage]
+    break_it(folder)
+    before = snapshot(tmp_path)
+    with pytest.raises(StoreError, match=message) as refused:
+        Dynamics.open(folder)
+    assert "\n" not in str(refused.value)
+    assert snapshot(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    "damage", [name for name in DAMAGE if name not in ("no folder", "no manifest", "no epoch yet")]
+)
+def test_a_damaged_folder_is_not_resumed(tmp_path, folder, labels, snapshot, damage):
+    DAMAGE[damage][0](folder)
+    before = snapshot(tmp_path)
+    with pytest.raises(StoreError):
+        Recorder(folder, labels=labels, num_classes=3, fold=np.arange(6), resume=True, quiet=True)
+    assert snapshot(tmp_path) == before
+
+
+def test_a_file_is_no_dynamics_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match="is a file, not a dynamics folder"):
+        Dynamics.open(tmp_path / "file")
+
+
+@given(st.data())
+def test_a_changed_byte_in_an_array_file_is_refused_or_read_but_nothing_else(data):
+    with tempfile.TemporaryDirectory() as tmp:
+        one, many = Path(tmp) / "one.npy", Path(tmp) / "many.npz"
+        np.save(one, np.arange(12.0))
+        np.savez(many, x=np.arange(3.0), names=np.array(["a", "bc"]))
+        for path, load in ((one, load_array), (many, load_arrays)):
+            content = bytearray(path.read_bytes())
+            for _ in range(data.draw(st.integers(0, 3))):
+                content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+            path.write_bytes(content[: data.draw(st.integers(0, len(content)))])
+            with contextlib.suppress(StoreError):
+                load(path)
+
+
+# Writing where it is not possible.
+
+
+def test_saving_refuses_a_folder_that_holds_something(tmp_path, folder, logits, labels, snapshot):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("words")
+    before = snapshot(tmp_path)
+    for taken in ("mine", "run"):
+        with pytest.raises(StoreError, match="holds other files"):
+            Dynamics.from_arrays(logits, labels).save(tmp_path / taken)
+    assert snapshot(tmp_path) == before
+
+
+def test_saving_below_a_file_or_in_proc_is_refused(tmp_path, logits, labels, snapshot):
+    (tmp_path / "file").write_text("words")
+    before = snapshot(tmp_path)
+    for path in (tmp_path / "file", tmp_path / "file" / "deep" / "run", Path("/proc/errata/run")):
+        with pytest.raises(StoreError, match="cannot be created") as refused:
+            Dynamics.from_arrays(logits, labels).save(path)
+        assert "\n" not in str(refused.value)
+    assert snapshot(tmp_path) == before
+
+
+def test_saving_to_a_read_only_folder_is_refused(logits, labels, without_root):
+    with tempfile.TemporaryDirectory() as tmp:
+        Path(tmp).chmod(0o555)
+        with without_root():
+            with pytest.raises(StoreError, match="run cannot be created: Permission denied"):
+                Dynamics.from_arrays(logits, labels).save(Path(tmp) / "run")
+            with pytest.raises(StoreError, match=r"manifest.json cannot be written: Permission denied"):
+                Dynamics.from_arrays(logits, labels).save(tmp)
+        assert not list(Path(tmp).iterdir())
+
+
+@pytest.mark.parametrize("limit", [0, 100, 900, 1100, 3000])
+def test_a_full_disk_while_saving_leaves_nothing_behind(tmp_path, curves, snapshot, full_disk, limit):
+    logits, labels, _ = curves(0, epochs=3)
+    before = snapshot(tmp_path)
+    dynamics = Dynamics.from_arrays(logits, labels, features=logits[0])
+    with full_disk(limit), pytest.raises(StoreError, match=r"File too large|requested and"):
+        dynamics.save(tmp_path / "deep" / "run")
+    assert snapshot(tmp_path) == before
+    assert_same(dynamics.save(tmp_path / "deep" / "run"), dynamics)
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, full_disk):
+    path = tmp_path / "file"
+    path.write_bytes(b"before")
+
+    def fails(file):
+        file.write(b"half")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        replace_atomically(path, fails)
+    with full_disk(3), pytest.raises(StoreError, match="file cannot be written: File too large"):
+        replace_atomically(path, lambda file: file.write(b"after"))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["file"]
+    assert path.read_bytes() == b"before"
+    replace_atomically(path, lambda file: file.write(b"after"))
+    assert path.read_bytes() == b"after"
+
+
+def test_settings_that_are_not_json_are_refused(tmp_path, logits, labels):
+    with pytest.raises(InputError, match="settings cannot be written as JSON"):
+        Dynamics.from_arrays(logits, labels, settings={("a", "b"): 1}).save(tmp_path / "run")
+    assert not list(tmp_path.iterdir())
+
+
+def test_ids_that_are_written_alike_are_refused(tmp_path, logits, labels):
+    with pytest.raises(InputError, match="id '1' and another are both written to a file as '1'"):
+        Dynamics.from_arrays(logits, labels, ids=[1, "1", 2, 3, 4, 5]).save(tmp_path / "run")
+    assert not list(tmp_path.iterdir())

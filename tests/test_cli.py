@@ -1,0 +1,272 @@
+import hashlib
+import os
+import re
+import resource
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import errata
+from errata import Dynamics, cli
+
+METHODS = ["Mean-LM", "MeanProb-LM", "CL-PBNR (IS)"]
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command in an own folder: exit code, standard output, lines of standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err.splitlines()
+
+    return run
+
+
+@pytest.fixture
+def files(tmp_path, curves):
+    """The same dynamics as a folder, an archive and two arrays."""
+    logits, labels, _ = curves(0)
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "labels.npy", labels)
+    np.savez(tmp_path / "run.npz", logits=logits, labels=labels)
+    Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
+    return {"run": (), "run.npz": (), "logits.npy": ("--labels", "labels.npy")}
+
+
+def contents(folder):
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
+        for path in folder.rglob("*")
+    }
+
+
+def read(path):
+    return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+
+
+# score and rank.
+
+
+def test_scores_of_a_folder_an_archive_and_arrays_are_those_of_the_library(run, files, tmp_path):
+    expected = errata.score_many(Dynamics.open(tmp_path / "run"), METHODS)
+    chosen = [word for method in METHODS for word in ("--method", method)]
+    for source, extra in files.items():
+        for suffix in (".csv", ".parquet"):
+            out = tmp_path / f"{source.replace('.', '-')}{suffix}"
+            code, said, complaints = run("score", source, *extra, *chosen, "--out", out)
+            assert (code, complaints) == (0, [])
+            assert "wrote 3 scores for each of 60 samples" in said
+            table = read(out)
+            assert list(table.columns) == ["id", *METHODS]
+            assert table["id"].tolist() == list(range(60))
+            for method in METHODS:
+                np.testing.assert_array_equal(table[method], expected[method])
+
+
+def test_scores_are_of_all_methods_that_apply_and_go_to_a_file_of_their_own(run, files, tmp_path):
+    code, said, _ = run("score", "run")
+    assert code == 0
+    assert "wrote 17 scores" in said
+    assert len(read(tmp_path / "scores.csv").columns) == 18
+
+
+def test_a_window_and_a_budget_reach_the_methods(run, files, tmp_path):
+    assert run("score", "run", "--window", 2, 5, "--budget", 7, "--method", "CTRL-CE", "--method", "Mean-CE")[0] == 0
+    expected = errata.score_many(Dynamics.open("run"), ["CTRL-CE", "Mean-CE"], window=(2, 5), budget=7)
+    found = read(tmp_path / "scores.csv").set_index("id")
+    np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
+
+
+def test_a_ranking_is_printed_and_written_alike(run, files, tmp_path):
+    expected = errata.rank(Dynamics.open("run"))
+    for source, extra in files.items():
+        for suffix in (".csv", ".parquet"):
+            code, said, complaints = run("rank", source, *extra, "--out", f"ranking{suffix}", "--top", 3)
+            assert (code, complaints) == (0, [])
+            assert "the 3 most suspicious of 60 samples" in said
+            assert said.count("of the labels are wrong") == 3
+            pd.testing.assert_frame_equal(read(tmp_path / f"ranking{suffix}"), expected, check_exact=True)
+    shown = [line.split("│")[1:3] for line in said.splitlines() if line.startswith("│")]
+    assert [[int(cell) for cell in row] for row in shown] == expected[["id", "label"]].head(3).to_numpy().tolist()
+
+
+def test_names_and_ids_with_brackets_are_printed_as_they_are(run, tmp_path, curves):
+    logits, labels, _ = curves(0, classes=3)
+    names = np.array(["[bold]cat", "[/x]", "dog"])
+    ids = np.array([f"[/images]{i}" for i in range(60)])
+    np.savez(tmp_path / "named.npz", logits=logits, labels=names[labels], classes=names, ids=ids)
+    code, said, complaints = run("rank", "named.npz", "--out", "ranking.csv")
+    assert (code, complaints) == (0, [])
+    assert "[/images]" in said
+    assert set(read(tmp_path / "ranking.csv")["label"]) == set(names)
+
+
+def test_one_sample_is_ranked_and_no_estimate_is_made_up(run, tmp_path, curves):
+    logits, labels, _ = curves(0)
+    np.savez(tmp_path / "one.npz", logits=logits[:, :1], labels=labels[:1])
+    code, said, complaints = run("rank", "one.npz", "--out", "ranking.csv")
+    assert (code, complaints) == (0, [])
+    assert "cannot be estimated here: " in said
+    assert len(read(tmp_path / "ranking.csv")) == 1
+
+
+def test_running_sums_that_only_rank_are_ranked(run, curves, tmp_path):
+    logits, labels, _ = curves(0)
+    recorder = errata.Recorder("sums", labels=labels, keep="stream", methods=["MeanProb-LM"], quiet=True)
+    recorder.update(range(60), logits[0])
+    recorder.end_epoch()
+    code, said, _ = run("rank", "sums", "--out", "ranking.csv")
+    assert code == 0
+    assert "cannot be estimated here: CL-CYY (IS) was not kept" in said
+
+
+def test_a_warning_is_one_line(run, tmp_path, curves):
+    logits, labels, _ = curves(0)
+    probabilities = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
+    np.savez(tmp_path / "p.npz", logits=probabilities, labels=labels)
+    code, _, complaints = run("score", "p.npz")
+    assert code == 0
+    assert len(complaints) == 1
+    assert complaints[0].startswith("errata: warning: these rows sum to one")
+
+
+# methods.
+
+
+def test_the_25_methods_of_the_paper_are_starred():
+    listed = subprocess.run(
+        [sys.executable, "-m", "errata", "methods"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "COLUMNS": "80"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in listed.splitlines() if line.startswith("│")]
+    catalogue = errata.methods()
+    assert [row[0] for row in rows] == catalogue["method"].tolist()
+    assert [row[0] for row in rows if row[2] == "*"] == catalogue[catalogue["in_paper"]]["method"].tolist()
+    assert sum(row[2] == "*" for row in rows) == 25
+
+
+def test_the_list_of_methods_can_be_written(run, tmp_path):
+    for name in ("methods.csv", "methods.parquet"):
+        assert run("methods", "--paper", "--out", name)[0] == 0
+        table = read(tmp_path / name)
+        assert len(table) == 25
+        assert table["in_paper"].all()
+
+
+# What is refused.
+
+REFUSED = {
+    "typo": (("score", "run", "--method", "MeanProp-LM"), "unknown method 'MeanProp-LM'; did you mean 'MeanProb-LM'?"),
+    "typo of rank": (("rank", "run", "--method", "Mena-CE"), "unknown method 'Mena-CE'; did you mean 'Mean-CE'?"),
+    "nothing there": (("score", "gone"), "gone does not exist"),
+    "no archive there": (("score", "gone.npz"), "gone.npz is missing"),
+    "no array there": (("score", "gone.npy", "--labels", "labels.npy"), "gone.npy is missing"),
+    "no labels there": (("score", "logits.npy", "--labels", "gone.npy"), "gone.npy is missing"),
+    "text": (("score", "notes.txt"), "notes.txt is neither a dynamics folder nor a .npy or .npz file"),
+    "empty folder": (("score", "empty"), "empty is not a dynamics folder: it has no manifest.json"),
+    "no --labels": (("rank", "logits.npy"), "logits.npy holds logits only; pass --labels"),
+    "--labels twice": (("rank", "run.npz", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run.npz"),
+    "--labels and a folder": (("rank", "run", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run b"),
+    "not an archive": (("score", "fake.npz"), "fake.npz is not a whole .npz file"),
+    "pickled": (("score", "pickled.npz"), "pickled.npz is not a whole .npz file: Object arrays cannot be loaded"),
+    "no logits": (("score", "lacking.npz"), "lacking.npz has no array named logits; it has labels"),
+    "no array at all": (("score", "cut.npy", "--labels", "labels.npy"), "cut.npy is not a whole .npy file"),
+    "other labels": (("score", "logits.npy", "--labels", "few.npy"), "there are 2 labels for 60 samples of logits"),
+    "newer": (("score", "newer"), "newer was written with schema 99; this errata reads up to 1: upgrade errata"),
+    "kind of file": (("score", "run", "--out", "scores.xlsx"), "scores.xlsx must end in .csv or .parquet"),
+    "kind of ranking": (("rank", "run", "--out", "ranking"), "ranking must end in .csv or .parquet"),
+    "kind of list": (("methods", "--out", "methods.txt"), "methods.txt must end in .csv or .parquet"),
+    "no folder": (("score", "run", "--out", "no/scores.csv"), "the folder no does not exist"),
+    "a folder for a file": (("score", "run", "--out", "taken.csv"), "taken.csv cannot be written: Is a directory"),
+    "in proc": (("score", "run", "--out", "/proc/scores.csv"), "/proc/scores.csv cannot be written: "),
+    "window": (("score", "run", "--window", "3", "99"), "window [3, 99] is not within epochs 0..11"),
+    "budget": (("rank", "run", "--method", "CTRL-CE", "--budget", "99"), "budget must be a count from 0 to 60, not 99"),
+    "no average": (("score", "run", "--method", "SWA-LM"), "SWA-LM needs swa_logits"),
+    "demo in a file": (("demo", "--out", "notes.txt"), "notes.txt: File exists"),
+    "demo in proc": (("demo", "--out", "/proc/errata"), "/proc/errata: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_refusal_is_one_line_exit_code_2_and_nothing_written(run, files, tmp_path, case):
+    arguments, sentence = REFUSED[case]
+    (tmp_path / "notes.txt").write_text("words")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "taken.csv").mkdir()
+    (tmp_path / "fake.npz").write_bytes((tmp_path / "logits.npy").read_bytes())
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "logits.npy").read_bytes()[:500])
+    (tmp_path / "newer").mkdir()
+    (tmp_path / "newer" / "manifest.json").write_text('{"schema": 99}')
+    np.savez(tmp_path / "pickled.npz", logits=np.array([{}]), labels=np.zeros(1))
+    np.savez(tmp_path / "lacking.npz", labels=np.zeros(1))
+    np.save(tmp_path / "few.npy", [0, 1])
+    before = contents(tmp_path)
+    code, said, complaints = run(*arguments)
+    assert (code, said) == (2, "")
+    assert len(complaints) == 1
+    assert complaints[0].startswith(f"errata: {sentence}")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_a_full_disk_keeps_the_file_that_was_there(run, files, tmp_path, suffix):
+    run("score", "run", "--method", "Mean-CE")  # whatever is compiled on first use is, before the disk is full
+    out = tmp_path / f"scores-before{suffix}"
+    out.write_text("before")
+    before = contents(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        code, _, complaints = run("score", "run", "--method", "Mean-CE", "--out", out)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 2
+    assert len(complaints) == 1
+    assert re.match(r"errata: .* cannot be written: .*File too large", complaints[0])
+    assert contents(tmp_path) == before
+
+
+def test_a_mistyped_command_is_no_traceback(run):
+    for arguments in (("scroe", "run"), ("score",), ("rank", "run", "--top", "-3"), ("score", "run", "--window", "1")):
+        code, _, complaints = run(*arguments)
+        assert code == 2
+        assert not any("Traceback" in line for line in complaints)
+
+
+def test_a_demonstration_without_what_it_needs_says_so_first(run, monkeypatch, tmp_path):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    code, _, complaints = run("demo")
+    assert (code, complaints) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_demonstration_finds_most_errors_and_writes_its_files(run, tmp_path):
+    code, said, complaints = run("demo", "--out", "shown")
+    assert (code, complaints) == (0, [])
+    assert sorted(file.name for file in (tmp_path / "shown").iterdir()) == [
+        "digits-budget-fnr.png",
+        "digits-fnr.csv",
+        "digits-ranking.csv",
+    ]
+    fnr = read(tmp_path / "shown" / "digits-fnr.csv")
+    assert len(fnr) == 25
+    assert fnr["fnr"].is_monotonic_increasing
+    assert fnr.set_index("method")["fnr"]["MeanProb-LM"] < 0.15
+    ranking = read(tmp_path / "shown" / "digits-ranking.csv")
+    count = ranking["truly_wrong"].sum()
+    assert ranking["truly_wrong"].head(count).mean() > 0.85
+    assert f"{count} of them wrongly labelled" in said
+    assert (tmp_path / "shown" / "digits-budget-fnr.png").read_bytes().startswith(b"\x89PNG")
