@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,10 +33,10 @@ class Demonstration:
     files: tuple[Path, ...]
 
 
-def demonstrate(out: Path, seed: int = 0, progress: Callable[[], object] = lambda: None) -> Demonstration:
+def demonstrate(out: Path, seed: int = 0, progress: Callable[[int], object] = lambda _: None) -> Demonstration:
     """Train a small network on digits with 20 % symmetric noise, in-sample and in folds, and score all methods.
 
-    `progress` is called after each of the EPOCHS * (1 + FOLDS) training epochs.
+    `progress` is told how many of the EPOCHS * (1 + FOLDS) training epochs were just done.
     """
     from sklearn.datasets import load_digits
 
@@ -56,19 +56,19 @@ def demonstrate(out: Path, seed: int = 0, progress: Callable[[], object] = lambd
 
 
 def _train(
-    inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int, progress: Callable[[], object]
+    inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int, progress: Callable[[int], object]
 ) -> tuple[Dynamics, Dynamics]:
-    from errata.training.gather import Recipe, in_sample, out_of_sample
-    from errata.training.models import mlp
+    from errata.training.data import Table
+    from errata.training.gather import in_sample, out_of_sample
+    from errata.training.recipes import Recipe
 
-    def build() -> Any:
-        return mlp([inputs.shape[1], 64, 10])
-
-    recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=1e-3, seed=seed)
-    return (
-        in_sample(inputs, labels, 10, build, recipe, progress),
-        out_of_sample(inputs, labels, 10, build, recipe, FOLDS, progress),
-    )
+    recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=1e-3)
+    table, seeds = Table(inputs), (seed,)
+    (inside,) = in_sample(table, labels, 10, (64,), recipe, seeds=seeds, progress=progress)
+    (outside,) = out_of_sample(table, labels, 10, (64,), recipe, folds=FOLDS, seeds=seeds, progress=progress)
+    assert inside.dynamics is not None
+    assert outside.dynamics is not None
+    return inside.dynamics, outside.dynamics
 
 
 def _fnr_table(scores: "list[pd.DataFrame]", truth: NDArray[np.bool_]) -> "pd.DataFrame":

@@ -403,6 +403,16 @@ def test_sums_of_a_measure_take_memory_for_samples_not_for_their_classes():
     assert errata.score(recorder.finish(), "Mean-LM").shape == (samples,)
 
 
+def test_running_sums_of_epochs_long_past_do_not_pile_up(tmp_path, logits, labels):
+    recorder = Recorder(tmp_path / "run", labels=labels, num_classes=3, keep="stream", quiet=True)
+    for epoch in logits:
+        recorder.update(range(6), epoch)
+        recorder.end_epoch()
+        assert len(list((tmp_path / "run").glob("reducers-*"))) <= 2
+    recorder.finish()
+    assert [file.name for file in (tmp_path / "run").glob("reducers-*")] == ["reducers-000004.npz"]
+
+
 def test_what_was_not_kept_is_refused_by_name(logits, labels, record):
     dynamics = record(logits, labels, keep="stream", methods=["Mean-LM", "Last-CE"])
     with pytest.raises(InputError, match="MeanProb-LM was not kept while this run streamed past; kept were Mean-LM, L"):
@@ -650,7 +660,9 @@ def test_going_back_forgets_the_epochs_after(tmp_path, logits, labels, record):
     for epochs in (3, 1, 0):
         recorder = Recorder(tmp_path / "run", labels=labels, resume=epochs, quiet=True)
         assert recorder.epoch == epochs
-        assert np.load(tmp_path / "run" / "logits.npy").shape == (epochs, 6, 3)
+        kept = np.load(tmp_path / "run" / "logits.npy", mmap_mode="r")
+        assert kept.shape == (epochs, 6, 3)
+        assert (tmp_path / "run" / "logits.npy").stat().st_size == kept.offset + kept.nbytes
     record(logits[::-1], labels, tmp_path / "run", resume=True)
     record(logits[::-1], labels, tmp_path / "fresh")
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")

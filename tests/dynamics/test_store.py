@@ -153,6 +153,8 @@ DAMAGE = {
     "fewer labels": (lambda f: np.save(f / "labels.npy", np.zeros(5, int)), r"labels.npy has shape \(5,\)"),
     "one label": (lambda f: np.save(f / "labels.npy", 3), r"labels.npy has shape \(\)"),
     "other labels": (lambda f: np.save(f / "labels.npy", np.zeros(6, int)), "labels.npy is not the file"),
+    "text for labels": (lambda f: np.save(f / "labels.npy", np.array(list("abcabc"))), "labels.npy is not the file"),
+    "negative labels": (lambda f: np.save(f / "labels.npy", np.full(6, -1)), "labels.npy is not the file"),
     "pickled ids": (
         lambda f: np.save(f / "ids.npy", np.array([{}] * 6), allow_pickle=True),
         "ids.npy is not a whole .npy file",

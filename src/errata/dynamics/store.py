@@ -191,8 +191,9 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
         if array.shape != (samples, *columns):
             expected = f"{samples} samples and {num_classes} classes"
             raise StoreError(f"{folder / f'{name}.npy'} has shape {array.shape}, but the manifest says {expected}")
-    for name, key, hashed in (("labels", "label_hash", label_hash), ("ids", "id_hash", id_hash)):
-        if hashed(arrays[name]) != manifest[key]:
+    same = {"labels": _are_labels(arrays["labels"], manifest), "ids": id_hash(arrays["ids"]) == manifest["id_hash"]}
+    for name, recorded in same.items():
+        if not recorded:
             raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
     return Dynamics(
         logits=logits,
@@ -205,6 +206,13 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
         path=folder,
         **arrays,
     )
+
+
+def _are_labels(array: NDArray[Any], manifest: dict[str, Any]) -> bool:
+    try:
+        return bool(label_hash(array) == manifest["label_hash"])
+    except InputError:  # not class numbers at all
+        return False
 
 
 def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:

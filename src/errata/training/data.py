@@ -48,7 +48,9 @@ class Table(Inputs):
     def __init__(self, values: Any) -> None:
         self.values = torch.as_tensor(values)
         if self.values.ndim != 2 or not self.values.is_floating_point():
-            raise InputError(f"a table must be floats of shape (N, D), not {self.values.dtype} {tuple(self.values.shape)}")
+            raise InputError(
+                f"a table must be floats of shape (N, D), not {self.values.dtype} {tuple(self.values.shape)}"
+            )
         if not bool(torch.isfinite(self.values).all()):
             row = int((~torch.isfinite(self.values).all(dim=1)).nonzero()[0])
             raise InputError(f"row {row} of the table has a value that is not finite")
@@ -78,7 +80,11 @@ class _Normalised(Inputs):
     """Images: uint8 up to here, floats of mean 0 and deviation 1 a channel from here on."""
 
     def __init__(
-        self, mean: Sequence[float], std: Sequence[float], augment: Augmentation | None, prepare: ResizeCentreCrop | None
+        self,
+        mean: Sequence[float],
+        std: Sequence[float],
+        augment: Augmentation | None,
+        prepare: ResizeCentreCrop | None,
     ) -> None:
         self._mean, self._std = mean, std
         self.augment, self.prepare = augment, prepare

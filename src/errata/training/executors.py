@@ -1,7 +1,7 @@
 """Executors: train the models of several jobs side by side, an epoch at a time."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -24,6 +24,8 @@ class Executor(ABC):
         self.num_classes = num_classes
         # Orders and draws of a job come from its own generators, so that they are the same alone and in company.
         self._orders = [Generator().manual_seed(job.recipe.seed) for job in jobs]
+        self._stopped: set[int] = set()
+        self.after_step: Callable[[], None] = lambda: None
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> list[Tensor]:
@@ -49,8 +51,14 @@ class Executor(ABC):
         """Logits (n, K) of some rows from the job's model as it is now, in evaluation."""
         return evaluate(self.module(job), self.inputs, rows)
 
+    def stop(self, job: int) -> None:
+        """Let a job stand still from here on."""
+        self._stopped.add(job)
+
     def _batches(self, job: int) -> list[Tensor]:
         """The job's next epoch: positions in its train_rows, shuffled and cut into batches; the last may be short."""
+        if job in self._stopped:
+            return []
         order = torch.randperm(len(self.jobs[job].train_rows), generator=self._orders[job])
         return list(torch.split(order, self.jobs[job].recipe.batch_size))
 
@@ -83,5 +91,3 @@ def forward(model: nn.Module, batch: Tensor) -> Tensor:
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.device.type == "cuda", cache_enabled=False):
         logits: Tensor = model(batch)
     return logits.float() if logits.dtype == torch.bfloat16 else logits
-
-

@@ -4,106 +4,140 @@ In-sample, a sample's logits come from the training pass itself, before the upda
 model of the fold that left the sample out, after every epoch.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from torch.optim.swa_utils import AveragedModel
 
-from errata.dynamics.recorder import Recorder
+from errata.core.checks import check_labels
+from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+from errata.training.data import Inputs, Table
+from errata.training.engine import MakeExecutor, Options, Progress, Trained, train
+from errata.training.executors import Executor
+from errata.training.jobs import Job, assign_folds, fold_jobs, in_sample_jobs
+from errata.training.modules import ModuleExecutor
+from errata.training.recipes import Recipe
+from errata.training.stacked import StackedExecutor
 
-Progress = Callable[[], object]
+Model = Callable[[], nn.Module] | Sequence[int]
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """How a model is trained: Adam with coupled L2 on shuffled batches, every sample every epoch."""
+class Gathered:
+    """The dynamics of one seed and the weights of its models; `stopped` says why there are none, if there are none."""
 
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    weight_decay: float = 0.0
-    seed: int = 0
-
-
-Builder = Callable[[], nn.Module]
+    seed: int
+    dynamics: Dynamics | None
+    weights: tuple[dict[str, Tensor], ...]
+    stopped: str | None = None
 
 
 def in_sample(
-    inputs: NDArray[np.float32],
+    inputs: Inputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    build: Builder,
+    model: Model,
     recipe: Recipe,
-    progress: Progress = lambda: None,
-) -> Dynamics:
-    """Train once on all samples (N, D); logits of the training pass, and those of the weight average at the end."""
-    recorder = Recorder(labels=labels, num_classes=num_classes, settings=asdict(recipe), quiet=True)
-    x, y = torch.from_numpy(inputs), torch.from_numpy(labels)
-    torch.manual_seed(recipe.seed)
-    model = build()
-    average = AveragedModel(model)
-    for batches in _train(model, x, y, recipe):
-        for rows, logits in batches:
-            recorder.update(rows, logits)
-        recorder.end_epoch()
-        average.update_parameters(model)
-        progress()
-    return recorder.finish(swa_logits=_evaluate(average, x))
+    *,
+    seeds: Sequence[int] = (0,),
+    options: Options | None = None,
+    device: str | torch.device = "auto",
+    folder: Path | None = None,
+    side_by_side: int | None = None,
+    progress: Progress = lambda _: None,
+) -> list[Gathered]:
+    """Train on all samples once a seed. `model` builds a module, or is the hidden widths of an MLP."""
+    given = _check(inputs, labels, num_classes)
+    jobs = in_sample_jobs(len(given), recipe, tuple(seeds))
+    make = executor_for(model, inputs, given, num_classes, device)
+    trained = train(jobs, given, num_classes, make, options or Options(), folder, side_by_side, progress)
+    return [
+        Gathered(
+            job.recipe.seed, result.dynamics if result.stopped is None else None, (result.weights,), result.stopped
+        )
+        for job, result in zip(jobs, trained, strict=True)
+    ]
 
 
 def out_of_sample(
-    inputs: NDArray[np.float32],
+    inputs: Inputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    build: Builder,
+    model: Model,
     recipe: Recipe,
+    *,
     folds: int = 4,
-    progress: Progress = lambda: None,
-) -> Dynamics:
-    """Train once a fold on the other folds; logits of the fold left out after every epoch, put together as one run."""
-    from sklearn.model_selection import StratifiedKFold
-
-    x, y = torch.from_numpy(inputs), torch.from_numpy(labels)
-    logits = np.empty((recipe.epochs, len(labels), num_classes), dtype=np.float32)
-    fold = np.empty(len(labels), dtype=np.int64)
-    splits = StratifiedKFold(folds, shuffle=True, random_state=recipe.seed).split(inputs, labels)
-    for number, (others, held_out) in enumerate(splits):
-        fold[held_out] = number
-        torch.manual_seed(recipe.seed)
-        model = build()
-        for epoch, batches in enumerate(_train(model, x[others], y[others], recipe)):
-            for _ in batches:
-                pass
-            logits[epoch, held_out] = _evaluate(model, x[held_out]).numpy()
-            progress()
-    return Dynamics.from_arrays(logits, labels, fold=fold, settings=asdict(recipe))
-
-
-def _train(model: nn.Module, x: Tensor, y: Tensor, recipe: Recipe) -> Iterator[Iterator[tuple[Tensor, Tensor]]]:
-    """For each epoch its batches, as they are trained on: rows and the logits before the update."""
-    optimizer = torch.optim.Adam(model.parameters(), recipe.learning_rate, weight_decay=recipe.weight_decay)
-
-    def batches() -> Iterator[tuple[Tensor, Tensor]]:
-        model.train()
-        for rows in torch.randperm(len(y)).split(recipe.batch_size):  # type: ignore[no-untyped-call]
-            logits = model(x[rows])
-            optimizer.zero_grad()
-            cross_entropy(logits, y[rows]).backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            yield rows, logits.detach()
-
-    for _ in range(recipe.epochs):
-        yield batches()
+    seeds: Sequence[int] = (0,),
+    options: Options | None = None,
+    device: str | torch.device = "auto",
+    folder: Path | None = None,
+    side_by_side: int | None = None,
+    progress: Progress = lambda _: None,
+) -> list[Gathered]:
+    """Train once a seed and fold on the other folds; the held-out logits of all folds become one run of all samples."""
+    given = _check(inputs, labels, num_classes)
+    jobs = fold_jobs(given, recipe, tuple(seeds), folds)
+    make = executor_for(model, inputs, given, num_classes, device)
+    held_out = replace(options or Options(swa=False), when="held out")
+    trained = train(jobs, given, num_classes, make, held_out, folder, side_by_side, progress)
+    fold = assign_folds(given, folds)
+    return [
+        _put_together(seed, trained[number * folds : (number + 1) * folds], given, fold, recipe, folder)
+        for number, seed in enumerate(seeds)
+    ]
 
 
-@torch.no_grad()
-def _evaluate(model: nn.Module, x: Tensor) -> Tensor:
-    model.eval()
-    result: Tensor = model(x)
-    return result
+def executor_for(
+    model: Model, inputs: Inputs, labels: NDArray[np.int64], num_classes: int, device: str | torch.device = "auto"
+) -> MakeExecutor:
+    """How a group of jobs is trained on the device: MLPs on a table stacked, everything else module by module."""
+    placed = inputs.to(choose_device(device))
+    given = torch.from_numpy(labels)
+
+    def make(jobs: Sequence[Job]) -> Executor:
+        if callable(model):
+            return ModuleExecutor(jobs, placed, given, num_classes, model)
+        if not isinstance(placed, Table):
+            raise InputError("hidden widths make an MLP, which takes a table; pass a function that builds a module")
+        return StackedExecutor(jobs, placed, given, num_classes, model)
+
+    return make
+
+
+def choose_device(device: str | torch.device) -> torch.device:
+    """The device of that name; "auto" is the GPU if there is one."""
+    if device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    return torch.device(device)
+
+
+def _put_together(
+    seed: int,
+    shards: Sequence[Trained],
+    labels: NDArray[np.int64],
+    fold: NDArray[np.int64],
+    recipe: Recipe,
+    folder: Path | None,
+) -> Gathered:
+    weights = tuple(shard.weights for shard in shards)
+    stopped = next((shard.stopped for shard in shards if shard.stopped is not None), None)
+    if stopped is not None:
+        return Gathered(seed, None, weights, stopped)
+    path = None if folder is None else folder / f"seed{seed}-folds"
+    if path is not None and path.exists():
+        return Gathered(seed, Dynamics.open(path), weights)
+    runs = [shard.dynamics for shard in shards if shard.dynamics is not None]
+    return Gathered(seed, merge(runs, labels, path=path, fold=fold, settings=asdict(recipe.with_seed(seed))), weights)
+
+
+def _check(inputs: Inputs, labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:
+    given = check_labels(labels, num_classes)
+    if len(given) != len(inputs):
+        raise InputError(f"there are {len(given)} labels for {len(inputs)} samples")
+    return given

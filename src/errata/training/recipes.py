@@ -13,8 +13,8 @@ from errata.errors import InputError, StoreError
 class Recipe:
     """Optimiser, rates, batches, epochs and seed of one run.
 
-    Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from that
-    epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, where one is meant.
+    Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from
+    that epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, where one is meant.
     """
 
     epochs: int
@@ -29,7 +29,9 @@ class Recipe:
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
-            raise InputError(f"a recipe needs at least one epoch and one sample a batch, not {self.epochs} and {self.batch_size}")
+            raise InputError(
+                f"a recipe needs at least one epoch and one sample a batch, not {self.epochs} and {self.batch_size}"
+            )
         if self.optimizer not in ("adam", "sgd"):
             raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
         if not self.learning_rate > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn import functional as F
+from torch.nn.functional import grid_sample, interpolate, pad
 
 Augmentation = Callable[[Tensor, Generator | None], Tensor]
 
@@ -32,7 +32,7 @@ class PadCropFlip:
         rows = top + torch.arange(height, device=device)
         columns = left + torch.arange(width, device=device)
         columns = torch.where(mirrored, columns.flip(1), columns)
-        padded = F.pad(images, (self.pad,) * 4).permute(0, 2, 3, 1)
+        padded = pad(images, (self.pad,) * 4).permute(0, 2, 3, 1)
         every = torch.arange(count, device=device)[:, None, None]
         return padded[every, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
 
@@ -75,12 +75,14 @@ class ResizeCentreCrop:
         height, width = images.shape[-2:]
         factor = self.resize / min(height, width)
         target = (round(height * factor), round(width * factor))
-        resized = F.interpolate(images.float(), target, mode="bilinear", antialias=True, align_corners=False)
+        resized = interpolate(images.float(), target, mode="bilinear", antialias=True, align_corners=False)
         top, left = (target[0] - self.size) // 2, (target[1] - self.size) // 2
         return resized[:, :, top : top + self.size, left : left + self.size].round().clamp(0, 255).to(torch.uint8)
 
 
-def _sampling_grid(left: Tensor, top: Tensor, width: Tensor, height: Tensor, full: tuple[int, int], size: int) -> Tensor:
+def _sampling_grid(
+    left: Tensor, top: Tensor, width: Tensor, height: Tensor, full: tuple[int, int], size: int
+) -> Tensor:
     """Where in the image, in -1..1, each output pixel of each crop lies, (n, size, size, 2); negative widths mirror."""
     steps = (torch.arange(size, device=left.device) + 0.5) / size
     start = torch.where(width < 0, left - width, left)
@@ -91,5 +93,5 @@ def _sampling_grid(left: Tensor, top: Tensor, width: Tensor, height: Tensor, ful
 
 
 def _sample(images: Tensor, grid: Tensor) -> Tensor:
-    sampled = F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
+    sampled = grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
     return sampled.round().clamp(0, 255).to(torch.uint8)

@@ -1,0 +1,222 @@
+"""The training loop: jobs side by side, epoch after epoch, each recorded, checkpointed and finished on its own."""
+
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from errata.dynamics.recorder import Recorder
+from errata.dynamics.store import Dynamics
+from errata.training.checkpoints import load_state, save_state
+from errata.training.executors import Executor, evaluate, features
+from errata.training.interrupts import Interruptible
+from errata.training.jobs import Job
+from errata.training.swa import WeightAverage, recompute_batch_norm
+
+When = Literal["training pass", "after epoch", "held out"]
+MakeExecutor = Callable[[Sequence[Job]], Executor]
+Progress = Callable[[int], object]
+RESULT = "trained.pt"
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is kept of a job besides its logits, and how often it is secured.
+
+    when: logits of the training pass itself, of the training samples after every epoch, or of the held-out rows after
+    every epoch. batch_norm: recompute its statistics for the averaged weights.
+    """
+
+    when: When = "training pass"
+    swa: bool = True
+    features: bool = False
+    batch_norm: bool = True
+    checkpoint_seconds: float = 30.0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What became of a job: its dynamics, whose ids are rows; or why and at which epoch it stopped."""
+
+    job: Job
+    dynamics: Dynamics | None
+    weights: dict[str, Tensor]
+    stopped: str | None = None
+
+
+def train(
+    jobs: Sequence[Job],
+    labels: NDArray[np.int64],
+    num_classes: int,
+    make: MakeExecutor,
+    options: Options,
+    folder: Path | None = None,
+    side_by_side: int | None = None,
+    progress: Progress = lambda _: None,
+) -> list[Trained]:
+    """Train all jobs, as many side by side as asked for and as fit; `progress` is told of every job-epoch done.
+
+    With a folder every job has a subfolder of its own, and what was trained there before is gone on with.
+    """
+    waiting = list(jobs)
+    width = min(side_by_side or len(waiting), len(waiting))
+    done: list[Trained] = []
+    while waiting:
+        group = waiting[:width]
+        try:
+            done += _train_group(group, labels, num_classes, make, options, folder, progress)
+        except torch.cuda.OutOfMemoryError:
+            if width == 1:
+                raise
+            width = (width + 1) // 2
+            torch.cuda.empty_cache()
+            print(f"errata: out of GPU memory; going on with {width} runs side by side", file=sys.stderr)
+            continue
+        waiting = waiting[len(group) :]
+    return done
+
+
+def _train_group(
+    group: Sequence[Job],
+    labels: NDArray[np.int64],
+    num_classes: int,
+    make: MakeExecutor,
+    options: Options,
+    folder: Path | None,
+    progress: Progress,
+) -> list[Trained]:
+    finished = [None if folder is None else _already_trained(job, folder / job.name) for job in group]
+    if all(finished):
+        progress(sum(job.recipe.epochs for job in group))
+        return [trained for trained in finished if trained is not None]
+    executor = make(group)
+    checkpoint = None if folder is None else folder / f"{'+'.join(job.name for job in group)}.checkpoint"
+    kept = None if checkpoint is None else load_state(checkpoint)
+    start = 0 if kept is None else int(kept["epoch"])
+    tracks = [
+        _Track(executor, number, labels, num_classes, options, None if folder is None else folder / job.name)
+        for number, job in enumerate(group)
+    ]
+    for number, track in enumerate(tracks):
+        track.begin(start, None if kept is None else kept["jobs"][number])
+    progress(start * len(group))
+    secured = time.monotonic()
+    with Interruptible() as interrupts:
+        executor.after_step = interrupts.check
+        for epoch in range(start, max(job.recipe.epochs for job in group)):
+            for track, logits in zip(tracks, executor.train_epoch(epoch), strict=True):
+                track.end_epoch(epoch, logits)
+            progress(len(group))
+            if checkpoint is not None and time.monotonic() - secured >= options.checkpoint_seconds:
+                save_state(checkpoint, {"epoch": epoch + 1, "jobs": [track.state() for track in tracks]})
+                secured = time.monotonic()
+    trained = [track.finish() for track in tracks]
+    if checkpoint is not None:
+        checkpoint.unlink(missing_ok=True)
+    return trained
+
+
+def _already_trained(job: Job, folder: Path) -> Trained | None:
+    result = load_state(folder / RESULT)
+    if result is None:
+        return None
+    dynamics = Dynamics.open(folder / "dynamics") if result["epochs"] else None
+    return Trained(job, dynamics, result["weights"], result["stopped"])
+
+
+class _Track:
+    """One job of a group: its recorder, its weight average, and whether it is still on its way."""
+
+    def __init__(
+        self,
+        executor: Executor,
+        number: int,
+        labels: NDArray[np.int64],
+        num_classes: int,
+        options: Options,
+        folder: Path | None,
+    ) -> None:
+        self._executor, self._number, self._options, self._folder = executor, number, options, folder
+        self._job = executor.jobs[number]
+        rows = self._job.held_out if options.when == "held out" else self._job.train_rows
+        self._rows = torch.from_numpy(rows).to(executor.inputs.device)
+        self._labels, self._num_classes = labels[rows], num_classes
+        self._average = WeightAverage()
+        self._stopped: str | None = None
+
+    def begin(self, epoch: int, kept: dict[str, Any] | None) -> None:
+        """Start, or go on after that many epochs from what was kept of them."""
+        recorded = epoch
+        if kept is not None:
+            self._executor.load_state(self._number, kept["executor"])
+            device = self._executor.inputs.device
+            self._average.count = kept["average_count"]
+            self._average.total = {name: value.to(device) for name, value in kept["average"].items()}
+            self._stopped, recorded = kept["stopped"], kept["recorded"]
+        path = None if self._folder is None else self._folder / "dynamics"
+        self._recorder = Recorder(
+            path,
+            labels=self._labels,
+            ids=self._rows.cpu(),
+            num_classes=self._num_classes,
+            gathering="out-of-sample" if self._options.when == "held out" else "in-sample",
+            settings=asdict(self._job.recipe) | {"when": self._options.when},
+            resume=recorded if path is not None and path.exists() else False,
+            quiet=True,
+        )
+
+    def end_epoch(self, epoch: int, passed: Tensor) -> None:
+        """Keep the epoch's logits; a job whose logits are not finite, or whose epochs are over, stands still."""
+        if self._stopped is not None or epoch >= self._job.recipe.epochs:
+            return
+        logits = passed if self._options.when == "training pass" else self._executor.evaluate(self._number, self._rows)
+        if not bool(torch.isfinite(passed).all()) or not bool(torch.isfinite(logits).all()):
+            self._stopped = f"{self._job.name} diverged: its logits are not finite at epoch {epoch}"
+            self._executor.stop(self._number)
+            print(f"errata: {self._stopped}; the other runs go on", file=sys.stderr)
+            return
+        self._recorder.update(self._rows.cpu(), logits)
+        self._recorder.end_epoch()
+        if self._options.swa:
+            self._average.add(self._executor.weights(self._number))
+        if epoch + 1 == self._job.recipe.epochs:
+            self._executor.stop(self._number)
+
+    def state(self) -> dict[str, Any]:
+        """All that is needed to go on from here."""
+        return {
+            "executor": self._executor.state(self._number),
+            "average_count": self._average.count,
+            "average": {name: value.cpu() for name, value in self._average.total.items()},
+            "stopped": self._stopped,
+            "recorded": self._recorder.epoch,
+        }
+
+    def finish(self) -> Trained:
+        """Evaluate what is wanted at the end, and keep the result."""
+        dynamics = self._last_words() if self._recorder.epoch else None
+        weights = {name: value.detach().cpu().clone() for name, value in self._executor.weights(self._number).items()}
+        if self._folder is not None:
+            epochs = self._recorder.epoch
+            save_state(self._folder / RESULT, {"weights": weights, "stopped": self._stopped, "epochs": epochs})
+        return Trained(self._job, dynamics, weights, self._stopped)
+
+    def _last_words(self) -> Dynamics:
+        inputs, model = self._executor.inputs, self._executor.module(self._number)
+        train_rows = torch.from_numpy(self._job.train_rows).to(inputs.device)
+        averaged = None
+        if self._options.swa and self._stopped is None:
+            mean = self._average.module(model)
+            if self._options.batch_norm:
+                recompute_batch_norm(mean, inputs, train_rows)
+            averaged = evaluate(mean, inputs, self._rows)
+        wanted = self._options.features and self._stopped is None
+        seen = features(model, inputs, self._rows) if wanted else None
+        return self._recorder.finish(swa_logits=averaged, features=seen)

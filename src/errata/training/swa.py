@@ -1,0 +1,51 @@
+"""Stochastic weight averaging: the plain mean of the weights at the end of every epoch."""
+
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from errata.training.data import Inputs
+from errata.training.executors import EVALUATION_BATCH, forward
+
+
+class WeightAverage:
+    """Running sum of a model's parameters and buffers."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total: dict[str, Tensor] = {}
+
+    def add(self, weights: dict[str, Tensor]) -> None:
+        """Take in the weights of one more epoch."""
+        self.count += 1
+        for name, value in weights.items():
+            added = value.detach().to(torch.float64 if value.dtype == torch.float64 else torch.float32)
+            self.total[name] = self.total[name] + added if name in self.total else added.clone()
+
+    def module(self, like: nn.Module) -> nn.Module:
+        """A copy of the model with the mean weights."""
+        averaged = deepcopy(like)
+        current = averaged.state_dict()
+        averaged.load_state_dict({name: (self.total[name] / self.count).to(current[name]) for name in current})
+        return averaged
+
+
+@torch.no_grad()
+def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor) -> None:
+    """Set the batch-norm statistics of averaged weights to those of the training set, passed through once."""
+    layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
+    if not layers:
+        return
+    model.eval()
+    momenta = [layer.momentum for layer in layers]
+    for layer in layers:
+        layer.reset_running_stats()
+        layer.momentum = None  # a plain mean over the batches
+        layer.train()
+    for raw in inputs.fetch(torch.split(rows, EVALUATION_BATCH)):
+        forward(model, inputs.train(raw, None))
+    for layer, momentum in zip(layers, momenta, strict=True):
+        layer.momentum = momentum
+    model.eval()
