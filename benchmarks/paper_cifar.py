@@ -1,9 +1,9 @@
-"""The paper's CIFAR-10 rows, run for real: in-sample dynamics of cnn9, every in-sample method but CTRL, FNR beside the paper's.
+"""The paper's CIFAR-10 rows, run for real: in-sample dynamics of cnn9, FNR of eleven methods beside the paper's.
 
     python benchmarks/paper_cifar.py FOLDER --out OUT [--setting worse] [--seeds 3] [--epochs 2]
 
-FOLDER holds mosaics of 5,000 images (train_00.webp ..., test_00.webp ...) and labels.npz with clean, test, aggregate and
-worse labels. OUT receives one CSV a setting.
+FOLDER holds mosaics of 5,000 images (train_00.webp ..., test_00.webp ...) and labels.npz with clean, test, aggregate
+and worse labels. OUT receives one CSV a setting.
 """
 
 import argparse

@@ -53,7 +53,7 @@ class Aggregation(ABC):
     def name(self) -> str:
         """Its name in the grammar: the class, then the parameters that are not at their default."""
         changed = [
-            f"{field.name}={getattr(self, field.name):g}"
+            f"{field.name}={getattr(self, field.name)!r}"
             for field in fields(self)
             if getattr(self, field.name) != field.default
         ]

@@ -100,7 +100,7 @@ def fold_block(epochs: Epochs, folds: Iterable[Fold], block: slice) -> States:
     for epoch in needed:
         logits, rows = epochs.logits[epoch, block], None
         if epochs.allow_missing:
-            present = ~np.isnan(logits[:, 0])
+            present = ~np.isnan(logits).all(axis=1)
             seen |= present
             rows = None if present.all() else np.flatnonzero(present)
         chunk = Chunk(logits, labels, epoch) if rows is None else Chunk(logits[rows], labels[rows], epoch)

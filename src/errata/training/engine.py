@@ -20,7 +20,7 @@ from errata.training.interrupts import Interruptible
 from errata.training.jobs import Job
 from errata.training.swa import WeightAverage, recompute_batch_norm
 
-When = Literal["training pass", "after epoch", "held out"]
+When = Literal["training pass", "after epoch"]
 MakeExecutor = Callable[[Sequence[Job]], Executor]
 Progress = Callable[[int], object]
 RESULT = "trained.pt"
@@ -30,8 +30,8 @@ RESULT = "trained.pt"
 class Options:
     """What is kept of a job besides its logits, and how often it is secured.
 
-    when: logits of the training pass itself, of the training samples after every epoch, or of the held-out rows after
-    every epoch. batch_norm: recompute its statistics for the averaged weights.
+    when: logits of the training pass itself, or of the watched rows evaluated after every epoch. batch_norm: recompute
+    its statistics for the averaged weights.
     """
 
     when: When = "training pass"
@@ -145,7 +145,8 @@ class _Track:
     ) -> None:
         self._executor, self._number, self._options, self._folder = executor, number, options, folder
         self._job = executor.jobs[number]
-        rows = self._job.held_out if options.when == "held out" else self._job.train_rows
+        rows = self._job.watched if options.when == "after epoch" else self._job.train_rows
+        self._seen_in_training = bool(np.isin(rows, self._job.train_rows).any())
         self._rows = torch.from_numpy(rows).to(executor.inputs.device)
         self._labels, self._num_classes = labels[rows], num_classes
         self._average = WeightAverage()
@@ -166,7 +167,7 @@ class _Track:
             labels=self._labels,
             ids=self._rows.cpu(),
             num_classes=self._num_classes,
-            gathering="out-of-sample" if self._options.when == "held out" else "in-sample",
+            gathering="in-sample" if self._seen_in_training else "out-of-sample",
             settings=asdict(self._job.recipe) | {"when": self._options.when},
             resume=recorded if path is not None and path.exists() else False,
             quiet=True,

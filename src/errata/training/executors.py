@@ -1,5 +1,6 @@
 """Executors: train the models of several jobs side by side, an epoch at a time."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +25,7 @@ class Executor(ABC):
         self.num_classes = num_classes
         # Orders and draws of a job come from its own generators, so that they are the same alone and in company.
         self._orders = [Generator().manual_seed(job.recipe.seed) for job in jobs]
+        self._pending: list[list[Tensor]] = [[] for _ in jobs]
         self._stopped: set[int] = set()
         self.after_step: Callable[[], None] = lambda: None
 
@@ -56,11 +58,31 @@ class Executor(ABC):
         self._stopped.add(job)
 
     def _batches(self, job: int) -> list[Tensor]:
-        """The job's next epoch: positions in its train_rows, shuffled and cut into batches; the last may be short."""
+        """The job's next epoch: positions in its train_rows, shuffled and cut into batches; the last may be short.
+
+        Where an epoch is a part of a pass, the passes go on from one epoch to the next.
+        """
         if job in self._stopped:
             return []
-        order = torch.randperm(len(self.jobs[job].train_rows), generator=self._orders[job])
-        return list(torch.split(order, self.jobs[job].recipe.batch_size))
+        recipe, samples = self.jobs[job].recipe, len(self.jobs[job].train_rows)
+        if recipe.parts == 1:
+            order = torch.randperm(samples, generator=self._orders[job])
+            return list(torch.split(order, recipe.batch_size))
+        wanted = math.ceil(samples / recipe.parts / recipe.batch_size)
+        while len(self._pending[job]) < wanted:
+            order = torch.randperm(samples, generator=self._orders[job])
+            self._pending[job] += torch.split(order, recipe.batch_size)
+        batches, self._pending[job] = self._pending[job][:wanted], self._pending[job][wanted:]
+        return batches
+
+    def order_state(self, job: int) -> dict[str, Any]:
+        """Where the job is in its order of samples."""
+        return {"generator": self._orders[job].get_state(), "pending": list(self._pending[job])}
+
+    def load_order_state(self, job: int, state: dict[str, Any]) -> None:
+        """Go on in that order."""
+        self._orders[job].set_state(state["generator"])
+        self._pending[job] = list(state["pending"])
 
 
 @torch.no_grad()

@@ -20,7 +20,7 @@ from errata.errors import InputError
 from errata.training.data import Inputs, Table
 from errata.training.engine import MakeExecutor, Options, Progress, Trained, train
 from errata.training.executors import Executor
-from errata.training.jobs import Job, assign_folds, fold_jobs, in_sample_jobs
+from errata.training.jobs import Job, assign_folds, fold_jobs, in_sample_jobs, watched_jobs
 from errata.training.modules import ModuleExecutor
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
@@ -50,11 +50,21 @@ def in_sample(
     device: str | torch.device = "auto",
     folder: Path | None = None,
     side_by_side: int | None = None,
+    watched: NDArray[np.int64] | None = None,
     progress: Progress = lambda _: None,
 ) -> list[Gathered]:
-    """Train on all samples once a seed. `model` builds a module, or is the hidden widths of an MLP."""
+    """Train on all samples once a seed. `model` builds a module, or is the hidden widths of an MLP.
+
+    With `watched` rows only these are recorded, after every epoch, which may be a part of a pass (Recipe.parts): so a
+    detection subset of a large set is followed closely. The dynamics' ids are then those rows.
+    """
     given = _check(inputs, labels, num_classes)
     jobs = in_sample_jobs(len(given), recipe, tuple(seeds))
+    if watched is not None:
+        jobs = watched_jobs(len(given), watched, recipe, tuple(seeds))
+        options = replace(options or Options(), when="after epoch")
+    elif recipe.parts > 1 and (options is None or options.when == "training pass"):
+        raise InputError("a part of a pass does not see every sample; name the rows to be watched after each part")
     make = executor_for(model, inputs, given, num_classes, device)
     trained = train(jobs, given, num_classes, make, options or Options(), folder, side_by_side, progress)
     return [
@@ -84,7 +94,7 @@ def out_of_sample(
     given = _check(inputs, labels, num_classes)
     jobs = fold_jobs(given, recipe, tuple(seeds), folds)
     make = executor_for(model, inputs, given, num_classes, device)
-    held_out = replace(options or Options(swa=False), when="held out")
+    held_out = replace(options or Options(swa=False), when="after epoch")
     trained = train(jobs, given, num_classes, make, held_out, folder, side_by_side, progress)
     fold = assign_folds(given, folds)
     return [

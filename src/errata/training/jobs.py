@@ -13,18 +13,26 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """A model to train on `train_rows`; `held_out` rows are those of the fold it leaves out (empty: none)."""
+    """A model to train on `train_rows`; `watched` rows are those whose logits are kept.
+
+    They are the training rows themselves, a part of them, or a fold that is left out of training.
+    """
 
     name: str
     recipe: Recipe
     train_rows: Rows
-    held_out: Rows
+    watched: Rows
 
 
 def in_sample_jobs(samples: int, recipe: Recipe, seeds: tuple[int, ...]) -> list[Job]:
     """A job a seed, each on all samples."""
-    everyone, nobody = np.arange(samples), np.arange(0)
-    return [Job(f"seed{seed}", recipe.with_seed(seed), everyone, nobody) for seed in seeds]
+    everyone = np.arange(samples)
+    return [Job(f"seed{seed}", recipe.with_seed(seed), everyone, everyone) for seed in seeds]
+
+
+def watched_jobs(samples: int, watched: Rows, recipe: Recipe, seeds: tuple[int, ...]) -> list[Job]:
+    """A job a seed on all samples, of which only some are watched."""
+    return [Job(f"seed{seed}", recipe.with_seed(seed), np.arange(samples), watched) for seed in seeds]
 
 
 def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...], folds: int) -> list[Job]:

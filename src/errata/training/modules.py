@@ -45,7 +45,7 @@ class ModuleExecutor(Executor):
         lane = self._lanes[job]
         learned = {"model": dict(lane.model.state_dict()), "optimizer": lane.optimizer.state_dict()}
         copied: dict[str, Any] = _on_cpu(learned)
-        return copied | {"order": self._orders[job].get_state(), "draws": lane.draws.state}
+        return copied | {"order": self.order_state(job), "draws": lane.draws.state}
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
         """Go on from a state."""
@@ -53,7 +53,7 @@ class ModuleExecutor(Executor):
         lane.model.load_state_dict(state["model"])
         lane.optimizer.load_state_dict(state["optimizer"])
         lane.draws.state = state["draws"]
-        self._orders[job].set_state(state["order"])
+        self.load_order_state(job, state["order"])
 
 
 class _Lane:

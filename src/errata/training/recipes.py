@@ -14,7 +14,8 @@ class Recipe:
     """Optimiser, rates, batches, epochs and seed of one run.
 
     Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from
-    that epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, where one is meant.
+    that epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, if one is meant.
+    An epoch is one of `parts` parts of a pass over the data (a mini-epoch, where there are more than one).
     """
 
     epochs: int
@@ -26,12 +27,15 @@ class Recipe:
     schedule: tuple[tuple[int, float], ...] = ((0, 1.0),)
     seed: int = 0
     widths: tuple[int, ...] = ()
+    parts: int = 1
 
     def __post_init__(self) -> None:
         if self.epochs < 1 or self.batch_size < 1:
             raise InputError(
                 f"a recipe needs at least one epoch and one sample a batch, not {self.epochs} and {self.batch_size}"
             )
+        if self.parts < 1:
+            raise InputError(f"a pass has at least one part, not {self.parts}")
         if self.optimizer not in ("adam", "sgd"):
             raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
         if not self.learning_rate > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:

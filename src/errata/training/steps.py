@@ -18,9 +18,15 @@ def make_optimizer(parameters: Iterable[Tensor], recipe: Recipe) -> torch.optim.
         return torch.optim.SGD(
             trained, recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, foreach=True
         )
+    # On a CPU the fused form rounds by the place of a number in its tensor: not the same bits alone and in company.
     on_gpu = trained[0].device.type == "cuda"
     return torch.optim.Adam(
-        trained, recipe.learning_rate, weight_decay=recipe.weight_decay, fused=True, capturable=on_gpu
+        trained,
+        recipe.learning_rate,
+        weight_decay=recipe.weight_decay,
+        fused=on_gpu,
+        foreach=not on_gpu,
+        capturable=on_gpu,
     )
 
 
