@@ -32,7 +32,8 @@ def run() -> list[Row]:
         own, closing = _recorder(labels, batches, **options)
         per_sample = f"{own / SAMPLES * 1e9:,.0f} ns a sample against {peer / SAMPLES * 1e9:,.0f} ns"
         per_sample += f"; end_epoch() of {SAMPLES:,} samples {closing * 1e3:.1f} ms"
-        rows.append(Row(f"Recorder.update {where}", "aum 1.0.2 update", peer / own, 40, per_sample))
+        reach = 20 if "text_ids" in options else 40  # aum is timed with numbers, which need no look-up
+        rows.append(Row(f"Recorder.update {where}", "aum 1.0.2 update", peer / own, reach, per_sample))
     return rows
 
 

@@ -174,6 +174,8 @@ def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[s
         return [f"how many labels are wrong cannot be estimated here: {error}"]
     return [
         f"about {row.rate:.1%} of the labels are wrong ({interval}): {row.how}"
+        if row.rate == row.rate  # not NaN
+        else f"the {row.estimate} gives no estimate here, {row.how}"
         for row, interval in zip(estimates.itertuples(), _interval(estimates), strict=True)
     ]
 

@@ -170,10 +170,7 @@ def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, gather, 
     np.testing.assert_array_equal(first.dynamics.logits, again.dynamics.logits)
 
 
-UNEVEN = "fused Adam on a CPU rounds the last few numbers of a tensor another way, and stacking moves whose they are"
-
-
-@pytest.mark.parametrize("stacked", [False, pytest.param(True, marks=pytest.mark.xfail(reason=UNEVEN))])
+@pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("gather", [in_sample, out_of_sample])
 def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, gather, stacked):
     model = WIDTHS if stacked else build

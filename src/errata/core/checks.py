@@ -26,9 +26,10 @@ def as_numpy(array: Any) -> NDArray[Any]:
     """Any array-like as numpy; a tensor comes to the CPU in one transfer, bfloat16 as float32."""
     if is_tensor(array):
         tensor = array.detach()
-        if str(tensor.dtype) == "torch.bfloat16":
+        if tensor.dtype is sys.modules["torch"].bfloat16:
             tensor = tensor.float()
-        return np.asarray(tensor.cpu().numpy())
+        on_cpu: NDArray[Any] = tensor.cpu().numpy()
+        return on_cpu
     return np.asarray(array)
 
 

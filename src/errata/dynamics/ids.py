@@ -1,15 +1,13 @@
 """Sample ids of any type, looked up in batches."""
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
 from errata.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Rows = NDArray[np.int64]
 _PLAIN_KINDS = "iufbUS"
@@ -25,32 +23,46 @@ class SampleIds:
             raise InputError(f"there are {len(self.values)} ids for {samples} labels")
         if self._numbered:
             return
-        self._index = _index(self.values)
-        if not self._index.is_unique:
-            twice = int(np.argmax(self._index.duplicated()))
+        names = self.values.tolist()
+        self._rows = {name: row for row, name in enumerate(names)}
+        if len(self._rows) < len(names):
+            twice = next(row for row, name in enumerate(names) if self._rows[name] != row)
             raise InputError(f"id {self.name(twice)} is given to two samples")
 
     def rows(self, ids: Any) -> Rows:
-        """Rows (n,) of the ids, which may be a tensor, an array or a list; an unknown id is refused by name."""
+        """Rows (n,) of the ids, which may be a tensor, an array or a list; an unknown id is refused by name.
+
+        Where samples go by their numbers, a number that is too large is for `refuse_unknown` to find.
+        """
         if self._numbered:
             return self._numbered_rows(as_numpy(ids))
-        wanted = _id_array(ids)
-        rows = self._index.get_indexer(_index(wanted))
-        if len(rows) and rows.min() < 0:
-            raise InputError(f"unknown id {_shown(wanted, int(np.argmin(rows)))}")
-        return np.asarray(rows, dtype=np.int64)
+        wanted = ids if isinstance(ids, list) else _id_array(ids).tolist()
+        try:
+            return np.fromiter(map(self._rows.__getitem__, wanted), np.int64, len(wanted))
+        except KeyError as unknown:
+            raise InputError(f"unknown id {unknown.args[0]!r}") from None
+        except TypeError:
+            _refuse_unhashable(wanted)
+            raise
+
+    def refuse_unknown(self, rows: Rows) -> None:
+        """Refuse rows that no sample has."""
+        strange = (rows < 0) | (rows >= len(self.values))
+        if strange.any():
+            raise InputError(f"unknown id {_shown(rows, int(np.argmax(strange)))}: {self._numbers}")
 
     def _numbered_rows(self, ids: NDArray[Any]) -> Rows:
         if ids.ndim != 1:
             raise InputError(f"ids of a batch must have shape (n,), not {ids.shape}")
-        numbers = f"samples are numbered 0..{len(self.values) - 1}"
         if len(ids) and ids.dtype.kind not in "iu":
-            raise InputError(f"unknown id {_shown(ids, 0)}: this run was given no ids, so its {numbers}")
-        rows = ids.astype(np.int64, copy=False)
-        strange = (rows < 0) | (rows >= len(self.values))
-        if strange.any():
-            raise InputError(f"unknown id {_shown(ids, int(np.argmax(strange)))}: {numbers}")
-        return rows
+            raise InputError(f"unknown id {_shown(ids, 0)}: this run was given no ids, so its {self._numbers}")
+        if ids.dtype == np.uint64 and len(ids) and ids.max() > np.iinfo(np.int64).max:
+            raise InputError(f"unknown id {ids.max()}: {self._numbers}")  # it would come out negative below
+        return ids.astype(np.int64, copy=False)
+
+    @property
+    def _numbers(self) -> str:
+        return f"samples are numbered 0..{len(self.values) - 1}"
 
     def name(self, row: int) -> str:
         """The id of a row, as it is shown in messages."""
@@ -69,12 +81,6 @@ def refuse_alike(values: NDArray[Any]) -> None:
     if len(first) < len(texts):
         again = int(np.setdiff1d(np.arange(len(texts)), first)[0])
         raise InputError(f"id {_shown(values, again)} and another are both written to a file as {str(texts[again])!r}")
-
-
-def _index(ids: NDArray[Any]) -> "pd.Index[Any]":
-    import pandas as pd
-
-    return pd.Index(ids, tupleize_cols=False)
 
 
 def _shown(ids: NDArray[Any], position: int) -> str:
@@ -102,7 +108,7 @@ def _array_of_items(ids: Any) -> NDArray[Any]:
     return np.fromiter(items, dtype=object, count=len(items))
 
 
-def _refuse_unhashable(ids: NDArray[Any]) -> None:
+def _refuse_unhashable(ids: Iterable[Any]) -> None:
     for value in ids:
         try:
             hash(value)

@@ -3,13 +3,14 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
+from errata.dynamics._recorder_kernels import is_welcome
 from errata.dynamics.files import refuse_taken
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.manifest import describe, has_manifest, read_manifest
@@ -103,11 +104,13 @@ class Recorder:
         rows = self._ids.rows(ids)
         if len(rows) != len(values):
             raise InputError(f"there are {len(rows)} ids for {len(values)} rows of logits")
-        with np.errstate(over="ignore"):
-            kept = values.astype(self._dtype, copy=False)
-        if not np.isfinite(kept).all():
-            self._refuse_unfinite(rows, values, kept)
-        self._refuse_repeated(rows)
+        kept = values
+        if values.dtype != self._dtype:
+            with np.errstate(over="ignore"):
+                kept = values.astype(self._dtype)
+        checked = kept.astype(np.float32) if kept.dtype == np.float16 else kept  # what the kernel is compiled for
+        if not is_welcome(rows, checked, self._seen, self._position):
+            self._refuse(rows, values, kept)
         run = self._open(values.shape[1], self._found()) if self._run is None else self._run
         run.write(rows, kept)
         self._seen[rows] = True
@@ -170,16 +173,22 @@ class Recorder:
         self._run = run
         return run
 
-    def _refuse_repeated(self, rows: NDArray[np.int64]) -> None:
+    def _refuse(self, rows: NDArray[np.int64], values: NDArray[Any], kept: NDArray[Any]) -> NoReturn:
+        """Say what is wrong with a batch that is not welcome."""
+        self._ids.refuse_unknown(rows)
+        if np.isfinite(kept).all():
+            self._refuse_repeated(rows)
+        self._refuse_unfinite(rows, values, kept)
+
+    def _refuse_repeated(self, rows: NDArray[np.int64]) -> NoReturn:
         self._position[rows] = np.arange(len(rows))
         again = self._seen[rows] | (self._position[rows] != np.arange(len(rows)))
-        if again.any():
-            row = int(rows[np.argmax(again)])
-            raise InputError(
-                f"sample {self._ids.name(row)} comes twice in epoch {self.epoch}; call end_epoch() between epochs"
-            )
+        row = int(rows[np.argmax(again)])
+        raise InputError(
+            f"sample {self._ids.name(row)} comes twice in epoch {self.epoch}; call end_epoch() between epochs"
+        )
 
-    def _refuse_unfinite(self, rows: NDArray[np.int64], values: NDArray[Any], kept: NDArray[Any]) -> None:
+    def _refuse_unfinite(self, rows: NDArray[np.int64], values: NDArray[Any], kept: NDArray[Any]) -> NoReturn:
         position = int(np.argmin(np.isfinite(kept).all(axis=1)))
         why = "not finite" if not np.isfinite(values[position]).all() else f"too large for {self._dtype}"
         raise InputError(f"logits of sample {self._ids.name(int(rows[position]))} in epoch {self.epoch} are {why}")

@@ -1,6 +1,6 @@
 """From dynamics to scores, flags, a ranking and an estimate of how many labels are wrong."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -137,17 +137,23 @@ def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence:
     margins = with_gathering(parse(DEFAULT_METHOD), gathering)
     last, mean = _ask(dynamics, [confident, margins], window)
     scores = margins.verdict(mean, dynamics.labels, None).scores
-    estimates = {
-        "confident joint": rates.from_confident_joint(last["probabilities"], dynamics.labels, confidence=confidence),
-        f"mixture on {margins.name}": rates.from_mixture(scores, confidence=confidence),
-        f"sign of {margins.name}": rates.from_sign(scores, confidence=confidence),
+    estimates: dict[str, Callable[[], rates.NoiseRate]] = {
+        "confident joint": lambda: rates.from_confident_joint(
+            last["probabilities"], dynamics.labels, confidence=confidence
+        ),
+        f"mixture on {margins.name}": lambda: rates.from_mixture(scores, confidence=confidence),
+        f"sign of {margins.name}": lambda: rates.from_sign(scores, confidence=confidence),
     }
-    return pd.DataFrame(
-        [
-            {"estimate": name, "rate": e.rate, "low": e.low, "high": e.high, "how": e.how}
-            for name, e in estimates.items()
-        ]
-    )
+    return pd.DataFrame([{"estimate": name} | _estimate(estimate) for name, estimate in estimates.items()])
+
+
+def _estimate(estimate: Callable[[], rates.NoiseRate]) -> dict[str, Any]:
+    """One estimate as a row; where the scores do not allow it, a gap and the reason."""
+    try:
+        found = estimate()
+    except InputError as error:
+        return {"rate": np.nan, "low": np.nan, "high": np.nan, "how": f"because {error}"}
+    return {"rate": found.rate, "low": found.low, "high": found.high, "how": found.how}
 
 
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:

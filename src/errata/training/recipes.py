@@ -14,7 +14,7 @@ class Recipe:
     """Optimiser, rates, batches, epochs and seed of one run.
 
     Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from
-    that epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, if one is meant.
+    that epoch on the rate is factor times the *initial* rate. `widths` are the hidden layers of an MLP, if any.
     An epoch is one of `parts` parts of a pass over the data (a mini-epoch, where there are more than one).
     """
 
