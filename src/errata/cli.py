@@ -1,5 +1,6 @@
 """The command line: parse, call, print."""
 
+import math
 import sys
 import warnings
 from pathlib import Path
@@ -173,10 +174,10 @@ def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[s
     except InputError as error:
         return [f"how many labels are wrong cannot be estimated here: {error}"]
     return [
-        f"about {row.rate:.1%} of the labels are wrong ({interval}): {row.how}"
-        if row.rate == row.rate  # not NaN
-        else f"the {row.estimate} gives no estimate here, {row.how}"
-        for row, interval in zip(estimates.itertuples(), _interval(estimates), strict=True)
+        f"the {row['estimate']} gives no estimate here, {row['how']}"
+        if math.isnan(row["rate"])
+        else f"about {row['rate']:.1%} of the labels are wrong ({interval}): {row['how']}"
+        for row, interval in zip(estimates.to_dict("records"), _interval(estimates), strict=True)
     ]
 
 

@@ -12,7 +12,7 @@ from errata.core.jit import compiled
 def is_welcome(
     rows: NDArray[np.int64], logits: NDArray[Any], seen: NDArray[np.bool_], position: NDArray[np.int64]
 ) -> bool:
-    """Whether rows (n,) are known, new and distinct, and their logits (n, K) finite; `position` (N,) is working space."""
+    """Whether rows (n,) are known, new and distinct and their logits (n, K) finite; `position` (N,) is a scratchpad."""
     for i in range(len(rows)):
         row = rows[i]
         if row < 0 or row >= len(seen) or seen[row]:
