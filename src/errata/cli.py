@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from errata.errors import ErrataError, InputError
+from errata.terminal import check_out, print_table, progress_bar, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +36,6 @@ WindowOption = Annotated[
     tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, from 0.")
 ]
 BudgetOption = Annotated[int | None, typer.Option("--budget", help="How many samples will be inspected (for CTRL).")]
-_WIDE = 1000
 METHOD_HELP = "A method's name, such as MeanProb-LM; `errata methods` lists them."
 
 
@@ -69,22 +69,22 @@ def demo(
         if find_spec(needed) is None:
             raise InputError(f"the demonstration needs {needed}: pip install 'errata[torch,plot]'")
     out.mkdir(parents=True, exist_ok=True)
-    with _progress("training", EPOCHS * (1 + FOLDS)) as advance:
+    with progress_bar("training", EPOCHS * (1 + FOLDS)) as advance:
         found = demonstrate(out, seed, advance)
     count, samples = found.noisy.count, len(found.noisy.labels)
     print(f"digits: {samples:,} samples, {count} of them wrongly labelled ({found.noisy.rate:.1%}), on purpose\n")
-    _print_table(
+    print_table(
         found.fnr.assign(fnr=found.fnr["fnr"].map("{:.2%}".format), auroc=found.fnr["auroc"].map("{:.4f}".format)),
         f"label errors missed when the {count} most suspicious samples are inspected (FNR), best first",
     )
     percent = "{:.1%}".format
-    _print_table(
+    print_table(
         found.rates.assign(rate=found.rates["rate"].map(percent), interval=_interval(found.rates))[
             ["estimate", "rate", "interval"]
         ],
         "noise rate estimated without the truth",
     )
-    _print_table(found.ranking.head(10).round(3), "most suspicious samples")
+    print_table(found.ranking.head(10).round(3), "most suspicious samples")
     for file in found.files:
         print(f"wrote {file}")
 
@@ -98,15 +98,15 @@ def methods(
     from errata.core.catalogue import methods as catalogue
 
     if out is not None:
-        _check_out(out)
+        check_out(out)
     table = catalogue()
     if paper:
         table = table[table["in_paper"]]
     if out is not None:
-        _write(table, out)
+        write_table(table, out)
     shown = table[["method", "known_from", "in_paper", "left_out"]]
     shown = shown.assign(in_paper=shown["in_paper"].map({True: "*", False: ""}))
-    _print_table(
+    print_table(
         shown.rename(
             columns={"known_from": "known from", "in_paper": "paper", "left_out": "why the paper leaves it out"}
         ),
@@ -127,12 +127,12 @@ def score(
     from errata.core.methods import parse
     from errata.dynamics.scoring import score_many
 
-    _check_out(out)
+    check_out(out)
     chosen = None if method is None else [parse(name) for name in method]
     dynamics = _read(source, labels)
-    with _progress("scoring", dynamics.samples) as advance:
+    with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, chosen, window=window, budget=budget, progress=advance)
-    _write(table.reset_index(), out)
+    write_table(table.reset_index(), out)
     print(f"{dynamics}: wrote {len(table.columns)} scores for each of {len(table):,} samples to {out}")
 
 
@@ -151,14 +151,14 @@ def rank(
     from errata.dynamics.scoring import rank as ranking
 
     if out is not None:
-        _check_out(out)
+        check_out(out)
     chosen = None if method is None else parse(method)
     dynamics = _read(source, labels)
     table = ranking(dynamics, chosen, window=window, budget=budget)
     estimates = _noise_rates(dynamics, window)
     if out is not None:
-        _write(table, out)
-    _print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
+        write_table(table, out)
+    print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
     for line in estimates:
         print(line)
     if out is not None:
@@ -214,52 +214,76 @@ def _read_npz(source: Path) -> "Dynamics":
     return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)
 
 
-def _check_out(out: Path) -> None:
-    if out.suffix not in (".csv", ".parquet"):
-        raise InputError(f"{out} must end in .csv or .parquet")
-    if not out.parent.is_dir():
-        raise InputError(f"the folder {out.parent} does not exist")
-
-
-def _write(table: "pd.DataFrame", out: Path) -> None:
-    from errata.dynamics.files import replace_atomically
-
-    writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
-    replace_atomically(out, lambda file: writer(file, index=False))
-
-
 def _interval(rates: "pd.DataFrame") -> list[str]:
     return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
 
 
-def _print_table(table: "pd.DataFrame", title: str) -> None:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+@app.command()
+def choose(
+    arrays: Annotated[Path, typer.Argument(help="A .npz with `inputs` (samples, features) and the given `labels`.")],
+    out: Annotated[Path, typer.Option(help="Where to write the recipe: .json.")] = Path("recipe.json"),
+    max_epochs: Annotated[int, typer.Option(help="How long to train a candidate at most.", min=1)] = 800,
+    batch_size: Annotated[int, typer.Option(help="Samples in a batch.", min=1)] = 1024,
+    search: Annotated[
+        str,
+        typer.Option(help="`full`, or `halving`: a third of the time, but small networks that learn slowly drop out."),
+    ] = "full",
+    seed: Annotated[int, typer.Option(help="Seed of the validation split and of the training.", min=0)] = 0,
+    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+) -> None:
+    """Choose a network and how to train it by its accuracy on a validation split, labelled as badly as the rest."""
+    from importlib.util import find_spec
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = _WIDE  # a row stays on its line in a file or a pipe
-    shown = Table(*map(str, table.columns), title=title, title_justify="left")
-    for row in table.itertuples(index=False):
-        shown.add_row(*(Text(str(cell)) for cell in row))  # an id may hold what rich takes for markup
-    console.print(shown)
+    if out.suffix != ".json":
+        raise InputError(f"{out} must end in .json")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist")
+    if find_spec("torch") is None:
+        raise InputError("training needs torch: pip install 'errata[torch]'")
+    inputs, labels, num_classes = _read_table(arrays)
+    from errata.training.choose import choose_recipe
+    from errata.training.data import Table
+
+    with progress_bar("training candidates", 1) as advance:
+        choice = choose_recipe(
+            Table(inputs),
+            labels,
+            num_classes,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            search=search,  # type: ignore[arg-type]  # any other word is refused there, in a sentence
+            seed=seed,
+            device=device,
+            progress=advance,
+        )
+    table = choice.table
+    shown = table.assign(
+        widths=["-".join(map(str, widths)) for widths in table["widths"]],
+        accuracy=table["accuracy"].map("{:.2%}".format),
+        stopped=table["stopped"].fillna(""),
+    )
+    print_table(shown, "candidates by their accuracy on noisy validation labels, best first")
+    choice.recipe.save(out)
+    print(f"wrote the best recipe to {out}")
 
 
-class _progress:  # noqa: N801
-    """A progress bar on stderr, if that is a terminal; entering gives a function that advances it."""
+def _read_table(arrays: Path) -> tuple[Any, Any, int]:
+    """Inputs (N, D) as float32, labels (N,) as class numbers, and how many classes there are."""
+    import numpy as np
 
-    def __init__(self, title: str, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
+    from errata.core.checks import check_labels
+    from errata.dynamics.files import load_arrays
 
-        console = Console(stderr=True)
-        self._bar = Progress(console=console, transient=True, disable=not console.is_terminal)
-        self._task = self._bar.add_task(title, total=total)
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda steps=1: self._bar.advance(self._task, steps)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+    found = load_arrays(arrays)
+    for name in ("inputs", "labels"):
+        if name not in found:
+            raise InputError(f"{arrays} has no array named {name}; it has {', '.join(found) or 'none'}")
+    inputs, given = found["inputs"], found["labels"]
+    if inputs.dtype.kind not in "biuf":
+        raise InputError(f"inputs must be numbers, not {inputs.dtype}")
+    names = np.unique(given).tolist() if given.dtype.kind in "US" else None
+    labels = check_labels(given, None, names)
+    if not len(labels):
+        raise InputError("labels are empty: there is nothing to learn from")
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused as not finite
+        return inputs.astype(np.float32), labels, int(labels.max()) + 1

@@ -1,11 +1,13 @@
 """Put shards together: several runs that each recorded some of the samples become one."""
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from errata.dynamics.files import refuse_taken
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
@@ -23,8 +25,28 @@ def merge(
 ) -> Dynamics:
     """One run of all samples from shards whose ids are rows of `labels` (N,).
 
-    A sample that is in two shards, as a sampler's padding makes some, is taken from the first.
+    A sample that is in two shards, as a sampler's padding makes some, is taken from the first. With a path the merged
+    run is there whole or not at all.
     """
+    if path is not None:
+        target = Path(path)
+        refuse_taken(target)
+        part = target.with_name(f".{target.name}.unmerged")
+        shutil.rmtree(part, ignore_errors=True)  # what a killed process left
+        _merge(shards, labels, part, ids, fold, settings)
+        part.replace(target)
+        return Dynamics.open(target)
+    return _merge(shards, labels, None, ids, fold, settings)
+
+
+def _merge(
+    shards: Sequence[Dynamics],
+    labels: Any,
+    path: Path | None,
+    ids: Any | None,
+    fold: Any | None,
+    settings: dict[str, Any] | None,
+) -> Dynamics:
     first = shards[0]
     if len({(shard.epochs, shard.num_classes) for shard in shards}) > 1:
         raise InputError(f"shards differ in epochs or classes: {', '.join(map(str, shards))}")

@@ -86,6 +86,8 @@ class _Normalised(Inputs):
         augment: Augmentation | None,
         prepare: ResizeCentreCrop | None,
     ) -> None:
+        if len(mean) != len(std) or not all(deviation > 0 for deviation in std):
+            raise InputError(f"every channel needs a mean and a deviation above 0, not {list(mean)} and {list(std)}")
         self._mean, self._std = mean, std
         self.augment, self.prepare = augment, prepare
 
@@ -125,6 +127,8 @@ class Images(_Normalised):
         self.pixels = torch.as_tensor(pixels)
         if self.pixels.dtype != torch.uint8 or self.pixels.ndim != 4:
             raise InputError(f"images must be uint8 (N, C, H, W), not {self.pixels.dtype} {tuple(self.pixels.shape)}")
+        if self.pixels.shape[1] != len(mean):
+            raise InputError(f"images have {self.pixels.shape[1]} channels, but there are {len(mean)} means")
         self._place(self.pixels.device)
 
     def __len__(self) -> int:
@@ -157,6 +161,9 @@ class ImageFiles(_Normalised):
     ) -> None:
         super().__init__(mean, std, augment, prepare)
         self._paths = [str(path) for path in paths]
+        missing = next((path for path in self._paths if not Path(path).is_file()), None)
+        if missing is not None:
+            raise InputError(f"image {missing} is not there")
         self._decoded_size, self._workers = decoded_size, workers
         self._place(torch.device("cpu"))
 
@@ -179,17 +186,22 @@ class ImageFiles(_Normalised):
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Decoded images of each batch; workers read ahead while the model is at work."""
-        loader: DataLoader[Tensor] = DataLoader(
+        loader: DataLoader[Tensor | InputError] = DataLoader(
             _Decoded(self._paths, self._decoded_size),
             batch_sampler=[rows.tolist() for rows in batches],
             num_workers=self._workers,
             pin_memory=self.device.type == "cuda",
+            collate_fn=_stacked,
+            generator=Generator(),  # workers draw nothing; without one of its own a loader takes from everybody's
         )
-        return (raw.to(self.device, non_blocking=True) for raw in loader)
+        return (_whole(raw).to(self.device, non_blocking=True) for raw in loader)
 
 
-class _Decoded(Dataset[Tensor]):
-    """Image files as uint8 (3, size, size): the centre square, brought to that size."""
+class _Decoded(Dataset[Tensor | InputError]):
+    """Image files as uint8 (3, size, size): the centre square, brought to that size.
+
+    A file that cannot be read gives the error itself: raised in a worker it would arrive with the worker's traceback.
+    """
 
     def __init__(self, paths: Sequence[str], size: int) -> None:
         self._paths, self._size = paths, size
@@ -197,12 +209,24 @@ class _Decoded(Dataset[Tensor]):
     def __len__(self) -> int:
         return len(self._paths)
 
-    def __getitem__(self, row: int) -> Tensor:
-        from PIL import Image, ImageOps, UnidentifiedImageError
+    def __getitem__(self, row: int) -> Tensor | InputError:
+        from PIL import Image, ImageOps
 
         try:
             with Image.open(self._paths[row]) as file:
                 square = ImageOps.fit(file.convert("RGB"), (self._size, self._size))
-        except (UnidentifiedImageError, OSError) as error:
-            raise InputError(f"image {self._paths[row]} cannot be read: {error}") from error
+        except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
+            return InputError(f"image {self._paths[row]} cannot be read: {error}")
         return torch.from_numpy(np.array(square)).permute(2, 0, 1)
+
+
+def _stacked(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
+    """A batch (n, 3, size, size) of decoded images, or the first error among them."""
+    broken = next((image for image in images if isinstance(image, InputError)), None)
+    return torch.stack([image for image in images if isinstance(image, Tensor)]) if broken is None else broken
+
+
+def _whole(batch: Tensor | InputError) -> Tensor:
+    if isinstance(batch, InputError):
+        raise batch
+    return batch

@@ -12,12 +12,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from errata.dynamics.files import drop_parts
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
-from errata.training.checkpoints import load_state, save_state
+from errata.errors import InputError
+from errata.training.checkpoints import (
+    drop_checkpoints,
+    furthest_checkpoint,
+    group_checkpoint,
+    load_state,
+    save_state,
+)
 from errata.training.executors import Executor, evaluate, features
 from errata.training.interrupts import Interruptible
 from errata.training.jobs import Job
+from errata.training.models import penultimate
+from errata.training.provenance import provenance, refuse_another
 from errata.training.swa import WeightAverage, recompute_batch_norm
 
 When = Literal["training pass", "after epoch"]
@@ -65,22 +75,51 @@ def train(
 
     With a folder every job has a subfolder of its own, and what was trained there before is gone on with.
     """
-    waiting = list(jobs)
-    width = min(side_by_side or len(waiting), len(waiting))
-    done: list[Trained] = []
+    _check(jobs, side_by_side)
+    done: dict[str, Trained] = {}
+    if folder is not None:
+        done = _already_trained(jobs, labels, options, folder)
+        progress(sum(trained.job.recipe.epochs for trained in done.values()))
+    waiting = [job for job in jobs if job.name not in done]
+    width = side_by_side or len(waiting)
     while waiting:
         group = waiting[:width]
-        try:
-            done += _train_group(group, labels, num_classes, make, options, folder, progress)
-        except torch.cuda.OutOfMemoryError:
-            if width == 1:
-                raise
-            width = (width + 1) // 2
+        trained = _train_if_it_fits(group, labels, num_classes, make, options, folder, progress)
+        if trained is None:
+            width = (len(group) + 1) // 2
             torch.cuda.empty_cache()
             print(f"errata: out of GPU memory; going on with {width} runs side by side", file=sys.stderr)
             continue
+        done |= {one.job.name: one for one in trained}
         waiting = waiting[len(group) :]
-    return done
+    if folder is not None:
+        drop_checkpoints(folder, done)
+    return [done[job.name] for job in jobs]
+
+
+def _train_if_it_fits(
+    group: Sequence[Job],
+    labels: NDArray[np.int64],
+    num_classes: int,
+    make: MakeExecutor,
+    options: Options,
+    folder: Path | None,
+    progress: Progress,
+) -> list[Trained] | None:
+    told = 0
+
+    def tell(epochs: int) -> None:
+        nonlocal told
+        told += epochs
+        progress(epochs)
+
+    try:
+        return _train_group(group, labels, num_classes, make, options, folder, tell)
+    except torch.cuda.OutOfMemoryError:
+        if len(group) == 1:
+            raise
+        progress(-told)
+        return None
 
 
 def _train_group(
@@ -92,43 +131,61 @@ def _train_group(
     folder: Path | None,
     progress: Progress,
 ) -> list[Trained]:
-    finished = [None if folder is None else _already_trained(job, folder / job.name) for job in group]
-    if all(finished):
-        progress(sum(job.recipe.epochs for job in group))
-        return [trained for trained in finished if trained is not None]
     executor = make(group)
-    checkpoint = None if folder is None else folder / f"{'+'.join(job.name for job in group)}.checkpoint"
-    kept = None if checkpoint is None else load_state(checkpoint)
+    if options.features:
+        penultimate(executor.module(0))  # a model that has none is refused now, not after training
+    names = [job.name for job in group]
+    kept = None if folder is None else furthest_checkpoint(folder, names)
     start = 0 if kept is None else int(kept["epoch"])
     tracks = [
         _Track(executor, number, labels, num_classes, options, None if folder is None else folder / job.name)
         for number, job in enumerate(group)
     ]
     for number, track in enumerate(tracks):
-        track.begin(start, None if kept is None else kept["jobs"][number])
-    progress(start * len(group))
+        track.begin(start, None if kept is None else kept["jobs"][names[number]])
+    progress(sum(min(start, job.recipe.epochs) for job in group))
     secured = time.monotonic()
     with Interruptible() as interrupts:
         executor.after_step = interrupts.check
         for epoch in range(start, max(job.recipe.epochs for job in group)):
             for track, logits in zip(tracks, executor.train_epoch(epoch), strict=True):
                 track.end_epoch(epoch, logits)
-            progress(len(group))
-            if checkpoint is not None and time.monotonic() - secured >= options.checkpoint_seconds:
-                save_state(checkpoint, {"epoch": epoch + 1, "jobs": [track.state() for track in tracks]})
+            progress(sum(epoch < job.recipe.epochs for job in group))
+            if folder is not None and time.monotonic() - secured >= options.checkpoint_seconds:
+                states = {name: track.state() for name, track in zip(names, tracks, strict=True)}
+                save_state(group_checkpoint(folder, names), {"epoch": epoch + 1, "jobs": states})
                 secured = time.monotonic()
+            interrupts.check()  # what was asked for after the last step is not forgotten
     trained = [track.finish() for track in tracks]
-    if checkpoint is not None:
-        checkpoint.unlink(missing_ok=True)
+    if folder is not None:
+        group_checkpoint(folder, names).unlink(missing_ok=True)
     return trained
 
 
-def _already_trained(job: Job, folder: Path) -> Trained | None:
-    result = load_state(folder / RESULT)
-    if result is None:
-        return None
-    dynamics = Dynamics.open(folder / "dynamics") if result["epochs"] else None
-    return Trained(job, dynamics, result["weights"], result["stopped"])
+def _check(jobs: Sequence[Job], side_by_side: int | None) -> None:
+    if side_by_side is not None and side_by_side < 1:
+        raise InputError(f"side_by_side must be at least 1, not {side_by_side}")
+    names = [job.name for job in jobs]
+    for number, name in enumerate(names):
+        if name in names[:number]:
+            raise InputError(f"{name} is asked for twice: every run needs a seed of its own")
+
+
+def _already_trained(
+    jobs: Sequence[Job], labels: NDArray[np.int64], options: Options, folder: Path
+) -> dict[str, Trained]:
+    """The jobs of the folder that are finished, by name; what a killed process was still writing is deleted."""
+    drop_parts(folder)
+    done = {}
+    for job in jobs:
+        own = folder / job.name
+        drop_parts(own)
+        result = load_state(own / RESULT)
+        if result is not None:
+            refuse_another(own, result["provenance"], provenance(job, labels, asdict(options)))
+            dynamics = Dynamics.open(own / "dynamics") if result["epochs"] else None
+            done[job.name] = Trained(job, dynamics, result["weights"], result["stopped"])
+    return done
 
 
 class _Track:
@@ -149,6 +206,7 @@ class _Track:
         self._seen_in_training = bool(np.isin(rows, self._job.train_rows).any())
         self._rows = torch.from_numpy(rows).to(executor.inputs.device)
         self._labels, self._num_classes = labels[rows], num_classes
+        self._provenance = provenance(self._job, labels, asdict(options))
         self._average = WeightAverage()
         self._stopped: str | None = None
 
@@ -156,11 +214,15 @@ class _Track:
         """Start, or go on after that many epochs from what was kept of them."""
         recorded = epoch
         if kept is not None:
+            if self._folder is not None:
+                refuse_another(self._folder, kept["provenance"], self._provenance)
             self._executor.load_state(self._number, kept["executor"])
             device = self._executor.inputs.device
             self._average.count = kept["average_count"]
             self._average.total = {name: value.to(device) for name, value in kept["average"].items()}
             self._stopped, recorded = kept["stopped"], kept["recorded"]
+            if self._stopped is not None or epoch >= self._job.recipe.epochs:
+                self._executor.stop(self._number)
         path = None if self._folder is None else self._folder / "dynamics"
         self._recorder = Recorder(
             path,
@@ -178,12 +240,13 @@ class _Track:
         if self._stopped is not None or epoch >= self._job.recipe.epochs:
             return
         logits = passed if self._options.when == "training pass" else self._executor.evaluate(self._number, self._rows)
-        if not bool(torch.isfinite(passed).all()) or not bool(torch.isfinite(logits).all()):
+        kept = logits.float()  # as it is recorded: what is finite only in float64 has diverged as well
+        if not bool(torch.isfinite(passed).all()) or not bool(torch.isfinite(kept).all()):
             self._stopped = f"{self._job.name} diverged: its logits are not finite at epoch {epoch}"
             self._executor.stop(self._number)
             print(f"errata: {self._stopped}; the other runs go on", file=sys.stderr)
             return
-        self._recorder.update(self._rows.cpu(), logits)
+        self._recorder.update(self._rows.cpu(), kept)
         self._recorder.end_epoch()
         if self._options.swa:
             self._average.add(self._executor.weights(self._number))
@@ -198,6 +261,7 @@ class _Track:
             "average": {name: value.cpu() for name, value in self._average.total.items()},
             "stopped": self._stopped,
             "recorded": self._recorder.epoch,
+            "provenance": self._provenance,
         }
 
     def finish(self) -> Trained:
@@ -205,8 +269,8 @@ class _Track:
         dynamics = self._last_words() if self._recorder.epoch else None
         weights = {name: value.detach().cpu().clone() for name, value in self._executor.weights(self._number).items()}
         if self._folder is not None:
-            epochs = self._recorder.epoch
-            save_state(self._folder / RESULT, {"weights": weights, "stopped": self._stopped, "epochs": epochs})
+            result = {"weights": weights, "stopped": self._stopped, "epochs": self._recorder.epoch}
+            save_state(self._folder / RESULT, result | {"provenance": self._provenance})
         return Trained(self._job, dynamics, weights, self._stopped)
 
     def _last_words(self) -> Dynamics:
@@ -216,7 +280,8 @@ class _Track:
         if self._options.swa and self._stopped is None:
             mean = self._average.module(model)
             if self._options.batch_norm:
-                recompute_batch_norm(mean, inputs, train_rows)
+                draws = torch.Generator(inputs.device).manual_seed(self._job.recipe.seed)
+                recompute_batch_norm(mean, inputs, train_rows, draws)
             averaged = evaluate(mean, inputs, self._rows)
         wanted = self._options.features and self._stopped is None
         seen = features(model, inputs, self._rows) if wanted else None

@@ -4,8 +4,11 @@ In-sample, a sample's logits come from the training pass itself, before the upda
 model of the fold that left the sample out, after every epoch.
 """
 
+import operator
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +28,7 @@ from errata.training.modules import ModuleExecutor
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
 
-Model = Callable[[], nn.Module] | Sequence[int]
+Model = Callable[[], nn.Module] | nn.Module | Sequence[int]
 
 
 @dataclass(frozen=True)
@@ -53,20 +56,24 @@ def in_sample(
     watched: NDArray[np.int64] | None = None,
     progress: Progress = lambda _: None,
 ) -> list[Gathered]:
-    """Train on all samples once a seed. `model` builds a module, or is the hidden widths of an MLP.
+    """Train on all samples once a seed.
+
+    `model` builds a module, or is the module from whose weights every run starts, or the hidden widths of an MLP.
 
     With `watched` rows only these are recorded, after every epoch, which may be a part of a pass (Recipe.parts): so a
     detection subset of a large set is followed closely. The dynamics' ids are then those rows.
     """
     given = _check(inputs, labels, num_classes)
-    jobs = in_sample_jobs(len(given), recipe, tuple(seeds))
+    jobs = in_sample_jobs(len(given), recipe, _whole_numbers(seeds))
     if watched is not None:
-        jobs = watched_jobs(len(given), watched, recipe, tuple(seeds))
+        jobs = watched_jobs(len(given), _rows(watched, len(given)), recipe, _whole_numbers(seeds))
         options = replace(options or Options(), when="after epoch")
     elif recipe.parts > 1 and (options is None or options.when == "training pass"):
         raise InputError("a part of a pass does not see every sample; name the rows to be watched after each part")
-    make = executor_for(model, inputs, given, num_classes, device)
-    trained = train(jobs, given, num_classes, make, options or Options(), folder, side_by_side, progress)
+    options = options or Options()
+    keep_passes = options.when == "training pass"
+    make = executor_for(model, inputs, given, num_classes, device, keep_passes=keep_passes)
+    trained = train(jobs, given, num_classes, make, options, folder, side_by_side, progress)
     return [
         Gathered(
             job.recipe.seed, result.dynamics if result.stopped is None else None, (result.weights,), result.stopped
@@ -92,27 +99,35 @@ def out_of_sample(
 ) -> list[Gathered]:
     """Train once a seed and fold on the other folds; the held-out logits of all folds become one run of all samples."""
     given = _check(inputs, labels, num_classes)
-    jobs = fold_jobs(given, recipe, tuple(seeds), folds)
-    make = executor_for(model, inputs, given, num_classes, device)
+    jobs = fold_jobs(given, recipe, _whole_numbers(seeds), folds)
+    make = executor_for(model, inputs, given, num_classes, device, keep_passes=False)
     held_out = replace(options or Options(swa=False), when="after epoch")
     trained = train(jobs, given, num_classes, make, held_out, folder, side_by_side, progress)
     fold = assign_folds(given, folds)
     return [
         _put_together(seed, trained[number * folds : (number + 1) * folds], given, fold, recipe, folder)
-        for number, seed in enumerate(seeds)
+        for number, seed in enumerate(_whole_numbers(seeds))
     ]
 
 
 def executor_for(
-    model: Model, inputs: Inputs, labels: NDArray[np.int64], num_classes: int, device: str | torch.device = "auto"
+    model: Model,
+    inputs: Inputs,
+    labels: NDArray[np.int64],
+    num_classes: int,
+    device: str | torch.device = "auto",
+    *,
+    keep_passes: bool = True,
 ) -> MakeExecutor:
     """How a group of jobs is trained on the device: MLPs on a table stacked, everything else module by module."""
     placed = inputs.to(choose_device(device))
     given = torch.from_numpy(labels)
+    if isinstance(model, nn.Module):
+        model = partial(deepcopy, model)
 
     def make(jobs: Sequence[Job]) -> Executor:
         if callable(model):
-            return ModuleExecutor(jobs, placed, given, num_classes, model)
+            return ModuleExecutor(jobs, placed, given, num_classes, model, keep_passes=keep_passes)
         if not isinstance(placed, Table):
             raise InputError("hidden widths make an MLP, which takes a table; pass a function that builds a module")
         return StackedExecutor(jobs, placed, given, num_classes, model)
@@ -151,3 +166,21 @@ def _check(inputs: Inputs, labels: NDArray[np.int64], num_classes: int) -> NDArr
     if len(given) != len(inputs):
         raise InputError(f"there are {len(given)} labels for {len(inputs)} samples")
     return given
+
+
+def _whole_numbers(seeds: Sequence[int]) -> tuple[int, ...]:
+    """Seeds as plain integers, whatever kind of array they come in."""
+    return tuple(operator.index(seed) for seed in seeds)
+
+
+def _rows(watched: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
+    rows = np.asarray(watched)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+        raise InputError("watched must be a list of row numbers")
+    outside = np.flatnonzero((rows < 0) | (rows >= samples))
+    if len(outside):
+        raise InputError(f"watched row {int(rows[outside[0]])} is outside 0..{samples - 1}")
+    distinct, counts = np.unique(rows, return_counts=True)
+    if len(distinct) < len(rows):
+        raise InputError(f"row {int(distinct[np.argmax(counts > 1)])} is watched twice")
+    return rows.astype(np.int64)

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from torch import Tensor, nn
+from torch.nn.functional import conv2d
+
+from errata.errors import InputError
 
 
 def mlp(widths: Sequence[int]) -> nn.Sequential:
@@ -15,12 +19,8 @@ def mlp(widths: Sequence[int]) -> nn.Sequential:
 
 
 def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
-    """The nine-layer network of Co-teaching for 32 x 32 images; whole channels are dropped, in training only.
-
-    The convolutions' biases stay as they are drawn: batch norm takes any constant out again, so that training them
-    changes no logit and only costs time.
-    """
-    model = nn.Sequential(
+    """The nine-layer network of Co-teaching for 32 x 32 images; whole channels are dropped, in training only."""
+    return nn.Sequential(
         *_convolution(3, 128),
         *_convolution(128, 128),
         *_convolution(128, 128),
@@ -38,14 +38,32 @@ def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
         nn.Flatten(),
         nn.Linear(128, num_classes),
     )
-    for layer in model:
-        if isinstance(layer, nn.Conv2d) and layer.bias is not None:
-            layer.bias.requires_grad_(False)
-    return model
 
 
 def _convolution(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]:
-    return [nn.Conv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+    return [_CentredConv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+
+
+class _CentredConv2d(nn.Conv2d):
+    """A convolution before batch norm, which takes any bias out again: the bias stays 0 and is not even added.
+
+    Adding and training it would change no logit and cost a fortieth of the step. Weights with biases that are not 0
+    load all the same, and are then used.
+    """
+
+    def __init__(self, inputs: int, outputs: int, kernel: int, padding: int) -> None:
+        super().__init__(inputs, outputs, kernel, padding=padding)
+        assert self.bias is not None
+        nn.init.zeros_(self.bias).requires_grad_(False)
+        self._biased = False
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The convolved images."""
+        return conv2d(x, self.weight, self.bias if self._biased else None, padding=self.padding)
+
+    def _load_from_state_dict(self, *args: Any) -> None:
+        super()._load_from_state_dict(*args)
+        self._biased = self.bias is not None and bool(self.bias.any())
 
 
 def resnet18(num_classes: int) -> "ResNet":
@@ -117,5 +135,5 @@ def penultimate(model: nn.Module) -> nn.Linear:
     """The last linear layer of the model: what goes into it are the features."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
-        raise ValueError(f"{type(model).__name__} has no linear layer, so it has no features to speak of")
+        raise InputError(f"{type(model).__name__} has no linear layer, so it has no features to speak of")
     return layers[-1]

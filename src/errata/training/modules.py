@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from errata.errors import InputError
 from errata.training.data import Inputs
 from errata.training.executors import Executor, forward
 from errata.training.jobs import Job
@@ -21,9 +22,21 @@ Builder = Callable[[], nn.Module]
 class ModuleExecutor(Executor):
     """One module a job, each with its own optimiser, draws and, on a GPU, stream and graph."""
 
-    def __init__(self, jobs: Sequence[Job], inputs: Inputs, labels: Tensor, num_classes: int, build: Builder) -> None:
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        inputs: Inputs,
+        labels: Tensor,
+        num_classes: int,
+        build: Builder,
+        *,
+        keep_passes: bool = True,
+    ) -> None:
+        """Without `keep_passes` the logits of the training passes are not kept."""
         super().__init__(jobs, inputs, labels, num_classes)
-        self._lanes = [_Lane(job, inputs, self.labels, num_classes, build) for job in jobs]
+        self._lanes = [_Lane(job, inputs, self.labels, num_classes, build, keep_passes) for job in jobs]
+        if len({id(lane.model) for lane in self._lanes}) < len(jobs):
+            raise InputError("the function that builds a module gave the same one twice: runs would train it together")
 
     def train_epoch(self, epoch: int) -> list[Tensor]:
         """Steps of all jobs in turn, so that their streams are busy together."""
@@ -59,7 +72,10 @@ class ModuleExecutor(Executor):
 class _Lane:
     """A job's module, and the logits (n, K) its last epoch of training passes gave, by train_rows."""
 
-    def __init__(self, job: Job, inputs: Inputs, labels: Tensor, num_classes: int, build: Builder) -> None:
+    def __init__(
+        self, job: Job, inputs: Inputs, labels: Tensor, num_classes: int, build: Builder, keep_passes: bool
+    ) -> None:
+        self._keep_passes = keep_passes
         self._recipe, self._inputs, self._labels = job.recipe, inputs, labels
         self.draws = _Draws(job.recipe.seed)
         with self.draws:
@@ -68,7 +84,7 @@ class _Lane:
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = make_optimizer((p for p in self.model.parameters() if p.requires_grad), job.recipe)
         self._train_rows = torch.from_numpy(job.train_rows).to(inputs.device)
-        self.logits = torch.empty((len(job.train_rows), num_classes), device=inputs.device)
+        self.logits = torch.zeros((len(job.train_rows) if keep_passes else 0, num_classes), device=inputs.device)
         self.model.train()
         if inputs.resident:
             first = torch.arange(min(job.recipe.batch_size, len(job.train_rows)), device=inputs.device)
@@ -104,10 +120,16 @@ class _Lane:
         """One update; the logits before it are kept."""
         with self._drawing():
             logits = forward(self.model, self._inputs.train(raw, None))
+        if logits.shape != (len(positions), self.logits.shape[1]):
+            raise InputError(
+                f"the model gives logits of shape {tuple(logits.shape)} for {len(positions)} samples "
+                f"of {self.logits.shape[1]} classes"
+            )
         self.optimizer.zero_grad(set_to_none=True)
         cross_entropy(logits, self._labels[self._train_rows[positions]]).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        self.logits.index_copy_(0, positions, logits.detach().to(self.logits.dtype))
+        if self._keep_passes:
+            self.logits.index_copy_(0, positions, logits.detach().to(self.logits.dtype))
 
     def _drawing(self) -> AbstractContextManager[None]:
         # On a GPU jobs share the default generator: a recorded step cannot change it.

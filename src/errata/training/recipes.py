@@ -38,7 +38,7 @@ class Recipe:
             raise InputError(f"a pass has at least one part, not {self.parts}")
         if self.optimizer not in ("adam", "sgd"):
             raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
-        if not self.learning_rate > 0 or self.weight_decay < 0 or not 0 <= self.momentum < 1:
+        if not self.learning_rate > 0 or not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
             raise InputError("a recipe needs learning_rate > 0, weight_decay >= 0 and 0 <= momentum < 1")
         starts = [start for start, _ in self.schedule]
         if starts[:1] != [0] or sorted(set(starts)) != starts:

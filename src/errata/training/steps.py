@@ -83,7 +83,7 @@ class Step:
         held = rows.clone()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream):
+        with torch.backends.cudnn.flags(enabled=True, benchmark=True), torch.cuda.graph(graph, stream=self._stream):
             self._step(held)
         return graph, held
 
@@ -91,7 +91,8 @@ class Step:
         """Let libraries choose their kernels and the optimiser make its state, then forget what was learned."""
         before = [tensor.detach().clone() for tensor in self._weights()]
         self.begin()
-        with torch.cuda.stream(self._stream) if self._stream is not None else nullcontext():
+        side = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
+        with side, torch.backends.cudnn.flags(enabled=True, benchmark=self._stream is not None):
             for _ in range(WARM_UP_STEPS):
                 self._step(self._example)
         self.end()

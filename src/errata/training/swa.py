@@ -1,9 +1,10 @@
 """Stochastic weight averaging: the plain mean of the weights at the end of every epoch."""
 
+import math
 from copy import deepcopy
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from errata.training.data import Inputs
@@ -33,7 +34,7 @@ class WeightAverage:
 
 
 @torch.no_grad()
-def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor) -> None:
+def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor, draws: Generator) -> None:
     """Set the batch-norm statistics of averaged weights to those of the training set, passed through once."""
     layers = [module for module in model.modules() if isinstance(module, _BatchNorm)]
     if not layers:
@@ -44,8 +45,9 @@ def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor) -> None
         layer.reset_running_stats()
         layer.momentum = None  # a plain mean over the batches
         layer.train()
-    for raw in inputs.fetch(torch.split(rows, EVALUATION_BATCH)):
-        forward(model, inputs.train(raw, None))
+    # Even batches: in a mean over batches a small one at the end would count as much as all others.
+    for raw in inputs.fetch(torch.tensor_split(rows, math.ceil(len(rows) / EVALUATION_BATCH))):
+        forward(model, inputs.train(raw, draws))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     model.eval()

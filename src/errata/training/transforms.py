@@ -12,6 +12,8 @@ import torch
 from torch import Generator, Tensor
 from torch.nn.functional import grid_sample, interpolate, pad
 
+from errata.errors import InputError
+
 Augmentation = Callable[[Tensor, Generator | None], Tensor]
 
 
@@ -69,6 +71,10 @@ class ResizeCentreCrop:
 
     resize: int
     size: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= self.resize:
+            raise InputError(f"a crop of {self.size} pixels does not fit in an image brought to {self.resize}")
 
     def __call__(self, images: Tensor, generator: Generator | None = None) -> Tensor:
         """Images (n, 3, size, size); nothing is drawn."""

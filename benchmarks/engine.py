@@ -1,0 +1,194 @@
+"""The training engine: many small networks on a CPU, convolutional ones on a GPU, each against plain PyTorch.
+
+python benchmarks/engine.py            the half that suits this machine (a GPU if there is one)
+"""
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from common import Row, print_rows
+from errata.training.data import Images, Table
+from errata.training.jobs import Job, fold_jobs, in_sample_jobs
+from errata.training.models import cnn9, mlp
+from errata.training.modules import ModuleExecutor
+from errata.training.recipes import Recipe
+from errata.training.stacked import StackedExecutor
+from errata.training.transforms import PadCropFlip
+
+WIDTHS, CLASSES, SATELLITE = (108, 54), 6, (4435, 36)
+CNN9_FLOPS = 6 * 746.2e6  # forward and backward of one 32 x 32 image: three times 2 operations a multiplication
+
+
+def run() -> list[Row]:
+    return gpu_rows() if torch.cuda.is_available() else cpu_rows()
+
+
+def cpu_rows() -> list[Row]:
+    """Satellite's 3 seeds and 3 x 4 folds side by side, against the same 15 runs one after another."""
+    values, labels, jobs = _satellite()
+    executor = StackedExecutor(jobs, Table(values), labels, CLASSES, WIDTHS)
+    held_out = [
+        (number, torch.from_numpy(job.watched)) for number, job in enumerate(jobs) if len(job.watched) < len(labels)
+    ]
+
+    def side_by_side() -> None:
+        executor.train_epoch(0)
+        for number, rows in held_out:
+            executor.evaluate(number, rows)
+
+    plain = [_plain_mlp(job, values, labels) for job in jobs]
+
+    def one_after_another() -> None:
+        for epoch in plain:
+            epoch()
+
+    own, peer = _alternately(side_by_side, one_after_another, 12)
+    operations = sum(len(job.train_rows) for job in jobs) * 2 * (3 * (36 * 108 + 108 * 54 + 54 * 6) - 36 * 108)
+    peak = _peak(torch.float32, 1024)
+    detail = f"{own * 1e3:.0f} ms against {peer * 1e3:.0f} ms an epoch of 15 runs; {operations / own / 1e9:.0f} GFLOP/s"
+    most = peer * peak / operations
+    detail += f" of {peak / 1e9:.0f} that large matrices reach, which would be {most:.1f} times faster"
+    return [Row("Satellite MLP, 15 runs side by side, CPU", "plain PyTorch, one after another", peer / own, 3, detail)]
+
+
+def gpu_rows() -> list[Row]:
+    """cnn9 on 50,000 images at batch 64, alone and side by side, and 15 small networks."""
+    peak = _peak(torch.bfloat16, 8192)
+    pixels = torch.randint(0, 256, (50_000, 3, 32, 32), dtype=torch.uint8)
+    images = Images(pixels, (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), augment=PadCropFlip()).to(torch.device("cuda"))
+    labels = torch.randint(0, 10, (50_000,))
+    eager = _seconds(_plain_cnn(images, labels), 1)
+    print(f"eager: {eager:.2f} s an epoch; peak {peak / 1e12:.0f} TFLOP/s", flush=True)
+    rows = []
+    for runs, reach in ((1, 1.4), (3, 1.0), (4, 1.0)):
+        jobs = in_sample_jobs(50_000, Recipe(3, 64, 3e-4, 2e-4), tuple(range(runs)))
+        executor = ModuleExecutor(jobs, images, labels, 10, lambda: cnn9(10))
+        executor.train_epoch(0)
+        seconds = _seconds(lambda executor=executor: executor.train_epoch(0), 2) / runs
+        rate = 50_000 * CNN9_FLOPS / seconds
+        print(f"cnn9, {runs} side by side: {seconds:.3f} s a model-epoch", flush=True)
+        detail = (
+            f"{seconds:.3f} s a model-epoch (at most {reach}), {rate / 1e12:.0f} TFLOP/s of {peak / 1e12:.0f} measured"
+        )
+        rows.append(
+            Row(
+                f"cnn9, batch 64, {runs} side by side",
+                f"eager loop, {eager:.2f} s",
+                eager / seconds,
+                eager / reach,
+                detail,
+            )
+        )
+        if runs == 1:
+            silent = ModuleExecutor(jobs, images, labels, 10, lambda: cnn9(10), keep_passes=False)
+            silent.train_epoch(0)
+            without = _seconds(lambda silent=silent: silent.train_epoch(0), 2)
+            share = f"recording takes {100 * (seconds / without - 1):.1f} % of the step (at most 2)"
+            rows.append(Row("cnn9 with recording", "the same without", without / seconds, 0.98, share))
+            del silent
+        del executor
+        torch.cuda.empty_cache()
+    return [*rows, _small_networks_on_gpu()]
+
+
+def _small_networks_on_gpu() -> Row:
+    values, labels, jobs = _satellite()
+    table = Table(values.cuda())
+    one = StackedExecutor(jobs[:1], table, labels, CLASSES, WIDTHS)
+    all_of_them = StackedExecutor(jobs, table, labels, CLASSES, WIDTHS)
+    alone, together = (_seconds(lambda e=e: [e.train_epoch(0) for _ in range(50)], 3) / 50 for e in (one, all_of_them))
+    times = f"{together / alone:.1f} times (at most 2)"
+    detail = f"{together * 1e3:.2f} ms an epoch against {alone * 1e3:.2f} ms of one run: {times}"
+    return Row("Satellite MLP, 15 runs side by side, GPU", "one run, times 15", 15 * alone / together, 7.5, detail)
+
+
+def _satellite() -> tuple[Tensor, Tensor, list[Job]]:
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, CLASSES, SATELLITE[0])
+    recipe = Recipe(722, 1024, 1e-3, 1e-3)
+    jobs = in_sample_jobs(len(labels), recipe, (0, 1, 2)) + fold_jobs(labels, recipe, (0, 1, 2), 4)
+    return torch.from_numpy(rng.normal(size=SATELLITE).astype(np.float32)), torch.from_numpy(labels), jobs
+
+
+def _plain_mlp(job: Job, values: Tensor, labels: Tensor) -> Callable[[], None]:
+    """An epoch of the loop people write, logits kept and the held-out fold evaluated."""
+    torch.manual_seed(job.recipe.seed)
+    model = mlp([SATELLITE[1], *WIDTHS, CLASSES])
+    optimizer = torch.optim.Adam(model.parameters(), 1e-3, weight_decay=1e-3)
+    x, y = values[job.train_rows], labels[job.train_rows]
+    held_out = values[job.watched] if len(job.watched) < len(values) else None
+    kept = np.empty((len(y), CLASSES), dtype=np.float32)
+
+    def epoch() -> None:
+        model.train()
+        for rows in torch.randperm(len(y)).split(1024):
+            logits = model(x[rows])
+            loss = nn.functional.cross_entropy(logits, y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            kept[rows.numpy()] = logits.detach().numpy()
+        if held_out is not None:
+            model.eval()
+            with torch.no_grad():
+                model(held_out)
+
+    return epoch
+
+
+def _plain_cnn(images: Images, labels: Tensor) -> Callable[[], None]:
+    """An epoch of an eager loop with the data already on the GPU."""
+    model = cnn9(10).cuda().to(memory_format=torch.channels_last)
+    optimizer = torch.optim.Adam(model.parameters(), 3e-4, weight_decay=2e-4)
+    y = labels.cuda()
+
+    def epoch() -> None:
+        for rows in torch.randperm(len(images), device="cuda").split(64):
+            (raw,) = images.fetch([rows])
+            with torch.autocast("cuda", torch.bfloat16):
+                loss = nn.functional.cross_entropy(model(images.train(raw, None)), y[rows])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+    epoch()
+    return epoch
+
+
+def _peak(dtype: torch.dtype, size: int) -> float:
+    """Operations a second of a product of large square matrices."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
+    seconds = _seconds(lambda: [a @ b for _ in range(20)], 3) / 20
+    return 2 * size**3 / seconds
+
+
+def _seconds(work: Callable[[], object], repeat: int) -> float:
+    best = float("inf")
+    for _ in range(repeat):
+        _settle()
+        start = time.perf_counter()
+        work()
+        _settle()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def _alternately(own: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
+    """The fastest of each, taken in turn, so that both meet the same machine."""
+    own(), peer()
+    times = [(_seconds(own, 1), _seconds(peer, 1)) for _ in range(rounds)]
+    return min(a for a, _ in times), min(b for _, b in times)
+
+
+def _settle() -> None:
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+
+
+if __name__ == "__main__":
+    print_rows(run())

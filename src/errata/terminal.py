@@ -1,0 +1,61 @@
+"""What commands print and write: tables, progress, files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_WIDE = 1000
+
+
+def check_out(out: Path) -> None:
+    """Refuse a file that no table can be written to."""
+    if out.suffix not in (".csv", ".parquet"):
+        raise InputError(f"{out} must end in .csv or .parquet")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist")
+
+
+def write_table(table: "pd.DataFrame", out: Path) -> None:
+    """Write as CSV or Parquet, by the name's ending, whole or not at all."""
+    from errata.dynamics.files import replace_atomically
+
+    writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
+    replace_atomically(out, lambda file: writer(file, index=False))
+
+
+def print_table(table: "pd.DataFrame", title: str) -> None:
+    """Print with a title; a row stays on its line in a file or a pipe."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDE
+    shown = Table(*map(str, table.columns), title=title, title_justify="left")
+    for row in table.itertuples(index=False):
+        shown.add_row(*(Text(str(cell)) for cell in row))  # an id may hold what rich takes for markup
+    console.print(shown)
+
+
+class progress_bar:  # noqa: N801
+    """A progress bar on stderr, if that is a terminal; entering gives a function that advances it."""
+
+    def __init__(self, title: str, total: int) -> None:
+        from rich.console import Console
+        from rich.progress import Progress
+
+        console = Console(stderr=True)
+        self._bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+        self._task = self._bar.add_task(title, total=total)
+
+    def __enter__(self) -> Any:
+        self._bar.start()
+        return lambda steps=1: self._bar.advance(self._task, steps)
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()

@@ -1,0 +1,392 @@
+import sys
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.datasets import load_digits, load_iris
+from torch import nn
+
+from errata import InputError, cli
+from errata.core.noise import symmetric
+from errata.training.choose import candidate_widths, choose_epoch, choose_epochs, choose_recipe, rolling_mean, split_off
+from errata.training.data import Images, Table
+from errata.training.models import mlp
+from errata.training.recipes import Recipe
+
+SAMPLES, CLASSES = 60, 3
+
+
+@pytest.fixture
+def data():
+    """A table (N, 4) whose first column is the number of the sample, and labels (N,) that the second knows."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(SAMPLES) % CLASSES
+    inputs = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
+    inputs[:, 0] = np.arange(SAMPLES) / SAMPLES
+    inputs[:, 1] += 2 * labels
+    return Table(inputs), labels
+
+
+# The epoch.
+
+
+def test_the_rolling_mean_by_hand():
+    curve = [0.0, 0.5, 1.0, *[0.5] * 7, 1.0, 1.0]
+    expected = [0, 0.25, 0.5, 2 / 4, 2.5 / 5, 3 / 6, 3.5 / 7, 4 / 8, 4.5 / 9, 5 / 10, 6 / 10, 6.5 / 10]
+    np.testing.assert_allclose(rolling_mean(curve), expected, atol=1e-12)
+    assert choose_epoch(curve) == 12
+
+
+@given(arrays(float, st.integers(1, 40), elements=st.floats(0, 1)))
+def test_the_rolling_mean_is_that_of_pandas(curve):
+    expected = pd.Series(curve).rolling(10, min_periods=1).mean()
+    np.testing.assert_allclose(rolling_mean(curve), expected, atol=1e-9)
+
+
+@given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
+def test_the_chosen_epoch_is_the_first_of_the_best_in_exact_arithmetic(right):
+    """Twenty validation samples: means are compared as fractions of whole numbers."""
+    from fractions import Fraction
+
+    means = [Fraction(sum(right[max(0, end - 10) : end]), min(end, 10)) for end in range(1, len(right) + 1)]
+    assert choose_epoch(np.array(right) / 20) == means.index(max(means)) + 1
+
+
+def test_a_lucky_epoch_does_not_win_over_a_good_stretch():
+    curve = np.concatenate([np.linspace(0.2, 0.6, 30), np.full(30, 0.7), np.linspace(0.7, 0.4, 30)])
+    curve[5] = 1.0
+    assert choose_epoch(curve) == 40  # the first whose ten last epochs were all of the best stretch
+
+
+def test_epochs_of_equal_accuracy_give_the_first():
+    assert choose_epoch(np.full(50, 0.1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("curve", "message"),
+    [([], "at least one epoch"), ([[0.5]], r"shape \(E,\)"), ([0.5, np.nan], "accuracy of epoch 1 is not finite")],
+)
+def test_curves_without_a_best_are_refused(curve, message):
+    with pytest.raises(InputError, match=message):
+        choose_epoch(curve)
+
+
+# The networks.
+
+
+def test_the_networks_of_one_base_are_ctrls_eight():
+    assert candidate_widths(2, 2) == [
+        (16, 8), (16, 16), (32, 8), (32, 16), (16, 8, 8), (16, 16, 8), (32, 8, 8), (32, 16, 8),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("features", "classes", "ctrl_smallest", "wanted"),
+    [
+        (21, 3, (21, 10), (16, 8)),
+        (30, 2, (30, 15), (16, 8)),
+        (64, 6, (90, 45), (16, 8)),
+        (16, 26, (320, 160), (128, 64)),
+        (67, 2, (134, 67), (16, 8)),
+        (36, 6, (108, 54), (16, 8)),
+        (48, 11, (960, 480), (16, 8)),
+    ],
+)
+def test_networks_reach_well_below_those_of_ctrl_on_every_set(features, classes, ctrl_smallest, wanted):
+    """Satellite's and Human Activity's best are smaller than CTRL's; Letter's is 128-64."""
+    networks = candidate_widths(features, classes)
+    assert wanted in networks
+    assert wanted < ctrl_smallest
+
+
+@given(st.integers(1, 4000), st.integers(2, 300))
+def test_networks_are_different_and_of_two_or_three_layers_that_do_not_grow(features, classes):
+    networks = candidate_widths(features, classes)
+    assert len(set(networks)) == len(networks) >= 8
+    for network in networks:
+        assert len(network) in (2, 3)
+        assert list(network) == sorted(network, reverse=True)
+        assert min(network) >= max(8, classes / 2)
+
+
+# The split.
+
+
+@given(
+    arrays(np.int64, st.integers(2, 80), elements=st.integers(0, 4)),
+    st.floats(0.05, 0.95),
+    st.integers(0, 2**32),
+)
+def test_every_class_is_split_in_the_same_share(labels, share, seed):
+    if not 1 <= round(share * len(labels)) < len(labels):
+        with pytest.raises(InputError, match="leaves nobody"):
+            split_off(labels, share, seed)
+        return
+    rows = split_off(labels, share, seed)
+    assert len(rows) == round(share * len(labels))
+    assert (np.diff(rows) > 0).all()
+    actual = len(rows) / len(labels)
+    for number in range(5):
+        assert abs(np.sum(labels[rows] == number) - actual * np.sum(labels == number)) < 1 + 1e-9
+
+
+def test_the_split_is_fixed_by_the_seed():
+    labels = np.arange(100) % 4
+    np.testing.assert_array_equal(split_off(labels, 0.2, 5), split_off(labels, 0.2, 5))
+    assert (split_off(labels, 0.2, 5) != split_off(labels, 0.2, 6)).any()
+
+
+# Any module.
+
+
+class Spy(nn.Module):
+    """A network that remembers whom it saw, in training and outside of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.network = mlp([4, 8, CLASSES])
+        self.seen = {True: [], False: []}
+
+    def forward(self, x):
+        self.seen[self.training].append((x[:, 0] * SAMPLES).round().long().tolist())
+        return self.network(x)
+
+
+def test_nobody_is_both_trained_and_validated_on_and_the_validation_split_is_all_that_is_judged(data):
+    spies = []
+
+    def build():
+        spies.append(Spy())
+        return spies[-1]
+
+    told = []
+    recipe = Recipe(epochs=15, batch_size=16, learning_rate=0.01, seed=3)
+    choice = choose_epochs(*data, CLASSES, build, recipe, validation=0.25, device="cpu", progress=told.append)
+    (spy,) = spies
+    trained_on = {row for rows in spy.seen[True] for row in rows}
+    judged = spy.seen[False]
+    held_out = split_off(data[1], 0.25, 3).tolist()
+    assert len(judged) == 15
+    assert all(rows == held_out for rows in judged)
+    assert trained_on == set(range(SAMPLES)) - set(held_out)
+    assert sum(told) == pytest.approx(1)
+    assert choice.recipe == Recipe(epochs=choice.recipe.epochs, batch_size=16, learning_rate=0.01, seed=3)
+
+
+def test_the_epoch_chosen_for_a_module_is_that_of_its_accuracy_on_given_labels(data):
+    """Oracle: the same training written out, judged after every epoch on the split's labels as they were given."""
+    table, labels = data
+    noisy = symmetric(labels, 0.3, num_classes=CLASSES, seed=1).labels
+    recipe = Recipe(epochs=40, batch_size=16, learning_rate=0.02, seed=2)
+    choice = choose_epochs(table, noisy, CLASSES, lambda: mlp([4, 8, CLASSES]), recipe, device="cpu")
+    held_out = split_off(noisy, 0.2, 2)
+    rows = torch.from_numpy(np.setdiff1d(np.arange(SAMPLES), held_out))
+    given_labels = torch.from_numpy(noisy)
+    torch.manual_seed(2)
+    model = mlp([4, 8, CLASSES])
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    order = torch.Generator().manual_seed(2)
+    accuracies = []
+    for _ in range(40):
+        for batch in torch.split(rows[torch.randperm(len(rows), generator=order)], 16):
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(table.values[batch]), given_labels[batch]).backward()
+            optimizer.step()
+        said = model(table.values[held_out]).argmax(dim=1)
+        accuracies.append((said == given_labels[held_out]).double().mean().item())
+    expected = pd.Series(accuracies).rolling(10, min_periods=1).mean().round(12)
+    assert choice.recipe.epochs == expected.idxmax() + 1
+    assert choice.accuracy == pytest.approx(expected.max())
+
+
+# The whole search.
+
+SMALL = {"max_epochs": 16, "batch_size": 128, "widths": [(16, 8), (32,)], "learning_rates": (1e-3, 1e-2)}
+
+
+@pytest.fixture(scope="module")
+def digits():
+    """Digits with wrong labels."""
+    inputs, labels = load_digits(return_X_y=True)
+    return Table((inputs / 16).astype(np.float32)), symmetric(labels, 0.2, num_classes=10, seed=0).labels
+
+
+@pytest.fixture(scope="module")
+def searched(digits):
+    told = []
+    choice = choose_recipe(*digits, 10, **SMALL, device="cpu", progress=told.append)
+    return choice, told
+
+
+def test_the_best_of_all_candidates_is_chosen(searched):
+    choice, told = searched
+    table = choice.table
+    columns = ["widths", "learning_rate", "weight_decay", "epochs", "accuracy", "parameters", "trained", "stopped"]
+    assert table.columns.tolist() == columns
+    assert len(table) == len(table[["widths", "learning_rate", "weight_decay"]].drop_duplicates()) == 8
+    assert table["accuracy"].is_monotonic_decreasing
+    assert 0.5 < choice.accuracy == table["accuracy"][0] < 0.9  # a fifth of the validation labels are wrong
+    best = table.iloc[0]
+    assert choice.recipe == Recipe(
+        best["epochs"], 128, best["learning_rate"], best["weight_decay"], seed=0, widths=best["widths"]
+    )
+    parameters = {(16, 8): 64 * 16 + 16 + 16 * 8 + 8 + 8 * 10 + 10, (32,): 64 * 32 + 32 + 32 * 10 + 10}
+    assert [parameters[widths] for widths in table["widths"]] == table["parameters"].tolist()
+    assert (table["trained"] == 16).all()
+    assert table["stopped"].isna().all()
+    assert sum(told) == pytest.approx(1)
+
+
+def test_a_candidate_of_the_search_is_the_same_alone(digits, searched):
+    choice, _ = searched
+    best = choice.recipe
+    only = {**SMALL, "widths": [best.widths], "learning_rates": (best.learning_rate,)}
+    alone = choose_recipe(*digits, 10, **only, weight_decays=(best.weight_decay,), device="cpu")
+    assert (alone.recipe, alone.accuracy) == (best, choice.accuracy)
+
+
+def test_a_search_is_the_same_under_its_seed_and_leaves_its_input_alone(digits, searched):
+    choice, _ = searched
+    table, labels = digits
+    before = table.values.clone(), labels.copy()
+    torch.rand(7)
+    again = choose_recipe(table, labels, 10, **SMALL, device="cpu")
+    pd.testing.assert_frame_equal(again.table, choice.table)
+    assert again.recipe == choice.recipe
+    assert torch.equal(table.values, before[0])
+    np.testing.assert_array_equal(labels, before[1])
+
+
+def test_halving_trains_few_to_the_end_and_some_of_every_rate(digits, searched):
+    full, _ = searched
+    told = []
+    halved = choose_recipe(*digits, 10, **SMALL, search="halving", device="cpu", progress=told.append)
+    lengths = halved.table["trained"]
+    assert sorted(lengths) == [2] * 6 + [16] * 2
+    assert set(halved.table["learning_rate"][lengths == 16]) == {1e-3, 1e-2}
+    assert halved.accuracy == pytest.approx(full.accuracy, abs=0.05)
+    assert halved.accuracy == halved.table["accuracy"].max()
+    assert sum(told) == pytest.approx(1)
+
+
+def test_of_equally_good_candidates_the_smallest_wins():
+    """Two far groups: every network gets all of them right at some time."""
+    inputs = np.repeat([[-5.0], [5.0]], 50, axis=0).astype(np.float32)
+    choice = choose_recipe(
+        Table(inputs),
+        np.repeat([0, 1], 50),
+        2,
+        max_epochs=40,
+        batch_size=8,
+        widths=[(40, 40), (30,), (64,)],
+        learning_rates=(0.05,),
+        device="cpu",
+    )
+    assert choice.accuracy == 1
+    assert choice.recipe.widths == (30,)
+    assert choice.recipe.weight_decay == 0  # the first of its kind
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_candidate_that_diverges_is_listed_with_its_reason_and_never_chosen(data):
+    rates = {"max_epochs": 5, "batch_size": 8, "widths": [(8,)], "device": "cpu"}
+    choice = choose_recipe(*data, CLASSES, **rates, learning_rates=(1e30, 1e-2), weight_decays=(0.0,))
+    assert choice.recipe.learning_rate == 1e-2
+    last = choice.table.iloc[-1]
+    assert last["learning_rate"] == 1e30
+    assert last["stopped"].startswith("8 at learning rate 1e+30 and weight decay 0 diverged")
+    assert np.isnan(last["accuracy"])
+    for search in ("full", "halving"):
+        with pytest.raises(InputError, match="every candidate diverged"):
+            choose_recipe(*data, CLASSES, **rates, learning_rates=(1e30,), search=search)
+
+
+def test_bad_input_is_refused_before_training(data):
+    table, labels = data
+    pixels = Images(np.zeros((SAMPLES, 3, 4, 4), np.uint8), [0.5] * 3, [0.5] * 3)
+    for inputs, given_labels, options, message in (
+        (pixels, labels, {}, "takes a table"),
+        (table, labels[:5], {}, "there are 5 labels for 60 samples"),
+        (table, labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
+        (table, labels, {"validation": 0.0}, "a share of 0.0 of 60 samples leaves nobody"),
+        (table, labels, {"validation": 1.0}, "leaves nobody"),
+        (table, labels, {"widths": [(8, 0)]}, r"at least 1, not \(8, 0\)"),
+        (table, labels, {"widths": []}, "nothing to choose from"),
+        (table, labels, {"learning_rates": ()}, "nothing to choose from"),
+        (table, labels, {"learning_rates": (-1.0,)}, "learning_rate > 0"),
+        (table, labels, {"max_epochs": 0}, "at least one epoch"),
+        (table, labels, {"search": "guess"}, "search must be one of full, halving, not 'guess'"),
+        (table, labels, {"seed": -1}, "seed must not be negative"),
+        (table, labels, {"device": "abacus"}, "no device named 'abacus'"),
+    ):
+        with pytest.raises(InputError, match=message):
+            choose_recipe(inputs, given_labels, CLASSES, **options)
+
+
+# The command.
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run the command in an own folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", "choose", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch, named):
+    monkeypatch.setattr("errata.training.choose.candidate_widths", lambda *_: [(16, 8), (8,)])
+    iris = load_iris()
+    inputs = iris.data - iris.data.mean(axis=0)
+    noisy = symmetric(iris.target, 0.2, num_classes=3, seed=0).labels
+    np.savez(tmp_path / "iris.npz", inputs=inputs, labels=np.array(["a", "b", "c"])[noisy] if named else noisy)
+    options = "--max-epochs", 12, "--batch-size", 32, "--seed", 4, "--device", "cpu", "--search", "halving"
+    code, printed, errors = run("iris.npz", "--out", "best.json", *options)
+    assert (code, errors) == (0, "")
+    expected = choose_recipe(
+        Table(inputs.astype(np.float32)), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
+    )
+    assert Recipe.load(tmp_path / "best.json") == expected.recipe
+    first = next(line for line in printed.splitlines() if "%" in line)
+    assert "-".join(map(str, expected.recipe.widths)) in first
+    assert f"{expected.accuracy:.2%}" in first
+    assert printed.count("%") == len(expected.table)
+
+
+@pytest.mark.parametrize(
+    ("arrays_given", "options", "message"),
+    [
+        ({"inputs": np.ones((4, 2))}, (), "has no array named labels; it has inputs"),
+        ({"labels": np.arange(4)}, (), "has no array named inputs; it has labels"),
+        ({"inputs": np.ones((4, 2)), "labels": np.zeros(4)}, (), "at least one feature and two classes"),
+        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0.5, 1]}, (), "label of sample 2 is 0.5, not a class number"),
+        ({"inputs": np.ones((0, 2)), "labels": np.ones(0)}, (), "labels are empty"),
+        ({"inputs": np.array([["x"]] * 4), "labels": [0, 1, 0, 1]}, (), "inputs must be numbers"),
+        ({"inputs": np.ones(4), "labels": [0, 1, 0, 1]}, (), "must be floats of shape"),
+        ({"inputs": [[1.0], [2.0], [np.nan], [1.0]], "labels": [0, 1, 0, 1]}, (), "row 2 of the table"),
+        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--device", "abacus"), "no device named 'abacus'"),
+        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--out", "r.txt"), "r.txt must end in .json"),
+        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--out", "no/r.json"), "the folder no does not exist"),
+    ],
+)
+def test_the_command_refuses_in_one_line_and_writes_nothing(run, tmp_path, arrays_given, options, message):
+    np.savez(tmp_path / "data.npz", **arrays_given)
+    code, printed, errors = run("data.npz", *options)
+    assert (code, printed) == (2, "")
+    assert message in errors
+    assert errors.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]

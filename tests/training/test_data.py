@@ -1,0 +1,156 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+
+from errata import InputError
+from errata.training.data import ImageFiles, Images, Table
+from errata.training.engine import Options
+from errata.training.gather import in_sample
+from errata.training.recipes import Recipe
+from errata.training.transforms import PadCropFlip, ResizeCentreCrop
+
+MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(0).integers(0, 256, (11, 3, 8, 8), dtype=np.uint8)
+
+
+@pytest.fixture
+def paths(tmp_path, pixels):
+    for number, image in enumerate(pixels):
+        Image.fromarray(image.transpose(1, 2, 0)).save(tmp_path / f"{number}.png")
+    return [tmp_path / f"{number}.png" for number in range(len(pixels))]
+
+
+def network():
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout2d(0.3), nn.Flatten(), nn.Linear(144, 3)
+    )
+
+
+def test_images_are_normalised_a_channel(pixels):
+    images = Images(pixels, MEAN, STD)
+    (raw,) = images.fetch([torch.tensor([4, 2])])
+    expected = (pixels[[4, 2]] / 255 - np.array(MEAN)[:, None, None]) / np.array(STD)[:, None, None]
+    for seen in (images.test(raw), images.train(raw, None)):
+        assert seen.dtype == torch.float32
+        np.testing.assert_allclose(seen.numpy(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_training_sees_the_augmented_image_and_test_the_prepared_one(pixels):
+    images = Images(pixels, [0.0] * 3, [1 / 255] * 3, augment=PadCropFlip(1), prepare=ResizeCentreCrop(8, 4))
+    rows = torch.arange(11)
+    (raw,) = images.fetch([rows])
+    seen = images.train(raw, torch.Generator().manual_seed(3)).round().to(torch.uint8)
+    assert torch.equal(seen, PadCropFlip(1)(torch.from_numpy(pixels), torch.Generator().manual_seed(3)))
+    np.testing.assert_allclose(images.test(raw).numpy(), pixels[:, :, 2:6, 2:6], atol=1e-3)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_files_stream_past_as_the_images_they_hold(paths, pixels, workers):
+    files = ImageFiles(paths, MEAN, STD, decoded_size=8, workers=workers)
+    batches = [torch.tensor([3, 1, 10]), torch.tensor([0]), torch.tensor([5, 5])]
+    assert len(files) == 11
+    for rows, raw in zip(batches, files.fetch(batches), strict=True):
+        assert raw.dtype == torch.uint8
+        np.testing.assert_array_equal(raw.numpy(), pixels[rows.numpy()])
+
+
+def test_training_on_files_is_training_on_their_images(paths, pixels):
+    labels = np.arange(11) % 3
+    recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
+    before = torch.get_rng_state()
+    results = [
+        in_sample(inputs, labels, 3, network, recipe, options=Options(features=True), device="cpu")
+        for inputs in (
+            Images(pixels, MEAN, STD, augment=PadCropFlip(1)),
+            ImageFiles(paths, MEAN, STD, augment=PadCropFlip(1), decoded_size=8, workers=1),
+        )
+    ]
+    assert torch.equal(before, torch.get_rng_state())
+    for resident, streamed in zip(*results, strict=True):
+        np.testing.assert_array_equal(resident.dynamics.logits, streamed.dynamics.logits)
+        np.testing.assert_array_equal(resident.dynamics.swa_logits, streamed.dynamics.swa_logits)
+        np.testing.assert_array_equal(resident.dynamics.features, streamed.dynamics.features)
+
+
+def test_pictures_of_any_shape_and_kind_are_brought_to_one_square(tmp_path):
+    Image.new("L", (40, 20), 90).save(tmp_path / "grey.png")
+    Image.new("RGBA", (7, 30), (10, 20, 30, 128)).save(tmp_path / "clear.png")
+    Image.new("CMYK", (16, 16)).save(tmp_path / "print.jpg")
+    files = ImageFiles(sorted(tmp_path.iterdir()), MEAN, STD, decoded_size=12, workers=0)
+    (raw,) = files.fetch([torch.arange(3)])
+    assert raw.shape == (3, 3, 12, 12)
+    assert raw[0].unique().tolist() == [10, 20, 30]
+    assert raw[1].unique().tolist() == [90]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+@pytest.mark.parametrize("kept", [0, 30, 200])
+def test_a_broken_file_is_named_in_one_sentence(paths, workers, kept):
+    broken = paths[4]
+    broken.write_bytes(broken.read_bytes()[:kept])
+    files = ImageFiles(paths, MEAN, STD, decoded_size=8, workers=workers)
+    with pytest.raises(InputError, match=r"^image .*4\.png cannot be read: ") as caught:
+        list(files.fetch([torch.arange(11)]))
+    assert "Traceback" not in str(caught.value)
+
+
+def test_whatever_is_changed_in_a_file_it_is_decoded_or_named(paths):
+    rng = np.random.default_rng(0)
+    whole = paths[0].read_bytes()
+    files = ImageFiles(paths[:1], MEAN, STD, decoded_size=8, workers=0)
+    refused = []
+    for _ in range(40):
+        changed = bytearray(whole)
+        for position in rng.integers(0, len(whole), 3):
+            changed[position] = rng.integers(256)
+        paths[0].write_bytes(changed)
+        try:
+            (raw,) = files.fetch([torch.tensor([0])])
+        except InputError as error:
+            refused.append(str(error))
+        else:
+            assert raw.shape == (1, 3, 8, 8)
+    assert len(refused) > 10
+    assert all("0.png cannot be read" in message for message in refused)
+
+
+def test_a_file_that_is_not_there_is_named_before_anything_is_read(paths, tmp_path):
+    with pytest.raises(InputError, match=r"gone\.png is not there"):
+        ImageFiles([*paths, tmp_path / "gone.png"], MEAN, STD)
+
+
+def test_data_of_another_kind_is_refused(pixels):
+    for values, message in (
+        (np.zeros(5), r"floats of shape \(N, D\), not torch.float64 \(5,\)"),
+        (np.zeros((5, 2), int), "not torch.int64"),
+        (np.array([[0.0, 1.0], [1.0, np.inf]]), "row 1 of the table"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Table(values)
+    for values, mean, std, message in (
+        (pixels.astype(np.float32), MEAN, STD, "images must be uint8"),
+        (pixels[0], MEAN, STD, "images must be uint8"),
+        (pixels[:, :1], MEAN, STD, "images have 1 channels, but there are 3 means"),
+        (pixels, MEAN, STD[:2], "every channel needs a mean and a deviation"),
+        (pixels, MEAN, [0.1, 0.0, 0.1], "deviation above 0"),
+    ):
+        with pytest.raises(InputError, match=message):
+            Images(values, mean, std)
+
+
+def test_inputs_and_labels_are_not_written_to(pixels):
+    labels = np.arange(11) % 3
+    table = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32)
+    kept = pixels.copy(), labels.copy(), table.copy()
+    recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
+    options = Options(features=True)
+    in_sample(Images(pixels, MEAN, STD, augment=PadCropFlip(1)), labels, 3, network, recipe, options=options)
+    in_sample(Table(table), labels, 3, (6,), recipe, options=options)
+    for before, after in zip(kept, (pixels, labels, table), strict=True):
+        np.testing.assert_array_equal(before, after)

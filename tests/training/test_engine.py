@@ -1,0 +1,560 @@
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from errata import Dynamics, InputError
+from errata.errors import StoreError
+from errata.training import executors
+from errata.training.data import Images, Table
+from errata.training.engine import Options, train
+from errata.training.gather import executor_for, in_sample, out_of_sample
+from errata.training.jobs import in_sample_jobs
+from errata.training.models import mlp
+from errata.training.recipes import Recipe
+from errata.training.transforms import PadCropFlip
+
+SAMPLES, CLASSES = 22, 3
+RECIPE = Recipe(epochs=3, batch_size=8, learning_rate=0.02)
+OFTEN = Options(checkpoint_seconds=0)
+
+
+def small_network():
+    """No bias before batch norm: its gradient is nothing but rounding, which Adam would make steps of."""
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, bias=False),
+        nn.BatchNorm2d(4),
+        nn.ReLU(),
+        nn.Dropout2d(0.4),
+        nn.Flatten(),
+        nn.Linear(144, 8),
+        nn.ReLU(),
+        nn.Linear(8, CLASSES),
+    )
+
+
+@pytest.fixture
+def labels():
+    return np.arange(SAMPLES) % CLASSES
+
+
+@pytest.fixture
+def table():
+    return Table(np.random.default_rng(0).normal(size=(SAMPLES, 4)).astype(np.float32))
+
+
+@pytest.fixture
+def images():
+    pixels = np.random.default_rng(0).integers(0, 256, (SAMPLES, 3, 8, 8), dtype=np.uint8)
+    return Images(pixels, [0.5] * 3, [0.25] * 3, augment=PadCropFlip(2))
+
+
+def same(one, other):
+    np.testing.assert_array_equal(one.dynamics.logits, other.dynamics.logits)
+    np.testing.assert_array_equal(one.dynamics.swa_logits, other.dynamics.swa_logits)
+    torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=0)
+
+
+@pytest.fixture(params=["stacked", "module", "images"])
+def gather_one(request, table, images, labels):
+    """In-sample gathering of an MLP in a stack, of one as a module, and of a network that drops and augments."""
+    inputs, model = {
+        "stacked": (table, (8,)),
+        "module": (table, lambda: mlp([4, 8, CLASSES])),
+        "images": (images, small_network),
+    }[request.param]
+
+    def gather(recipe=RECIPE, seeds=(5,), **arguments):
+        results = in_sample(inputs, labels, CLASSES, model, recipe, seeds=seeds, device="cpu", **arguments)
+        return results if len(seeds) > 1 else results[0]
+
+    return gather
+
+
+def train_by_hand(images, labels, epochs):
+    """A network trained with augmentation, dropout and batch norm: logits before the updates, weights after epochs."""
+    order = torch.Generator().manual_seed(5)
+    given = torch.from_numpy(labels)
+    torch.manual_seed(5)
+    model = small_network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    logits = torch.full((epochs, SAMPLES, CLASSES), torch.nan)
+    weights = []
+    for epoch in range(epochs):
+        for rows in torch.randperm(SAMPLES, generator=order).split(8):
+            output = model((PadCropFlip(2)(images.pixels[rows], None) / 255 - 0.5) / 0.25)
+            logits[epoch, rows] = output.detach()
+            optimizer.zero_grad()
+            cross_entropy(output, given[rows]).backward()
+            optimizer.step()
+        weights.append({name: value.clone() for name, value in model.state_dict().items()})
+    return logits, weights
+
+
+@pytest.mark.parametrize("batch_norm", [True, False])
+def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images, labels, batch_norm):
+    options = Options(features=True, batch_norm=batch_norm)
+    (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
+    with torch.random.fork_rng():
+        logits, weights = train_by_hand(images, labels, RECIPE.epochs)
+    np.testing.assert_allclose(result.dynamics.logits, logits, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(result.weights[0], weights[-1], rtol=1e-3, atol=1e-4)
+
+    last, averaged = small_network(), small_network()
+    last.load_state_dict(weights[-1])
+    mean = {name: torch.stack([each[name].double() for each in weights]).mean(dim=0) for name in weights[0]}
+    averaged.load_state_dict(mean)
+    test_inputs = (images.pixels / 255 - 0.5) / 0.25
+    with torch.no_grad():
+        if batch_norm:
+            augmented = PadCropFlip(2)(images.pixels, torch.Generator().manual_seed(5))
+            convolved = averaged[0]((augmented / 255 - 0.5) / 0.25).transpose(0, 1).flatten(1)
+            averaged[1].running_mean.copy_(convolved.mean(dim=1))
+            averaged[1].running_var.copy_(convolved.var(dim=1))
+        np.testing.assert_allclose(result.dynamics.swa_logits, averaged.eval()(test_inputs), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(result.dynamics.features, last.eval()[:-1](test_inputs), rtol=1e-3, atol=1e-4)
+
+
+def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(images, labels, monkeypatch):
+    """22 samples in batches of at most 7: a last batch of one would outweigh the others, or could not be normalised."""
+    monkeypatch.setattr("errata.training.swa.EVALUATION_BATCH", 7)
+
+    def network():
+        return nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.BatchNorm1d(4), nn.Linear(4, CLASSES))
+
+    plain = Images(images.pixels, [0.5] * 3, [0.25] * 3)
+    recipe = Recipe(epochs=1, batch_size=11, learning_rate=0.01)
+    (result,) = in_sample(plain, labels, CLASSES, network, recipe, device="cpu")
+    model = network()
+    model.load_state_dict(result.weights[0])
+    with torch.no_grad():
+        hidden = model[1](((images.pixels / 255 - 0.5) / 0.25).flatten(1))
+        batches = np.array_split(hidden.numpy(), 4)
+        model[2].running_mean.copy_(torch.tensor(np.mean([batch.mean(axis=0) for batch in batches], axis=0)))
+        model[2].running_var.copy_(torch.tensor(np.mean([batch.var(axis=0, ddof=1) for batch in batches], axis=0)))
+        np.testing.assert_allclose(result.dynamics.swa_logits, model.eval()[2:](hidden), rtol=1e-4, atol=1e-5)
+
+
+def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
+    options = Options(when="after epoch")
+    (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
+    with torch.random.fork_rng():
+        _, weights = train_by_hand(images, labels, RECIPE.epochs)
+    model = small_network().eval()
+    for epoch, state in enumerate(weights):
+        model.load_state_dict(state)
+        with torch.no_grad():
+            expected = model((images.pixels / 255 - 0.5) / 0.25)
+        np.testing.assert_allclose(result.dynamics.logits[epoch], expected, rtol=1e-3, atol=1e-4)
+
+
+def test_features_are_taken_batch_after_batch(table, labels, monkeypatch):
+    whole = in_sample(table, labels, CLASSES, (8,), RECIPE, options=Options(features=True), device="cpu")[0]
+    monkeypatch.setattr(executors, "EVALUATION_BATCH", 5)
+    parts = in_sample(table, labels, CLASSES, (8,), RECIPE, options=Options(features=True), device="cpu")[0]
+    np.testing.assert_allclose(whole.dynamics.features, parts.dynamics.features, rtol=1e-5)
+    model = mlp([4, 8, CLASSES])
+    model.load_state_dict(whole.weights[0])
+    with torch.no_grad():
+        np.testing.assert_allclose(whole.dynamics.features, model[:-1](table.values), rtol=1e-5, atol=1e-6)
+
+
+def test_a_model_without_features_is_refused_before_it_is_trained(images, labels):
+    def network():
+        return nn.Sequential(nn.Conv2d(3, CLASSES, 8), nn.Flatten())
+
+    told = []
+    arguments = {"device": "cpu", "progress": told.append}
+    with pytest.raises(InputError, match="Sequential has no linear layer"):
+        in_sample(images, labels, CLASSES, network, RECIPE, options=Options(features=True), **arguments)
+    assert sum(told) == 0
+    assert in_sample(images, labels, CLASSES, network, RECIPE, **arguments)[0].stopped is None
+
+
+def test_a_global_seed_has_no_say_and_is_left_alone(gather_one):
+    results = []
+    for seed in (1, 2):
+        torch.manual_seed(seed)
+        before = torch.get_rng_state()
+        results.append(gather_one(options=Options(features=True)))
+        assert torch.equal(before, torch.get_rng_state())
+    same(*results)
+
+
+def test_runs_side_by_side_are_as_they_are_alone(gather_one):
+    several = gather_one(seeds=(4, 5, 6))
+    same(gather_one(), several[1])
+    for one, other in zip(several, gather_one(seeds=(4, 5, 6), side_by_side=2), strict=True):
+        same(one, other)
+
+
+def test_seeds_of_any_kind_of_integer_will_do(gather_one, tmp_path):
+    several = gather_one(seeds=np.array([4, 5]), folder=tmp_path, options=OFTEN)
+    assert [one.seed for one in several] == [4, 5]
+    same(gather_one(), several[1])
+
+
+def test_a_module_is_where_every_run_starts_from_and_stays_as_it_is(table, labels):
+    model = mlp([4, 8, CLASSES])
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    first, second = in_sample(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        np.testing.assert_allclose(first.dynamics.logits[0, order[:8]], model(table.values[order[:8]]), rtol=1e-5)
+    assert (first.dynamics.logits != second.dynamics.logits).any()
+
+
+def test_models_that_cannot_be_trained_on_are_refused(table, labels):
+    shared = mlp([4, CLASSES])
+    for model, message in (
+        (lambda: shared, "gave the same one twice"),
+        (lambda: mlp([4, 5]), r"logits of shape \(8, 5\) for 8 samples of 3 classes"),
+        (lambda: mlp([4, 2]), r"logits of shape \(8, 2\) for 8 samples of 3 classes"),
+    ):
+        with pytest.raises(InputError, match=message):
+            in_sample(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
+
+
+def test_requests_that_cannot_be_met_are_refused(table, labels):
+    for arguments, message in (
+        ({"seeds": (1, 2, 1)}, "seed1 is asked for twice"),
+        ({"side_by_side": -1}, "side_by_side must be at least 1"),
+        ({"side_by_side": 0}, "side_by_side must be at least 1"),
+        ({"watched": [0, 22]}, r"watched row 22 is outside 0\.\.21"),
+        ({"watched": [0, -1]}, r"watched row -1 is outside 0\.\.21"),
+        ({"watched": [3, 1, 3]}, "row 3 is watched twice"),
+        ({"watched": []}, "watched must be a list of row numbers"),
+        ({"watched": np.ones(SAMPLES, bool)}, "watched must be a list of row numbers"),
+    ):
+        with pytest.raises(InputError, match=message):
+            in_sample(table, labels, CLASSES, (8,), RECIPE, device="cpu", **arguments)
+
+
+def test_out_of_memory_goes_on_with_fewer_runs_side_by_side(table, labels, tmp_path, capsys):
+    jobs = in_sample_jobs(SAMPLES, RECIPE, tuple(range(5)))
+    make = executor_for((8,), table, labels, CLASSES, "cpu")
+    sizes, told = [], []
+
+    def make_at_most_two(group):
+        sizes.append(len(group))
+        executor = make(group)
+        if len(group) > 2:
+            train_epoch = executor.train_epoch
+
+            def train_until_memory_is_out(epoch):
+                if epoch == 2:
+                    raise torch.cuda.OutOfMemoryError("simulated")
+                return train_epoch(epoch)
+
+            executor.train_epoch = train_until_memory_is_out
+        return executor
+
+    results = train(jobs, labels, CLASSES, make_at_most_two, OFTEN, tmp_path, progress=told.append)
+    assert sizes == [5, 3, 2, 2, 1]
+    assert capsys.readouterr().err.splitlines() == [
+        "errata: out of GPU memory; going on with 3 runs side by side",
+        "errata: out of GPU memory; going on with 2 runs side by side",
+    ]
+    assert sum(told) == 5 * RECIPE.epochs
+    for job, result in zip(jobs, results, strict=True):
+        assert result.job is job
+        (alone,) = train([job], labels, CLASSES, make, OFTEN)
+        np.testing.assert_array_equal(result.dynamics.logits, alone.dynamics.logits)
+        np.testing.assert_array_equal(result.dynamics.swa_logits, alone.dynamics.swa_logits)
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+    def never(group):
+        raise torch.cuda.OutOfMemoryError("simulated")
+
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        train(jobs, labels, CLASSES, never, OFTEN)
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(epochs):
+    def stop(done):
+        stop.told += done
+        if stop.told >= epochs:
+            raise StopError
+
+    stop.told = 0
+    return stop
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+def test_what_was_begun_side_by_side_may_go_on_in_other_company(gather_one, tmp_path, width):
+    seeds = (4, 5, 6)
+    unhurt = gather_one(seeds=seeds)
+    with pytest.raises(StopError):
+        gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, progress=stop_after(6))
+    told = []
+    with pytest.raises(StopError):
+        gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, side_by_side=width, progress=stop_after(5))
+    resumed = gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, progress=told.append)
+    assert sum(told) == 9
+    for one, other in zip(unhurt, resumed, strict=True):
+        same(one, other)
+    assert not list(tmp_path.glob("*.checkpoint"))
+
+
+def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_one, tmp_path, monkeypatch):
+    """Stopped between the results of two runs: the first is done and stays so."""
+    from errata.training import engine
+
+    save = engine.save_state
+
+    def save_one_result(path, state):
+        if path.name == engine.RESULT and path.parent.name == "seed5":
+            raise StopError
+        save(path, state)
+
+    monkeypatch.setattr(engine, "save_state", save_one_result)
+    with pytest.raises(StopError):
+        gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN)
+    monkeypatch.setattr(engine, "save_state", save)
+    with pytest.raises(StopError):
+        gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN, progress=stop_after(4))
+    assert Dynamics.open(tmp_path / "seed4" / "dynamics").epochs == RECIPE.epochs
+    for one, other in zip(
+        gather_one(seeds=(4, 5)), gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN), strict=True
+    ):
+        same(one, other)
+
+
+def test_many_runs_side_by_side_can_be_secured(table, labels, tmp_path):
+    """A file whose name lists forty runs would be longer than a file system allows."""
+    recipe = Recipe(epochs=1, batch_size=22, learning_rate=0.1)
+    results = out_of_sample(
+        table, labels, CLASSES, (4,), recipe, seeds=range(10), folder=tmp_path, options=OFTEN, device="cpu"
+    )
+    assert len(results) == 10
+
+
+def test_folds_that_were_half_put_together_are_put_together_again(table, labels, tmp_path, monkeypatch):
+    from errata.dynamics.recorder import Recorder
+
+    arguments = {"folder": tmp_path, "device": "cpu"}
+    unhurt = out_of_sample(table, labels, CLASSES, (8,), RECIPE, device="cpu")[0]
+    end_epoch = Recorder.end_epoch
+
+    def stop_while_merging(self):
+        end_epoch(self)
+        if len(self._seen) == SAMPLES and self.epoch == 2:
+            raise StopError
+
+    monkeypatch.setattr(Recorder, "end_epoch", stop_while_merging)
+    with pytest.raises(StopError):
+        out_of_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)
+    monkeypatch.setattr(Recorder, "end_epoch", end_epoch)
+    for _ in range(2):
+        resumed = out_of_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)[0]
+        np.testing.assert_array_equal(resumed.dynamics.logits, unhurt.dynamics.logits)
+        np.testing.assert_array_equal(resumed.dynamics.fold, unhurt.dynamics.fold)
+
+
+@pytest.mark.parametrize("finished", [True, False])
+def test_a_folder_of_another_run_is_refused(table, labels, tmp_path, finished):
+    def gather(recipe=RECIPE, given=labels, options=OFTEN, **arguments):
+        in_sample(table, given, CLASSES, (8,), recipe, options=options, folder=tmp_path, device="cpu", **arguments)
+
+    if finished:
+        gather()
+    else:
+        with pytest.raises(StopError):
+            gather(progress=stop_after(2))
+    faster = Recipe(epochs=3, batch_size=8, learning_rate=0.03)
+    relabelled = np.where(np.arange(SAMPLES) == 3, 1, labels)
+    for arguments, name in (
+        ({"recipe": faster}, "learning_rate"),
+        ({"given": relabelled}, "labels"),
+        ({"options": Options(features=True)}, "features"),
+        ({"watched": np.array([1, 2])}, "when"),
+    ):
+        with pytest.raises(StoreError, match=f"seed0 holds a run with another {name}; take another folder"):
+            gather(**arguments)
+    gather(options=Options(checkpoint_seconds=7))
+
+
+def test_a_broken_checkpoint_is_named(table, labels, tmp_path):
+    arguments = {"options": OFTEN, "folder": tmp_path, "device": "cpu"}
+    with pytest.raises(StopError):
+        in_sample(table, labels, CLASSES, (8,), RECIPE, progress=stop_after(2), **arguments)
+    (checkpoint,) = tmp_path.glob("*.checkpoint")
+    whole = checkpoint.read_bytes()
+    for part in (whole[:0], whole[: len(whole) // 2], b"something else"):
+        checkpoint.write_bytes(part)
+        with pytest.raises(StoreError, match="is not a whole checkpoint; delete it to start this run again"):
+            in_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)
+
+
+class Pressed(nn.Module):
+    """A network during whose third forward pass Ctrl-C is pressed, and perhaps a second time."""
+
+    def __init__(self, presses=1):
+        super().__init__()
+        self.network, self.presses, self.passes = mlp([4, 8, CLASSES]), presses, 0
+
+    def forward(self, x):
+        self.passes += 1
+        if self.passes == 3:
+            self.before = self.network[0].weight.detach().clone()
+            for _ in range(self.presses):
+                signal.raise_signal(signal.SIGINT)
+        return self.network(x)
+
+
+@pytest.mark.parametrize("presses", [1, 2])
+def test_ctrl_c_waits_for_the_step_unless_pressed_again(table, labels, presses):
+    built = []
+
+    def build():
+        built.append(Pressed(presses))
+        return built[-1]
+
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        in_sample(table, labels, CLASSES, build, RECIPE, device="cpu")
+    assert signal.getsignal(signal.SIGINT) is handler
+    assert built[0].passes == 3
+    stepped = not torch.equal(built[0].before, built[0].network[0].weight)
+    assert stepped == (presses == 1)
+
+
+def test_ctrl_c_after_the_last_step_is_not_forgotten(gather_one, tmp_path):
+    told = []
+
+    def press_in_the_last_epoch(done):
+        told.append(done)
+        if sum(told) == RECIPE.epochs:
+            signal.raise_signal(signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        gather_one(folder=tmp_path, options=OFTEN, progress=press_in_the_last_epoch)
+    same(gather_one(), gather_one(folder=tmp_path, options=OFTEN))
+
+
+COMMON = """
+import os, random, signal, sys, time
+from pathlib import Path
+import numpy as np, torch
+from torch import nn
+torch.set_num_threads(1)
+from errata.training.data import Images, Table
+from errata.training.engine import Options
+from errata.training.gather import in_sample, out_of_sample
+from errata.training.recipes import Recipe
+from errata.training.transforms import PadCropFlip
+
+rng = np.random.default_rng(0)
+labels = np.arange(40) % 3
+recipe = Recipe(epochs=10, batch_size=8, learning_rate=0.01, weight_decay=0.01)
+often = Options(checkpoint_seconds=0)
+
+def network():
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout2d(0.4), nn.Flatten(),
+                         nn.Linear(144, 3))
+
+def stacked(folder, **arguments):
+    inputs = Table(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
+    return out_of_sample(inputs, labels, 3, (8,), recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
+                         **arguments)
+
+def images(folder, **arguments):
+    pixels = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), dtype=np.uint8)
+    inputs = Images(pixels, [0.5] * 3, [0.25] * 3, augment=PadCropFlip(2))
+    return in_sample(inputs, labels, 3, network, recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
+                     **arguments)
+
+gather = {"stacked": stacked, "images": images}[sys.argv[1]]
+folder = Path(sys.argv[2])
+"""
+
+KILLED = (
+    COMMON
+    + """
+start = time.monotonic()
+gather(folder / "unhurt")
+gather(folder / "warm")
+whole = (time.monotonic() - start) / 2
+moments = random.Random(int(sys.argv[3]))
+kills = 0
+while True:
+    child = os.fork()  # nothing is on threads here: the child starts at once, without importing everything again
+    if child == 0:
+        gather(folder / "killed")
+        os._exit(0)
+    if kills < 12:
+        time.sleep(moments.uniform(0, whole / 8))
+        os.kill(child, signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    if os.WIFSIGNALED(status):
+        kills += 1
+        continue
+    assert status == 0, status
+    break
+print(kills)
+"""
+)
+
+INTERRUPTED = (
+    COMMON
+    + """
+def tell(done):
+    print("epoch", flush=True)
+
+gather(folder, progress=tell)
+"""
+)
+
+
+def run_python(script, *arguments):
+    return [sys.executable, "-c", textwrap.dedent(script), *map(str, arguments)]
+
+
+def same_folders(one, other):
+    """Every array of every run is the same, bit for bit, and nothing half-written is left."""
+    names = sorted(path.relative_to(one) for path in one.rglob("*.npy"))
+    assert names
+    assert names == sorted(path.relative_to(other) for path in other.rglob("*.npy"))
+    for name in names:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+    assert not [path for path in other.rglob(".*") if path.is_file() or path.suffix == ".unmerged"]
+    assert not list(other.glob("*.checkpoint"))
+
+
+@pytest.mark.parametrize("kind", ["stacked", "images"])
+def test_killed_at_any_moment_training_goes_on_bit_for_bit(tmp_path, kind):
+    done = subprocess.run(run_python(KILLED, kind, tmp_path, 1), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[-1]) >= 3
+    same_folders(tmp_path / "unhurt", tmp_path / "killed")
+
+
+def test_an_interrupted_process_says_so_and_goes_on(tmp_path):
+    with subprocess.Popen(
+        run_python(INTERRUPTED, "images", tmp_path / "interrupted"),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        for _ in range(3):
+            assert process.stdout.readline() == "epoch\n"
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
+    assert process.returncode != 0
+    assert errors.rstrip().endswith("KeyboardInterrupt")
+    interrupted = Dynamics.open(tmp_path / "interrupted" / "seed0" / "dynamics").epochs
+    assert 1 <= interrupted < 10
+    for name in ("unhurt", "interrupted"):
+        subprocess.run(run_python(INTERRUPTED, "images", tmp_path / name), capture_output=True, check=True)
+    same_folders(tmp_path / "unhurt", tmp_path / "interrupted")

@@ -1,0 +1,90 @@
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from errata import InputError
+from errata.errors import StoreError
+from errata.training.recipes import Recipe
+
+BASE = {"epochs": 10, "batch_size": 4, "learning_rate": 0.1}
+
+
+def test_factors_are_of_the_initial_rate_not_of_the_last_one():
+    recipe = Recipe(epochs=100, batch_size=4, learning_rate=0.5, schedule=((0, 1.0), (3, 0.1), (5, 0.5), (6, 0.01)))
+    assert [recipe.rate(epoch) for epoch in range(8)] == [0.5, 0.5, 0.5, 0.05, 0.05, 0.25, 0.005, 0.005]
+    assert recipe.rate(99) == 0.005
+
+
+def test_a_schedule_may_warm_up_from_its_first_epoch_on():
+    recipe = Recipe(**BASE, schedule=((0, 0.1), (1, 1.0)))
+    assert [recipe.rate(epoch) for epoch in (0, 1)] == pytest.approx([0.01, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"epochs": 0}, "at least one epoch"),
+        ({"batch_size": 0}, "one sample a batch"),
+        ({"parts": 0}, "at least one part"),
+        ({"optimizer": "adamw"}, "not 'adamw'"),
+        ({"learning_rate": 0.0}, "learning_rate > 0"),
+        ({"learning_rate": float("nan")}, "learning_rate > 0"),
+        ({"weight_decay": -0.1}, "weight_decay >= 0"),
+        ({"weight_decay": float("nan")}, "weight_decay >= 0"),
+        ({"momentum": 1.0}, "momentum < 1"),
+        ({"schedule": ()}, "must start at epoch 0"),
+        ({"schedule": ((1, 1.0),)}, "must start at epoch 0"),
+        ({"schedule": ((0, 1.0), (5, 0.1), (3, 0.01))}, "go up"),
+        ({"schedule": ((0, 1.0), (0, 0.1))}, "go up"),
+    ],
+)
+def test_a_recipe_that_cannot_be_followed_is_refused(changed, message):
+    with pytest.raises(InputError, match=message):
+        Recipe(**(BASE | changed))
+
+
+rates = st.floats(1e-8, 1e3)
+
+
+@given(
+    epochs=st.integers(1, 1000),
+    rate=rates,
+    decay=st.floats(0, 1),
+    optimizer=st.sampled_from(["adam", "sgd"]),
+    momentum=st.floats(0, 0.99),
+    factors=st.lists(rates, min_size=1, max_size=4),
+    widths=st.lists(st.integers(1, 512), max_size=3),
+    seed=st.integers(0, 2**40),
+    parts=st.integers(1, 20),
+)
+def test_a_recipe_comes_back_from_its_file_as_it_was(
+    tmp_path_factory, epochs, rate, decay, optimizer, momentum, factors, widths, seed, parts
+):
+    schedule = tuple((7 * number, factor) for number, factor in enumerate(factors))
+    recipe = Recipe(epochs, 32, rate, decay, optimizer, momentum, schedule, seed, tuple(widths), parts)
+    path = tmp_path_factory.mktemp("recipe") / "recipe.json"
+    recipe.save(path)
+    assert Recipe.load(path) == recipe
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "{}", '{"epochs": 3}', "\xff", '{"schedule": [[0]], "widths": []}', '{"schedule": 3, "widths": []}'],
+)
+def test_a_file_that_is_no_recipe_is_named(tmp_path, text):
+    path = tmp_path / "recipe.json"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(StoreError, match=r"recipe\.json is not a recipe"):
+        Recipe.load(path)
+
+
+def test_an_impossible_recipe_in_a_file_is_refused(tmp_path):
+    path = tmp_path / "recipe.json"
+    Recipe(**BASE).save(path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"epochs": -1}))
+    with pytest.raises(StoreError, match="at least one epoch"):
+        Recipe.load(path)
+    with pytest.raises(StoreError, match="cannot be read"):
+        Recipe.load(tmp_path / "none.json")
