@@ -21,7 +21,7 @@ def run() -> list[Row]:
         for rows in np.split(rng.permutation(SAMPLES), SAMPLES // BATCH)
     ]
     with tempfile.TemporaryDirectory() as folder:
-        peer = timed(_aum(folder, labels, batches))
+        peer = timed(_aum(folder, labels, batches), 10)
     rows = []
     for where, options in {
         "in memory": {},
@@ -54,7 +54,7 @@ def _recorder(
     text_ids: bool = False,
     keep: str = "all",
 ) -> tuple[float, float]:
-    """Seconds of the updates of an epoch and of closing it, each the fastest of five."""
+    """Seconds of the updates of an epoch and of closing it, each the fastest of thirty."""
     given = [([f"sample-{i}" for i in ids.tolist()] if text_ids else ids, logits) for ids, logits in batches]
     with tempfile.TemporaryDirectory() as folder:
         recorder = errata.Recorder(
@@ -70,7 +70,7 @@ def _recorder(
             for ids, logits in given:
                 recorder.update(ids, logits)
 
-        epochs = [(timed(updates, 1), timed(recorder.end_epoch, 1)) for _ in range(5)]
+        epochs = [(timed(updates, 1), timed(recorder.end_epoch, 1)) for _ in range(30)]
     return min(seconds for seconds, _ in epochs), min(seconds for _, seconds in epochs)
 
 
