@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from errata.training.jobs import Job
@@ -42,9 +42,8 @@ class Stack:
         self._optimizer = make_optimizer([self._flat], shape.recipe)
         self._logits = values.new_zeros((len(jobs) * len(values), widths[-1]))
         self._offsets = torch.arange(len(jobs), device=values.device)[:, None] * len(values)
-        # By position in the training rows; position -1, which pads, is nobody.
-        self._row_at = [torch.tensor([*job.train_rows, self._nobody]) for job in jobs]
-        self._kept = self._offsets + pad_sequence(self._row_at, batch_first=True).to(values.device)
+        train_rows = [torch.from_numpy(job.train_rows) for job in jobs]
+        self._kept = self._offsets + pad_sequence(train_rows, batch_first=True).to(values.device)
         self._spaces: dict[torch.Size, _Space] = {}
         self._in_flight: list[Tensor] = []
         everyone = torch.full((len(jobs), shape.recipe.batch_size), self._nobody, device=values.device)
@@ -57,16 +56,13 @@ class Stack:
         No batches is a job that stands still: its model is not looked at any more.
         """
         size = self._shape.recipe.batch_size
-        rows = torch.full((len(self._jobs), self._shape.full_batches * size + self._shape.tail), self._nobody)
-        for slot, batches in enumerate(orders):
-            if batches:
-                whole = [
-                    batch if len(batch) == size else pad(batch, (0, size - len(batch)), value=-1) for batch in batches
-                ]
-                order = torch.cat(whole)[: rows.shape[1]]
-                rows[slot, : len(order)] = self._row_at[slot][order]
+        rows = np.full((len(self._jobs), self._shape.full_batches * size + self._shape.tail), self._nobody)
+        for slot, (job, batches) in enumerate(zip(self._jobs, orders, strict=True)):
+            for number, positions in enumerate(batches):
+                rows[slot, number * size : number * size + len(positions)] = job.train_rows[positions.numpy()]
+        on_device = torch.from_numpy(rows).to(self._values.device)
         # Made before the stream begins and held until it ends: on a GPU nobody else waits for either.
-        self._in_flight = [batch.contiguous() for batch in torch.split(rows.to(self._values.device), size, dim=1)]
+        self._in_flight = [batch.contiguous() for batch in torch.split(on_device, size, dim=1)]
         self._step.begin()
         for batch in self._in_flight:
             self._step(batch, self._shape.recipe.rate(epoch))
