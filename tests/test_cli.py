@@ -65,7 +65,7 @@ def test_scores_of_a_folder_an_archive_and_arrays_are_those_of_the_library(run, 
             out = tmp_path / f"{source.replace('.', '-')}{suffix}"
             code, said, complaints = run("score", source, *extra, *chosen, "--out", out)
             assert (code, complaints) == (0, [])
-            assert "wrote 3 scores for each of 60 samples" in said
+            assert "wrote scores of 3 methods for 60 samples" in said
             table = read(out)
             assert list(table.columns) == ["id", *METHODS]
             assert table["id"].tolist() == list(range(60))
@@ -76,7 +76,8 @@ def test_scores_of_a_folder_an_archive_and_arrays_are_those_of_the_library(run, 
 def test_scores_are_of_all_methods_that_apply_and_go_to_a_file_of_their_own(run, files, tmp_path):
     code, said, _ = run("score", "run")
     assert code == 0
-    assert "wrote 17 scores" in said
+    assert "wrote scores of 17 methods" in said
+    assert "left out: SWA-CE and SWA-LM" in said
     assert len(read(tmp_path / "scores.csv").columns) == 18
 
 
@@ -116,7 +117,7 @@ def test_one_sample_is_ranked_and_no_estimate_is_made_up(run, tmp_path, curves):
     np.savez(tmp_path / "one.npz", logits=logits[:, :1], labels=labels[:1])
     code, said, complaints = run("rank", "one.npz", "--out", "ranking.csv")
     assert (code, complaints) == (0, [])
-    assert "the mixture on MeanProb-LM gives no estimate here, because" in said
+    assert "mixture on MeanProb-LM: no estimate here, because" in said
     assert len(read(tmp_path / "ranking.csv")) == 1
 
 
@@ -271,3 +272,9 @@ def test_the_demonstration_finds_most_errors_and_writes_its_files(run, monkeypat
     assert ranking["truly_wrong"].head(count).mean() > 0.85
     assert f"{count} of them wrongly labelled" in said
     assert (tmp_path / "shown" / "digits-budget-fnr.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_version_is_said(run):
+    code, said, _ = run("--version")
+    assert code == 0
+    assert said.startswith("errata ")

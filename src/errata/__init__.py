@@ -38,6 +38,8 @@ __all__ = [*_HOME, *_MODULES]
 
 def __getattr__(name: str) -> Any:
     """Load a public name when it is first used, so that `import errata` costs nothing."""
+    if name == "__version__":
+        return import_module("errata.version").installed_version()
     if name in _MODULES:
         return import_module(_MODULES[name])
     if name in _HOME:

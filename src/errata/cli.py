@@ -55,10 +55,27 @@ def _refuse(sentence: str) -> None:
     sys.exit(2)
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        from errata.version import installed_version
+
+        print(f"errata {installed_version()}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Find the wrong labels in a dataset from the way an ordinary model learned it."""
+
+
 @app.command()
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for the picture and the tables.")] = Path("out"),
-    seed: Annotated[int, typer.Option(help="Seed of the noise and of the training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the noise and of the training.", min=0)] = 0,
 ) -> None:
     """Put 20 % wrong labels into scikit-learn's digits, train a small network, and let every method find them."""
     from importlib.util import find_spec
@@ -119,11 +136,13 @@ def score(
     source: Source,
     out: Annotated[Path, typer.Option(help="Where to write the scores: .csv or .parquet.")] = Path("scores.csv"),
     labels: LabelsFile = None,
-    method: Annotated[list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Default: all.")] = None,
+    method: Annotated[
+        list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Default: the paper's.")
+    ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
 ) -> None:
-    """Score every sample; higher is more suspicious. One row a sample, one column a method."""
+    """Score every sample, by the paper's methods unless others are named; higher is more suspicious."""
     from errata.core.methods import parse
     from errata.dynamics.scoring import score_many
 
@@ -133,7 +152,9 @@ def score(
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, chosen, window=window, budget=budget, progress=advance)
     write_table(table.reset_index(), out)
-    print(f"{dynamics}: wrote {len(table.columns)} scores for each of {len(table):,} samples to {out}")
+    print(f"{dynamics}: wrote scores of {len(table.columns)} methods for {len(table):,} samples to {out}")
+    if chosen is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
+        print("left out: SWA-CE and SWA-LM, which need swa_logits, the logits of the weight-averaged model")
 
 
 @app.command()
@@ -174,9 +195,9 @@ def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[s
     except InputError as error:
         return [f"how many labels are wrong cannot be estimated here: {error}"]
     return [
-        f"the {row['estimate']} gives no estimate here, {row['how']}"
+        f"{row['estimate']}: no estimate here, {row['how']}"
         if math.isnan(row["rate"])
-        else f"about {row['rate']:.1%} of the labels are wrong ({interval}): {row['how']}"
+        else f"{row['estimate']}: about {row['rate']:.1%} of the labels are wrong ({interval}); {row['how']}"
         for row, interval in zip(estimates.to_dict("records"), _interval(estimates), strict=True)
     ]
 

@@ -1,9 +1,10 @@
 """What commands print and write: tables, progress, files."""
 
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.errors import InputError
+from errata.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,6 +18,11 @@ def check_out(out: Path) -> None:
         raise InputError(f"{out} must end in .csv or .parquet")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist")
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+    except OSError as error:
+        raise StoreError(f"{out} cannot be written: {error.strerror}") from error
 
 
 def write_table(table: "pd.DataFrame", out: Path) -> None:

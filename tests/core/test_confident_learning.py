@@ -441,3 +441,16 @@ def test_an_unknown_variant_is_refused():
 def test_scores_refuse(flagged, P, message):
     with pytest.raises(InputError, match=re.escape(message)):
         scores(np.array(flagged), P, [0, 1, 0])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_order_of_rows_does_not_matter_where_values_tie(variant):
+    rng = np.random.default_rng(5)
+    logits = rng.integers(-3, 4, size=(600, 4)).astype(float)  # few distinct values: cuts fall between equal ones
+    logits[:, 3] += np.arange(600) * 1e-9  # but no two samples are the same throughout
+    exponentials = np.exp(logits)
+    probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
+    labels, order = rng.integers(0, 4, 600), rng.permutation(600)
+    np.testing.assert_array_equal(
+        flags(probabilities[order], labels[order], variant), flags(probabilities, labels, variant)[order]
+    )

@@ -303,3 +303,43 @@ def test_an_estimate_from_one_sample_says_why_there_is_none(logits, labels):
     assert np.isnan(estimates.loc["mixture on MeanProb-LM", "rate"])
     assert "no two groups to tell apart" in estimates.loc["mixture on MeanProb-LM", "how"]
     assert estimates.loc["sign of MeanProb-LM", "rate"] in (0, 1)
+
+
+@pytest.mark.parametrize("function", [errata.rank, errata.score_many, errata.noise_rates])
+def test_arrays_where_dynamics_are_meant_are_refused_with_a_way_out(function, logits):
+    with pytest.raises(InputError, match=r"takes Dynamics, not ndarray: make them with Dynamics\.from_arrays"):
+        function(logits)
+
+
+def test_scores_of_a_path_or_without_labels_say_what_is_missing(logits):
+    with pytest.raises(InputError, match="is a path"):
+        errata.score("runs/mine", "Mean-CE")
+    with pytest.raises(InputError, match="need logits and labels"):
+        errata.score(logits, "Mean-CE")
+
+
+@pytest.mark.parametrize("seed", [-1, None, 1.5, True])
+def test_a_seed_that_is_none_is_refused(labels, seed):
+    with pytest.raises(InputError, match="seed must be a whole number"):
+        errata.noise.symmetric(labels, 0.2, seed=seed)
+
+
+def test_a_confidence_that_is_none_is_refused(logits, labels):
+    with pytest.raises(InputError, match="confidence is 2"):
+        errata.noise_rates(Dynamics.from_arrays(logits, labels), confidence=2)
+
+
+def test_sums_of_one_measure_are_ranked_without_a_suggestion(logits, labels):
+    recorder = errata.Recorder(labels=labels, keep="stream", methods=["Mean-LM"], quiet=True)
+    recorder.update(range(len(labels)), logits[0])
+    recorder.end_epoch()
+    table = errata.rank(recorder.finish(), "Mean-LM")
+    assert list(table.columns) == ["id", "label", "score", "rank"]
+
+
+def test_a_run_that_got_no_epoch_may_be_begun_again(tmp_path, logits, labels):
+    errata.Recorder(tmp_path / "run", labels=labels, num_classes=3, quiet=True)
+    recorder = errata.Recorder(tmp_path / "run", labels=labels, num_classes=3, quiet=True)
+    recorder.update(range(len(labels)), logits[0])
+    recorder.end_epoch()
+    assert recorder.finish().epochs == 1

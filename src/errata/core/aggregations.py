@@ -182,6 +182,10 @@ class CTRL(Aggregation):
         given = [value is not None for value in (self.windows, self.clusters, self.selected)]
         if any(given) and not all(given):
             raise InputError("CTRL takes windows, clusters and selected together, or none of them to choose by itself")
+        for name in ("windows", "clusters", "selected", "smooth"):
+            value = getattr(self, name)
+            if value is not None and (value != int(value) or value < 1):
+                raise InputError(f"CTRL needs a whole number of {name}, at least 1, not {value:g}")
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
         return {"curve": np.full((samples, epochs), np.nan), "correct": np.zeros(samples, dtype=np.bool_)}

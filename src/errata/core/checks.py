@@ -79,8 +79,15 @@ def _refuse_labels(given: NDArray[Any], refused: NDArray[np.bool_], why: str) ->
         raise InputError(f"label of sample {row} is {given[row : row + 1].tolist()[0]!r}, {why}")
 
 
+def check_seed(seed: object) -> int:
+    """A seed that numpy takes: a whole number, not below 0."""
+    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
+        raise InputError(f"seed must be a whole number, 0 or above, not {seed!r}")
+    return int(seed)
+
+
 def check_scores(scores: ArrayLike) -> Floats:
-    """Scores as float64 of shape (N,), finite."""
+    """Scores as float64 of shape (N,), none of them NaN."""
     checked = as_numpy(scores)
     if checked.ndim != 1:
         raise InputError(f"scores must have shape (N,), not {checked.shape}")

@@ -44,7 +44,7 @@ class _Rules(NamedTuple):
     slack: float  # added to the label's probability before the arg max is compared with it
     thresholds: Callable[[Probabilities, list[Rows]], Floats]
     calibrated: Callable[[Counts, Counts], NDArray[Any]]
-    order: Callable[[NDArray[Any], Rows], NDArray[np.intp]]  # largest value first, and what to do with equal ones
+    order: Callable[[NDArray[Any], Probabilities, Rows], NDArray[np.intp]]  # largest first; what of equal ones
     margin_precision: type[np.floating[Any]]  # margins are taken in this or in that of P, whichever is finer
 
 
@@ -188,7 +188,7 @@ def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], 
         if budget > 0:
             doubts = -P[rows, k]
             if not flag_largest(doubts, budget, rows, flagged):
-                flagged[rows[rules.order(doubts, rows)[:budget]]] = True
+                flagged[rows[rules.order(doubts, P, rows)[:budget]]] = True
 
     _over_classes(members, prune)
     return flagged
@@ -206,7 +206,7 @@ def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[A
         flag_margins(P, k, budgets, rows, np.empty(len(rows), precision), flagged, tied)
         for j in np.flatnonzero(tied):
             margins = P[rows, j].astype(precision) - P[rows, k]
-            flagged[rows[rules.order(margins, rows)[: budgets[j]]]] = True
+            flagged[rows[rules.order(margins, P, rows)[: budgets[j]]]] = True
 
     _over_classes(members, prune)
     return flagged
@@ -224,12 +224,25 @@ def _over_classes(members: list[Rows], work: Callable[[int, Rows], None]) -> Non
     over_blocks(len(members), max(1, len(members) // CLASS_BLOCKS), work_block)
 
 
-def _hashed_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
-    """Largest value first; equal values by a hash of the row number (splitmix64), because files are often sorted."""
-    h = rows.astype(np.uint64) + np.uint64(0x9E3779B97F4A7C15)
+def _hashed_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray[np.intp]:
+    """Largest value first; equal values by a hash of their probabilities, so that the order of rows does not matter.
+
+    Samples with the very same probabilities cannot be told apart: among them a hash of the row number decides, because
+    files are often sorted.
+    """
+    content = np.zeros(len(rows), np.uint64)
+    for k in range(P.shape[1]):
+        column = P[rows, k].astype(np.float64).view(np.uint64)
+        content = _mixed(content + column)
+    return np.lexsort((_mixed(rows.astype(np.uint64)), content, -values))
+
+
+def _mixed(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The splitmix64 hash of every number."""
+    h = h + np.uint64(0x9E3779B97F4A7C15)
     h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.lexsort((h ^ (h >> np.uint64(31)), -values))
+    return h ^ (h >> np.uint64(31))
 
 
 # What cleanlab 2.9 does differently.
@@ -242,7 +255,7 @@ def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
     return (means - CLEANLAB_SLACK).astype(np.float64)
 
 
-def _cleanlab_order(values: NDArray[Any], rows: Rows) -> NDArray[np.intp]:
+def _cleanlab_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray[np.intp]:
     """Largest value first; equal values as numpy's default sort happens to leave them, which is what cleanlab does."""
     return np.argsort(-values)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errata.core._kmeans import cluster_ranks, members_of_classes
-from errata.core.checks import Floats, Labels, as_numpy
+from errata.core.checks import Floats, Labels, as_numpy, check_seed
 from errata.errors import InputError
 
 Mask = NDArray[np.bool_]
@@ -170,7 +170,7 @@ def select(
     if budget is None:
         masks_of = [operating_points(row, c) for row, c in zip(counted, configurations, strict=True)]
     else:
-        shuffled = np.random.default_rng(seed).permutation(len(curves))
+        shuffled = np.random.default_rng(check_seed(seed)).permutation(len(curves))
         masks_of = [_most_votes(row, budget, shuffled)[None] for row in counted]
     owner = np.repeat(np.arange(len(configurations)), [len(masks) for masks in masks_of])
     masks = np.concatenate(masks_of)

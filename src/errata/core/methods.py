@@ -4,6 +4,7 @@ Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (
 """
 
 import difflib
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
@@ -123,6 +124,8 @@ def parse(name: "str | Method") -> Method:
     """The method of that name; case does not matter, parameters go in brackets, an unknown name offers the nearest."""
     if isinstance(name, Composed | ConfidentLearning):
         return name
+    if not isinstance(name, str):
+        raise InputError(f"a method goes by its name, such as {DEFAULT_METHOD!r}, not by {type(name).__name__}")
     match = _NAME.fullmatch(name.strip())
     if match is None:
         raise _unknown(name)
@@ -137,7 +140,7 @@ def parse(name: "str | Method") -> Method:
     aggregation = kind(**_parameters(name, match["early"], kind, {field.name for field in fields(kind)}))
     if tail in ("CE/JS", "JS/CE") and aggregation.one_vector:
         tail = "CE"
-    elif tail == "CE/JS":
+    elif tail in ("CE/JS", "JS/CE"):
         raise InputError(f"{name!r}: CE and JS rank alike only where one vector a sample is scored; choose one of them")
     if tail not in MEASURES:
         raise _unknown(name)
@@ -154,16 +157,20 @@ def _parameters(name: str, text: str | None, kind: type, allowed: set[str]) -> d
         try:
             number = float(value)
         except ValueError:
-            raise InputError(f"{name!r}: parameter {key} is {value!r}, not a number") from None
+            number = math.nan
+        if not math.isfinite(number):
+            raise InputError(f"{name!r}: parameter {key} is {value!r}, not a number")
+        if key in parameters:
+            raise InputError(f"{name!r}: parameter {key} is given twice")
         parameters[key] = int(number) if number == int(number) and "." not in value else number
     return parameters
 
 
 def _unknown(name: str) -> InputError:
-    known = [known for method in all_methods() for known in {method.name, method.paper_name}]
-    lower = {candidate.lower(): candidate for candidate in known}
-    near = difflib.get_close_matches(name.strip().lower(), lower, n=1, cutoff=0.4)
-    hint = f"; did you mean {lower[near[0]]!r}?" if near else "; `errata methods` lists them"
+    names = {known.lower(): known for method in all_methods() for known in (method.name, method.paper_name)}
+    published = {known.lower(): method.name for method in reversed(list(all_methods())) for known in method.known_from}
+    near = difflib.get_close_matches(name.strip().lower(), names | published, n=1, cutoff=0.5)
+    hint = f"; did you mean {(names | published)[near[0]]!r}?" if near else "; `errata methods` lists them"
     return InputError(f"unknown method {name!r}{hint}")
 
 

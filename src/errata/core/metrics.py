@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, as_numpy, check_scores
+from errata.core.checks import Floats, as_numpy, check_scores, check_seed
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ def _errors_found(scores: Floats, wrong: Bools, inspected: int, ties: Ties, seed
     slots = inspected - int(above.sum())
     found_above = int((above & wrong).sum())
     if ties == "random":
-        order = np.random.default_rng(seed).permutation(len(scores))
+        order = np.random.default_rng(check_seed(seed)).permutation(len(scores))
         chosen = tied[np.argsort(order[tied])][:slots]
         return float(found_above + int(wrong[chosen].sum()))
     return float(_found_in_ties(found_above, slots, int(wrong[tied].sum()), len(tied)))

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, check_labels
+from errata.core.checks import Floats, Labels, check_labels, check_seed
 from errata.errors import InputError
 
 Draw = Literal["independent", "exact"]
@@ -96,7 +96,7 @@ def inject(labels: ArrayLike, matrix: ArrayLike, *, draw: Draw = "independent", 
     true = check_labels(labels, len(transitions))
     if not len(true):
         raise InputError("labels are empty")
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(check_seed(seed))
     given = (_draw_independent if draw == "independent" else _draw_exact)(true, transitions, rng)
     return NoisyLabels(given, given != true, transitions, transition(true, given, len(transitions)), draw, int(seed))
 

@@ -4,6 +4,7 @@ No interval covers the bias of the assumption behind its estimate, and estimates
 intervals are wide: side by side they say more than any one of them.
 """
 
+import warnings
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, check_labels, check_scores
+from errata.core.checks import Floats, Labels, check_labels, check_scores, check_seed
 from errata.errors import InputError
 
 JOINT_REPLICATES = 1000
@@ -45,7 +46,7 @@ def from_confident_joint(
     _check_confidence(confidence)
     counts = confident_joint(probabilities, labels)
     class_counts = np.bincount(check_labels(labels, len(counts)), minlength=len(counts))
-    replicates = _joint_replicates(counts, class_counts, np.random.default_rng(seed))
+    replicates = _joint_replicates(counts, class_counts, np.random.default_rng(check_seed(seed)))
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return _estimate(
         rate=1 - np.trace(calibrate(counts, class_counts)),
@@ -77,7 +78,7 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
     likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
     fit = _refit(likeliest, (ordered - centre) / scale)
     rate = _upper_weight(fit)
-    replicates = _mixture_replicates(fit, points, np.random.default_rng(seed))
+    replicates = _mixture_replicates(fit, points, np.random.default_rng(check_seed(seed)))
     # Resamples of fewer points than there are samples spread too much, by the square root of how many fewer.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
     low, high = _from_log_odds(_log_odds(rate) + spread * _normal_quantile(confidence) * np.array([-1, 1]))
@@ -155,6 +156,7 @@ def _split(points: Floats, share: float) -> tuple[Floats, Floats, Floats]:
 
 
 def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Floats) -> Any:
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.mixture import GaussianMixture
 
     mixture = GaussianMixture(
@@ -166,7 +168,10 @@ def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Flo
         means_init=means,
         precisions_init=precisions,
     )
-    return mixture.fit(points[:, None])
+    with warnings.catch_warnings():
+        # Replicates of a mixture that is hardly one may not settle; the width of the interval is what tells.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return mixture.fit(points[:, None])
 
 
 def _refit(mixture: Any, points: Floats) -> Any:

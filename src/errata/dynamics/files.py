@@ -30,7 +30,7 @@ def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         part.replace(path)
         _sync_folder(path.parent)
     except BaseException as error:
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+        with contextlib.suppress(OSError):
             part.unlink()
         if isinstance(error, OSError):
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error

@@ -17,6 +17,7 @@ from errata.core.noise import label_hash
 from errata.dynamics.files import MANIFEST, replace_atomically
 from errata.dynamics.ids import portable_ids
 from errata.errors import InputError, StoreError
+from errata.version import installed_version
 
 SCHEMA = 1
 _IDS_HASHED_AT_ONCE = 1 << 13
@@ -37,12 +38,6 @@ def describe(
     settings: dict[str, Any],
 ) -> dict[str, Any]:
     """The manifest of a run before its first epoch."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        own = version("errata")
-    except PackageNotFoundError:  # run from a source tree
-        own = "source"
     return {
         "schema": SCHEMA,
         "epochs": 0,
@@ -56,7 +51,7 @@ def describe(
         "settings": settings,
         "label_hash": label_hash(labels),
         "id_hash": id_hash(ids),
-        "versions": {"errata": own, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": {"errata": installed_version(), "numpy": np.__version__, "python": platform.python_version()},
         "checksums": [],
     }
 

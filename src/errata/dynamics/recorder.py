@@ -144,6 +144,8 @@ class Recorder:
             refuse_taken(self._folder)
             return None
         found = read_manifest(self._folder)
+        if self._resume is False and not found["epochs"]:
+            return found  # begun, but without an epoch yet: as good as empty, if it is the same run
         if self._resume is False:
             raise StoreError(
                 f"{self._folder} already holds {found['epochs']} epochs; "

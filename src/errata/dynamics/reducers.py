@@ -73,6 +73,8 @@ class Reducers:
         """The answers to every question, the same bits as the logits of all epochs would have given."""
         require_swa(questions, swa_logits)
         for question in questions:
+            if not question.fold.aggregation.streams:
+                raise InputError(f"{question.name} needs the logits of every epoch, and this run kept running sums")
             if not self.answers(question):
                 kept = ", ".join(self.names)
                 raise InputError(f"{question.name} was not kept while this run streamed past; kept were {kept}")

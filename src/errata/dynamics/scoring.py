@@ -1,6 +1,7 @@
 """From dynamics to scores, flags, a ranking and an estimate of how many labels are wrong."""
 
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -75,6 +76,7 @@ def score_many(
 
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
+    _require_dynamics(dynamics, "score_many")
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     answers = _ask(dynamics, chosen, window, progress)
     columns = {
@@ -101,30 +103,28 @@ def rank(
 ) -> "pd.DataFrame":
     """All samples, most suspicious first: id, label, suggested, score, rank and the mean probabilities of both labels.
 
-    `suggested` is the class with the largest mean probability over the epochs. Equal scores are put in an order that
-    depends on the ids alone, not on the order of the rows.
+    `suggested` is the class with the largest mean probability over the epochs; running sums that do not hold it are
+    ranked without. Equal scores are put in an order that depends on the ids alone, not on the order of the rows.
     """
     import pandas as pd
 
+    _require_dynamics(dynamics, "rank")
     own = find_method(dynamics, method)
-    answers, suggestion = _ask(dynamics, [own, Suggestion()], window)
+    suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
+    answers, *others = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
     verdict = own.verdict(answers, dynamics.labels, budget)
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
-    table = pd.DataFrame(
-        {
-            "id": dynamics.ids,
-            "label": names.take(dynamics.labels),
-            "suggested": names.take(suggestion["suggested"]),
-            "score": verdict.scores,
-            "label_probability": suggestion["label_probability"],
-            "suggested_probability": suggestion["suggested_probability"],
-        }
-    )
+    columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
+    table = pd.DataFrame(columns | {"score": verdict.scores})
+    for suggestion in others:
+        table.insert(2, "suggested", names.take(suggestion["suggested"]))
+        table["label_probability"] = suggestion["label_probability"]
+        table["suggested_probability"] = suggestion["suggested_probability"]
     if verdict.flags is not None:
         table["flag"] = verdict.flags
     shuffled = pd.util.hash_array(portable_ids(dynamics.ids))
     table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
-    table.insert(4, "rank", np.arange(1, len(table) + 1))
+    table.insert(list(table.columns).index("score") + 1, "rank", np.arange(1, len(table) + 1))
     return table
 
 
@@ -132,6 +132,9 @@ def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence:
     """Three estimates of the share of wrong labels, none of which sees the truth, each with an interval."""
     import pandas as pd
 
+    _require_dynamics(dynamics, "noise_rates")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence}, not between 0 and 1")
     gathering = dynamics.gathering or "in-sample"
     confident = ConfidentLearning("CYY", gathering)
     margins = with_gathering(parse(DEFAULT_METHOD), gathering)
@@ -156,6 +159,14 @@ def _estimate(estimate: Callable[[], rates.NoiseRate]) -> dict[str, Any]:
     return {"rate": found.rate, "low": found.low, "high": found.high, "how": found.how}
 
 
+def _require_dynamics(given: object, function: str) -> None:
+    if not isinstance(given, Dynamics):
+        raise InputError(
+            f"{function}() takes Dynamics, not {type(given).__name__}: make them with "
+            "Dynamics.from_arrays(logits, labels) or Dynamics.open(folder)"
+        )
+
+
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """The method, checked against how the dynamics were gathered; None is the default one."""
     if method is None:
@@ -168,6 +179,10 @@ def _verdict(
 ) -> tuple[Method, Verdict]:
     if isinstance(source, Dynamics):
         dynamics, rest = source, args
+    elif isinstance(source, str | Path):
+        raise InputError(f"{str(source)!r} is a path: open it with Dynamics.open() first")
+    elif args and isinstance(args[0], str):
+        raise InputError("scores from arrays need logits and labels: score(logits, labels, method)")
     elif args:
         dynamics, rest = Dynamics.from_arrays(source, args[0], classes=classes), args[1:]
     else:

@@ -67,7 +67,7 @@ class Dynamics:
         partial: str = "error",
         settings: dict[str, Any] | None = None,
     ) -> "Dynamics":
-        """Dynamics from logits (E, N, K), or (N, K) of a single epoch, and labels (N,); nothing is copied.
+        """Dynamics from logits (E, N, K), or (N, K) of a single epoch, and labels (N,), without a copy of float arrays.
 
         Labels are column numbers, or names listed in `classes` in the order of the columns. With partial="allow" a row
         of NaN is an epoch at which the sample was not recorded.

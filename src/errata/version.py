@@ -1,0 +1,11 @@
+"""Which errata this is."""
+
+from importlib.metadata import PackageNotFoundError, version
+
+
+def installed_version() -> str:
+    """The installed version, or "source" when errata runs from a source tree."""
+    try:
+        return version("errata")
+    except PackageNotFoundError:
+        return "source"
