@@ -56,4 +56,7 @@ def print_rows(rows: Iterable[Row]) -> None:
     for row in rows:
         colour = "green" if row.ratio >= row.reach else "red"
         table.add_row(row.work, row.against, f"[{colour}]{row.ratio:.1f}[/]", f"{row.reach:g}", row.detail)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 200  # a file or a pipe has room for a row on a line
+    console.print(table)
