@@ -194,7 +194,7 @@ REFUSED = {
     "a folder for a file": (("score", "run", "--out", "taken.csv"), "taken.csv cannot be written: Is a directory"),
     "in proc": (("score", "run", "--out", "/proc/scores.csv"), "/proc/scores.csv cannot be written: "),
     "window": (("score", "run", "--window", "3", "99"), "window [3, 99] is not within epochs 0..11"),
-    "budget": (("rank", "run", "--method", "CTRL-CE", "--budget", "99"), "budget must be a count from 0 to 60, not 99"),
+    "budget": (("rank", "run", "--method", "CTRL-CE", "--budget", "99"), "budget is 99 samples, outside 0..60"),
     "no average": (("score", "run", "--method", "SWA-LM"), "SWA-LM needs swa_logits"),
     "demo in a file": (("demo", "--out", "notes.txt"), "notes.txt: File exists"),
     "demo in proc": (("demo", "--out", "/proc/errata"), "/proc/errata: No such file or directory"),

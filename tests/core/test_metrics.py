@@ -217,13 +217,13 @@ def test_the_budget_defaults_to_the_number_of_errors():
 @given(st.integers(1, 100_000), st.data())
 def test_a_fraction_that_means_a_whole_number_buys_exactly_that_many(samples, data):
     inspected = data.draw(st.integers(0, samples))
-    assert metrics._inspected(inspected / samples, samples, 1) == inspected
+    assert metrics.budget_count(inspected / samples, samples) == inspected
 
 
 @settings(deadline=None)
 @given(st.integers(1, 10_000), st.integers(0, 1000))
 def test_a_fraction_of_three_decimals_is_rounded_up_exactly(samples, thousandths):
-    assert metrics._inspected(thousandths / 1000, samples, 1) == ceil(Fraction(thousandths, 1000) * samples)
+    assert metrics.budget_count(thousandths / 1000, samples) == ceil(Fraction(thousandths, 1000) * samples)
 
 
 @pytest.mark.parametrize(

@@ -189,7 +189,7 @@ BAD_CALLS = {
         "Mean-LM is in-sample, but these dynamics were gathered out-of-sample",
     ),
     "no flags": (lambda d, z, y: errata.flags(d, "Mean-LM"), "Mean-LM ranks samples and has no operating point"),
-    "budget": (lambda d, z, y: errata.score(d, "CTRL-CE", budget=7), "budget must be a count from 0 to 6, not 7"),
+    "budget": (lambda d, z, y: errata.score(d, "CTRL-CE", budget=7), "budget is 7 samples, outside 0..6"),
     "every epoch missing": (
         lambda d, z, y: errata.score(Dynamics.from_arrays(with_value(z, (slice(None), 3), np.nan), y, partial="allow")),
         "sample 3 was not recorded at any epoch of the window",
@@ -343,3 +343,17 @@ def test_a_run_that_got_no_epoch_may_be_begun_again(tmp_path, logits, labels):
     recorder.update(range(len(labels)), logits[0])
     recorder.end_epoch()
     assert recorder.finish().epochs == 1
+
+
+@pytest.mark.parametrize("budget", [-3, 7, 1.5, "x"])
+@pytest.mark.parametrize("method", ["Mean-LM", "CTRL-CE"])
+def test_a_budget_that_is_none_is_refused_whether_or_not_it_is_used(logits, labels, method, budget):
+    with pytest.raises(InputError, match="budget"):
+        errata.rank(Dynamics.from_arrays(logits, labels), method, budget=budget)
+
+
+def test_a_budget_may_be_a_fraction(logits, labels):
+    dynamics = Dynamics.from_arrays(logits, labels)
+    np.testing.assert_array_equal(
+        errata.flags(dynamics, "CTRL-CE", budget=0.5), errata.flags(dynamics, "CTRL-CE", budget=3)
+    )

@@ -80,7 +80,7 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
         seed: int = 0,
     ) -> float:
         known_scores, wrong = _known(scores, truth)
-        inspected = _inspected(budget, samples=len(wrong), errors=int(wrong.sum()))
+        inspected = int(wrong.sum()) if budget is None else budget_count(budget, len(wrong))
         value = float(_evaluate(formula, wrong, inspected, _errors_found(known_scores, wrong, inspected, ties, seed)))
         if math.isnan(value):
             raise InputError(f"{formula.__name__} is undefined when nothing is inspected, so the budget cannot be 0")
@@ -225,13 +225,11 @@ def _found_in_ties(found_above: Any, slots: Any, errors_tied: Any, tied: Any) ->
     return found_above + slots * errors_tied / tied
 
 
-def _inspected(budget: int | float | None, samples: int, errors: int) -> int:
-    """Read a budget as a number of samples."""
-    if budget is None:
-        return errors
+def budget_count(budget: int | float, samples: int) -> int:
+    """A budget as a number of samples: an int is that number, a float a fraction of all."""
     if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
         if not 0 <= budget <= samples:
-            raise InputError(f"budget is {budget} samples, outside 0..{samples}, the samples whose truth is known")
+            raise InputError(f"budget is {budget} samples, outside 0..{samples}, the samples there are")
         return int(budget)
     if not isinstance(budget, float | np.floating):
         raise InputError(f"budget must be a count (int) or a fraction (float), not {budget!r}")

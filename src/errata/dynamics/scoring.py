@@ -19,6 +19,7 @@ from errata.core.methods import (
     same_gathering,
     with_gathering,
 )
+from errata.core.metrics import budget_count
 from errata.core.replay import Progress, Question, ask
 from errata.core.suggest import Suggestion
 from errata.core.windows import Window
@@ -34,7 +35,7 @@ def score(
     source: Any,
     *args: Any,
     window: Window | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     classes: Sequence[Any] | None = None,
 ) -> Floats:
     """Scores (N,) of one method, higher = more suspicious.
@@ -50,7 +51,7 @@ def flags(
     source: Any,
     *args: Any,
     window: Window | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     classes: Sequence[Any] | None = None,
 ) -> NDArray[np.bool_]:
     """Flags (N,) at the operating point that confident learning and CTRL choose by themselves; called like score()."""
@@ -65,7 +66,7 @@ def score_many(
     methods: Iterable[str | Method] | None = None,
     *,
     window: Window | None = None,
-    budget: int | None = None,
+    budget: int | float | None = None,
     progress: Progress | None = None,
 ) -> "pd.DataFrame":
     """Scores of several methods in one pass over the logits: a row a sample (index: id), a column a method.
@@ -77,10 +78,11 @@ def score_many(
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     _require_dynamics(dynamics, "score_many")
+    count = _count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     answers = _ask(dynamics, chosen, window, progress)
     columns = {
-        method.name: method.verdict(rows, dynamics.labels, budget).scores
+        method.name: method.verdict(rows, dynamics.labels, count).scores
         for method, rows in zip(chosen, answers, strict=True)
     }
     return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id", tupleize_cols=False))
@@ -99,7 +101,11 @@ def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]
 
 
 def rank(
-    dynamics: Dynamics, method: str | Method | None = None, *, window: Window | None = None, budget: int | None = None
+    dynamics: Dynamics,
+    method: str | Method | None = None,
+    *,
+    window: Window | None = None,
+    budget: int | float | None = None,
 ) -> "pd.DataFrame":
     """All samples, most suspicious first: id, label, suggested, score, rank and the mean probabilities of both labels.
 
@@ -109,10 +115,10 @@ def rank(
     import pandas as pd
 
     _require_dynamics(dynamics, "rank")
-    own = find_method(dynamics, method)
+    own, count = find_method(dynamics, method), _count(budget, dynamics)
     suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
     answers, *others = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
-    verdict = own.verdict(answers, dynamics.labels, budget)
+    verdict = own.verdict(answers, dynamics.labels, count)
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
     table = pd.DataFrame(columns | {"score": verdict.scores})
@@ -159,6 +165,10 @@ def _estimate(estimate: Callable[[], rates.NoiseRate]) -> dict[str, Any]:
     return {"rate": found.rate, "low": found.low, "high": found.high, "how": found.how}
 
 
+def _count(budget: int | float | None, dynamics: Dynamics) -> int | None:
+    return None if budget is None else budget_count(budget, dynamics.samples)
+
+
 def _require_dynamics(given: object, function: str) -> None:
     if not isinstance(given, Dynamics):
         raise InputError(
@@ -175,7 +185,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
 
 
 def _verdict(
-    source: Any, args: tuple[Any, ...], window: Window | None, budget: int | None, classes: Sequence[Any] | None
+    source: Any, args: tuple[Any, ...], window: Window | None, budget: int | float | None, classes: Sequence[Any] | None
 ) -> tuple[Method, Verdict]:
     if isinstance(source, Dynamics):
         dynamics, rest = source, args
@@ -190,8 +200,9 @@ def _verdict(
     if len(rest) > 1:
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
+    count = _count(budget, dynamics)
     (rows,) = _ask(dynamics, [method], window)
-    return method, method.verdict(rows, dynamics.labels, budget)
+    return method, method.verdict(rows, dynamics.labels, count)
 
 
 def _ask(
