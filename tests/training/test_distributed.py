@@ -195,6 +195,7 @@ def main(rank, root, *scenarios):
     for name in scenarios:
         told[name] = globals()[name](rank, root / ("killed" if name == "resumed" else name))
         (root / f"told-{rank}.json").write_text(json.dumps(told))
+    dist.barrier()  # torch aborts a process whose peer left while it was at work
     dist.destroy_process_group()
 
 
