@@ -39,20 +39,11 @@ class Last(VectorAggregation):
         return state["logits"]
 
 
-@aggregation
-@dataclass(frozen=True)
-class MeanProb(VectorAggregation):
-    """The measure of the logarithm of the probabilities averaged over the epochs."""
-
-    title = "mean probability"
-    known_from: ClassVar = {"CE": ("Dataset Cartography",), "CPD": ("SELF",)}
-    left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": "is MeanProb-LM cut at zero: " + _BINARY}
+class _ProbabilityAggregation(VectorAggregation):
+    """Blends the probabilities of the epochs; their logarithm is the vector."""
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
         return {"probabilities": np.full((samples, classes), -np.inf)}
-
-    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        _blend(state, chunk, keep=1.0, weight=1.0)
 
     def vector(self, state: State) -> NDArray[Any]:
         return _log_probabilities(state["probabilities"])
@@ -60,7 +51,20 @@ class MeanProb(VectorAggregation):
 
 @aggregation
 @dataclass(frozen=True)
-class EMA(VectorAggregation):
+class MeanProb(_ProbabilityAggregation):
+    """The measure of the logarithm of the probabilities averaged over the epochs."""
+
+    title = "mean probability"
+    known_from: ClassVar = {"CE": ("Dataset Cartography",), "CPD": ("SELF",)}
+    left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": "is MeanProb-LM cut at zero: " + _BINARY}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        _blend(state, chunk, keep=1.0, weight=1.0)
+
+
+@aggregation
+@dataclass(frozen=True)
+class EMA(_ProbabilityAggregation):
     """The measure of an exponential moving average of the probabilities, p <- decay * p + (1 - decay) * p_new."""
 
     decay: float = 0.9
@@ -78,14 +82,8 @@ class EMA(VectorAggregation):
         if not 0 <= self.decay < 1:
             raise InputError(f"EMA needs 0 <= decay < 1, not {self.decay:g}")
 
-    def start(self, samples: int, classes: int, epochs: int) -> State:
-        return {"probabilities": np.full((samples, classes), -np.inf)}
-
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
         _blend(state, chunk, keep=self.decay, weight=1 - self.decay)
-
-    def vector(self, state: State) -> NDArray[Any]:
-        return _log_probabilities(state["probabilities"])
 
 
 @aggregation

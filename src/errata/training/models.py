@@ -47,7 +47,7 @@ def _convolution(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]
 class _CentredConv2d(nn.Conv2d):
     """A convolution before batch norm, which takes any bias out again: the bias stays 0 and is not even added.
 
-    Adding and training it would change no logit and cost a fortieth of the step. Weights with biases that are not 0
+    Adding and training it would change no logit and only cost time. Weights with biases that are not 0
     load all the same, and are then used.
     """
 
