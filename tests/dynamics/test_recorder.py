@@ -51,6 +51,18 @@ def test_what_was_recorded_is_what_was_passed(tmp_path, logits, labels, record, 
     assert_same_bits(scores(dynamics, ["Mean-CE"]), scores(Dynamics.from_arrays(logits, labels), ["Mean-CE"]))
 
 
+def test_an_epoch_at_once_is_the_same_as_its_batches(logits, labels, record):
+    ids = [f"sample {row}" for row in range(len(labels))]
+    whole, parts = (Recorder(labels=labels, ids=ids) for _ in range(2))
+    for epoch in logits:
+        whole.update_all(epoch)
+        parts.update(ids[::-1], epoch[::-1])
+        whole.end_epoch(), parts.end_epoch()
+    np.testing.assert_array_equal(whole.finish().logits, parts.finish().logits)
+    with pytest.raises(InputError, match="ids for"):
+        whole.update_all(logits[0][:-1])
+
+
 def test_the_number_of_classes_is_that_of_the_first_logits(tmp_path, logits, labels):
     recorder = Recorder(tmp_path / "run", labels=labels, quiet=True)
     assert not list(tmp_path.iterdir())

@@ -174,6 +174,8 @@ def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, gather, 
 @pytest.mark.parametrize("gather", [in_sample, out_of_sample])
 def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, gather, stacked):
     model = WIDTHS if stacked else build
+    if stacked:  # in float32 a run alone may use all threads, and sums over threads round another way
+        data = Table(data[0].values.double()), data[1]
     alone = gathered(gather, data, model)
     several = gather(*data, CLASSES, model, RECIPE, seeds=(3, SEED, 9), device="cpu")
     assert [one.seed for one in several] == [3, SEED, 9]

@@ -77,7 +77,7 @@ class Recorder:
         self._quiet = quiet
         self._run: Run | None = None
         self._seen = np.zeros(samples, dtype=np.bool_)
-        self._position = np.empty(samples, dtype=np.int64)
+        self._everyone, self._position = np.arange(samples), np.empty(samples, dtype=np.int64)
         found = self._found()
         if known is None and found is not None:
             known = found["num_classes"]
@@ -94,26 +94,11 @@ class Recorder:
 
         A batch that is refused leaves the recorder as it was.
         """
-        values = as_numpy(logits)
-        if values.ndim != 2:
-            raise InputError(f"logits of a batch must have shape (n, K), not {values.shape}")
-        if values.dtype.kind not in "fiu":
-            raise InputError(f"logits must be numbers, not {values.dtype}")
-        if self._run is not None and values.shape[1] != self._run.classes:
-            raise InputError(f"logits have {values.shape[1]} columns, but there are {self._run.classes} classes")
-        rows = self._ids.rows(ids)
-        if len(rows) != len(values):
-            raise InputError(f"there are {len(rows)} ids for {len(values)} rows of logits")
-        kept = values
-        if values.dtype != self._dtype:
-            with np.errstate(over="ignore"):
-                kept = values.astype(self._dtype)
-        checked = kept.astype(np.float32) if kept.dtype == np.float16 else kept  # what the kernel is compiled for
-        if not is_welcome(rows, checked, self._seen, self._position):
-            self._refuse(rows, values, kept)
-        run = self._open(values.shape[1], self._found()) if self._run is None else self._run
-        run.write(rows, kept)
-        self._seen[rows] = True
+        self._take_in(self._ids.rows(ids), as_numpy(logits))
+
+    def update_all(self, logits: Any) -> None:
+        """Keep logits (N, K) of all samples, in the order of the labels: an epoch's worth of update() in one."""
+        self._take_in(self._everyone, as_numpy(logits))
 
     def end_epoch(self) -> None:
         """Close the epoch: from here on it survives a crash."""
@@ -135,6 +120,27 @@ class Recorder:
         if self._seen.any():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
         return self._run.finish(swa_logits, features)
+
+    def _take_in(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+        """Check and write the logits (n, K) of the samples in `rows` (n,)."""
+        if values.ndim != 2:
+            raise InputError(f"logits of a batch must have shape (n, K), not {values.shape}")
+        if values.dtype.kind not in "fiu":
+            raise InputError(f"logits must be numbers, not {values.dtype}")
+        if self._run is not None and values.shape[1] != self._run.classes:
+            raise InputError(f"logits have {values.shape[1]} columns, but there are {self._run.classes} classes")
+        if len(rows) != len(values):
+            raise InputError(f"there are {len(rows)} ids for {len(values)} rows of logits")
+        kept = values
+        if values.dtype != self._dtype:
+            with np.errstate(over="ignore"):
+                kept = values.astype(self._dtype)
+        checked = kept.astype(np.float32) if kept.dtype == np.float16 else kept  # what the kernel is compiled for
+        if not is_welcome(rows, checked, self._seen, self._position):
+            self._refuse(rows, values, kept)
+        run = self._open(values.shape[1], self._found()) if self._run is None else self._run
+        run.write(rows, kept)
+        self._seen[rows] = True
 
     def _found(self) -> dict[str, Any] | None:
         """The manifest of the run to go on with, if there is one; a folder that cannot be used is refused."""

@@ -148,7 +148,7 @@ def _train_group(
     with Interruptible() as interrupts:
         executor.after_step = interrupts.check
         for epoch in range(start, max(job.recipe.epochs for job in group)):
-            for track, logits in zip(tracks, executor.train_epoch(epoch), strict=True):
+            for track, logits in zip(tracks, _on_host(executor.train_epoch(epoch)), strict=True):
                 track.end_epoch(epoch, logits)
             progress(sum(epoch < job.recipe.epochs for job in group))
             if folder is not None and time.monotonic() - secured >= options.checkpoint_seconds:
@@ -160,6 +160,14 @@ def _train_group(
     if folder is not None:
         group_checkpoint(folder, names).unlink(missing_ok=True)
     return trained
+
+
+def _on_host(passes: Sequence[Tensor]) -> list[Tensor]:
+    """The logits of all jobs on the CPU, waited for once."""
+    copies = [logits.to("cpu", non_blocking=True) for logits in passes]
+    if any(logits.is_cuda for logits in passes):
+        torch.cuda.current_stream().synchronize()
+    return copies
 
 
 def _check(jobs: Sequence[Job], side_by_side: int | None) -> None:
@@ -239,14 +247,16 @@ class _Track:
         """Keep the epoch's logits; a job whose logits are not finite, or whose epochs are over, stands still."""
         if self._stopped is not None or epoch >= self._job.recipe.epochs:
             return
-        logits = passed if self._options.when == "training pass" else self._executor.evaluate(self._number, self._rows)
-        kept = logits.float()  # as it is recorded: what is finite only in float64 has diverged as well
-        if not bool(torch.isfinite(passed).all()) or not bool(torch.isfinite(kept).all()):
+        logits = passed
+        if self._options.when == "after epoch":
+            logits = self._executor.evaluate(self._number, self._rows).cpu()
+        kept = logits.float().numpy()  # as it is recorded: what is finite only in float64 has diverged as well
+        if not np.isfinite(passed.numpy()).all() or not np.isfinite(kept).all():
             self._stopped = f"{self._job.name} diverged: its logits are not finite at epoch {epoch}"
             self._executor.stop(self._number)
             print(f"errata: {self._stopped}; the other runs go on", file=sys.stderr)
             return
-        self._recorder.update(self._rows.cpu(), kept)
+        self._recorder.update_all(kept)
         self._recorder.end_epoch()
         if self._options.swa:
             self._average.add(self._executor.weights(self._number))

@@ -54,7 +54,11 @@ class StackedExecutor(Executor):
 
         def work(item: tuple[Stack, list[int]]) -> None:
             stack, members = item
-            stack.train_epoch(epoch, [self._batches(number) for number in members], self.after_step)
+            if stack.orders is None:
+                positions = stack.laid_out([self._batches(number) for number in members])
+            else:
+                positions = stack.orders.next_epoch()
+            stack.train_epoch(epoch, positions, self.after_step)
 
         _on_threads(work, going, self.inputs.values)
         for stack, members in going:  # on a GPU all of them are at work by now, each on a stream of its own
@@ -79,25 +83,26 @@ class StackedExecutor(Executor):
         stack, slot = self._place[job]
         named: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
-            named |= {f"{2 * layer}.weight": weight[slot].T, f"{2 * layer}.bias": bias[slot, 0]}
+            named |= {f"{2 * layer}.weight": weight[slot], f"{2 * layer}.bias": bias[slot, :, 0]}
         return named
 
     def state(self, job: int) -> dict[str, Any]:
         """Weights, optimiser and draws of a job, on the CPU."""
         stack, slot = self._place[job]
         return {
-            "tensors": [tensor[slot].cpu().clone() for tensor in stack.tensors()],
-            "steps": stack.steps().cpu().clone(),
-            "order": self.order_state(job),
+            "model": {name: value.cpu().clone() for name, value in stack.state(slot).items()},
+            "order": self.order_state(job) if stack.orders is None else stack.orders.state(slot),
         }
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
         """Go on from a state; all jobs of a stack are at the same step."""
         stack, slot = self._place[job]
-        for tensor, saved in zip(stack.tensors(), state["tensors"], strict=True):
-            tensor[slot] = saved.to(tensor.device)
-        stack.set_steps(state["steps"])
-        self.load_order_state(job, state["order"])
+        for name, value in stack.state(slot).items():
+            value.copy_(state["model"][name])
+        if stack.orders is None:
+            self.load_order_state(job, state["order"])
+        else:
+            stack.orders.load_state(slot, state["order"])
 
     def _stack_size(self, shape: StackShape) -> int:
         if self.inputs.device.type == "cuda":

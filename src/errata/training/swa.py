@@ -21,9 +21,11 @@ class WeightAverage:
     def add(self, weights: dict[str, Tensor]) -> None:
         """Take in the weights of one more epoch."""
         self.count += 1
-        for name, value in weights.items():
-            added = value.detach().to(torch.float64 if value.dtype == torch.float64 else torch.float32)
-            self.total[name] = self.total[name] + added if name in self.total else added.clone()
+        wide = {name: value.detach().to(_precise(value.dtype)) for name, value in weights.items()}
+        if not self.total:
+            self.total = {name: value.clone() for name, value in wide.items()}
+            return
+        torch._foreach_add_([self.total[name] for name in wide], list(wide.values()))
 
     def module(self, like: nn.Module) -> nn.Module:
         """A copy of the model with the mean weights."""
@@ -31,6 +33,10 @@ class WeightAverage:
         current = averaged.state_dict()
         averaged.load_state_dict({name: (self.total[name] / self.count).to(current[name]) for name in current})
         return averaged
+
+
+def _precise(dtype: torch.dtype) -> torch.dtype:
+    return torch.float64 if dtype == torch.float64 else torch.float32
 
 
 @torch.no_grad()
