@@ -1,4 +1,4 @@
-"""The two ways errata says no: each message is one sentence that names what is wrong and where."""
+"""The ways errata says no: each message is one sentence that names what is wrong and where."""
 
 
 class ErrataError(Exception):
@@ -11,3 +11,11 @@ class InputError(ErrataError, ValueError):
 
 class StoreError(ErrataError, OSError):
     """A file or folder that cannot be read or written."""
+
+
+class DataError(StoreError):
+    """A dataset's file that is not what it should be."""
+
+
+class MissingDataError(DataError):
+    """A dataset that is not there."""

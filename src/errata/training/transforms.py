@@ -19,17 +19,21 @@ Augmentation = Callable[[Tensor, Generator | None], Tensor]
 
 @dataclass(frozen=True)
 class PadCropFlip:
-    """Zero-pad by `pad`, crop back at a random place, mirror half of the images."""
+    """Zero-pad by `pad`, crop to `size` (by default as it was) at a random place, mirror half of the images."""
 
     pad: int = 4
+    size: int | None = None
 
     def __call__(self, images: Tensor, generator: Generator | None) -> Tensor:
-        """Augmented images of the same shape."""
-        count, _, height, width = images.shape
+        """Augmented images (n, 3, size, size)."""
+        count, _, full_height, full_width = images.shape
+        height, width = self.size or full_height, self.size or full_width
         device = images.device
-        span = 2 * self.pad + 1
-        top = torch.randint(0, span, (count, 1), device=device, generator=generator)
-        left = torch.randint(0, span, (count, 1), device=device, generator=generator)
+        down, right = full_height + 2 * self.pad - height, full_width + 2 * self.pad - width
+        if down < 0 or right < 0:
+            raise InputError(f"a crop of {self.size} pixels does not fit in images of {full_height} x {full_width}")
+        top = torch.randint(0, down + 1, (count, 1), device=device, generator=generator)
+        left = torch.randint(0, right + 1, (count, 1), device=device, generator=generator)
         mirrored = torch.rand((count, 1), device=device, generator=generator) < 0.5
         rows = top + torch.arange(height, device=device)
         columns = left + torch.arange(width, device=device)

@@ -1,0 +1,32 @@
+"""Hashes of content: the same for the same numbers, however the file that holds them was saved."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.spec import Arrays
+
+
+def array_hash(array: NDArray[Any]) -> str:
+    """SHA-256 of an array's shape, kind and values. Text counts as UTF-8, whatever its width."""
+    values = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
+    if values.dtype.kind == "S":
+        header = f"text {values.shape} "
+        body = b"".join(len(item).to_bytes(4, "little") + item for item in values.ravel().tolist())
+    else:
+        little = values.dtype.newbyteorder("<")
+        header = f"{little.kind}{little.itemsize} {values.shape} "
+        body = np.ascontiguousarray(values, dtype=little).data  # type: ignore[assignment]
+    digest = hashlib.sha256(header.encode())
+    digest.update(body)
+    return digest.hexdigest()
+
+
+def content_hash(arrays: Arrays) -> str:
+    """SHA-256 of named arrays, in the order of their names."""
+    digest = hashlib.sha256()
+    for name in sorted(arrays):
+        digest.update(f"{name} {array_hash(arrays[name])}\n".encode())
+    return digest.hexdigest()

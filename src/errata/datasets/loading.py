@@ -1,0 +1,86 @@
+"""Load a dataset: find its files, read, verify and prepare them, or take what was prepared before."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from errata.datasets.cache import PreparedCache
+from errata.datasets.hashing import array_hash, content_hash
+from errata.datasets.registry import dataset
+from errata.datasets.spec import Content, Dataset, Prepared, Raw
+from errata.datasets.where import Found, data_dir, locate
+from errata.errors import DataError
+
+
+def load(name: str, folder: str | Path | None = None) -> Prepared:
+    """The prepared dataset of that name, from `folder`, else $ERRATA_DATA, else the user's cache folder."""
+    return _load(dataset(name), data_dir(folder))
+
+
+def read_verified(dataset: Dataset, found: Found) -> Raw:
+    """What the files hold; content that claims to be complete and is not the official one is refused."""
+    raw = found.source.read(found.paths)
+    if found.source.complete and raw.complete:
+        for name, expected in dataset.hashes.items():
+            actual = array_hash(raw.arrays[name])
+            if actual != expected:
+                raise DataError(
+                    f"{found.paths[0]} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
+                    f"not {expected[:12]}..."
+                )
+    return raw
+
+
+def _load(dataset: Dataset, folder: Path) -> Prepared:
+    base = load(dataset.inputs_from, folder) if dataset.inputs_from else None
+    found = locate(dataset, folder)
+    stamp: list[Any] = [found.stamp(), base.content_hash if base else ""]
+    cache = PreparedCache(dataset.name)
+    content = cache.content_of(stamp)
+    kept = cache.load(content) if content is not None else None
+    if kept is None:
+        raw = read_verified(dataset, found)
+        content = content_hash(raw.arrays)
+        made = dataset.prepare(raw, base)
+        cache.save(stamp, content, made.arrays, _about(found, raw, made))
+        kept = cache.load(content)
+        assert kept is not None
+    assert content is not None
+    return _prepared(dataset, found, base, content, *kept)
+
+
+def _about(found: Found, raw: Raw, made: Content) -> dict[str, Any]:
+    said = (found.source.remark, *raw.remarks, *made.remarks)
+    return {
+        "features": list(made.features),
+        "complete": found.source.complete and raw.complete,
+        "remarks": [remark for remark in said if remark],
+    }
+
+
+def _prepared(
+    dataset: Dataset, found: Found, base: Prepared | None, content: str, arrays: Any, about: dict[str, Any]
+) -> Prepared:
+    own = {field.name for field in fields(Prepared)}
+    borrowed = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+    held: dict[str, Any] = {name: getattr(base, name) for name in borrowed} if base else {}
+    held |= {name: array for name, array in arrays.items() if name in own}
+    columns: dict[str, dict[str, Any]] = {"given": {}, "wrong": {}}
+    for name, array in arrays.items():
+        kind, colon, column = name.partition(":")
+        if colon:
+            columns[kind][column] = array
+    return Prepared(
+        name=dataset.name,
+        kind=dataset.kind,
+        classes=dataset.classes,
+        features=tuple(about["features"]),
+        pixels=dataset.pixels,
+        root=base.root if base else found.place,
+        complete=about["complete"] and (base is None or base.complete),
+        remarks=(*about["remarks"], *(base.remarks if base else ())),
+        content_hash=content,
+        given=columns["given"],
+        wrong=columns["wrong"],
+        **held,
+    )

@@ -1,0 +1,1 @@
+"""The datasets, one file each: every module here defines a `DATASET`."""
