@@ -1,0 +1,119 @@
+"""`errata data`: which datasets there are, fetch them, check them, look at their noise."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from errata.cli.app import app
+from errata.errors import DataError, InputError
+from errata.terminal import print_table
+
+if TYPE_CHECKING:
+    from errata.datasets.spec import Dataset
+
+data = typer.Typer(help="The benchmark's datasets: list, fetch, check and show them.", no_args_is_help=True)
+app.add_typer(data, name="data")
+
+DataDir = Annotated[
+    Path | None,
+    typer.Option("--data-dir", help="Folder with a folder a dataset. Default: $ERRATA_DATA, else the user's cache."),
+]
+Name = Annotated[str, typer.Argument(help="A dataset; `errata data list` lists them.")]
+
+
+@data.command("list")
+def list_datasets(data_dir: DataDir = None) -> None:
+    """List every dataset: size, features before and after preparation, split, licence, and whether it is there."""
+    import pandas as pd
+
+    from errata.datasets.registry import datasets
+    from errata.datasets.where import data_dir as find_data_dir
+
+    folder = find_data_dir(data_dir)
+    print_table(
+        pd.DataFrame([_row(dataset, folder) for dataset in datasets().values()]), f"datasets, looked for in {folder}"
+    )
+
+
+def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
+    from errata.datasets.where import locate
+
+    try:
+        there = "yes" if locate(dataset, folder).source.complete else "in part"
+    except DataError:
+        there = "no"
+    paper = dataset.paper
+    return {
+        "dataset": dataset.name,
+        "title": dataset.title,
+        "rows": f"{paper.rows:,}" if paper else "",
+        "features": paper.features if paper else "",
+        "prepared": paper.transformed if paper else "",
+        "classes": len(dataset.classes),
+        "train / test": f"{paper.train:,} / {paper.test:,}" if paper else "",
+        "licence": dataset.licence,
+        "there?": there,
+    }
+
+
+@data.command()
+def check(
+    name: Annotated[str | None, typer.Argument(help="A dataset; `errata data list` lists them.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Every dataset.")] = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Check files, content hashes, sizes and class counts against the paper's table, a line each."""
+    from errata.datasets.checks import check_dataset
+    from errata.datasets.registry import dataset, datasets
+    from errata.datasets.where import data_dir as find_data_dir
+
+    if (name is None) != every:
+        raise InputError("name one dataset to check, or say --all")
+    folder = find_data_dir(data_dir)
+    failed = []
+    for one in datasets().values() if name is None else [dataset(name)]:
+        print(f"{one.name}: {one.title}")
+        for line in check_dataset(one, folder):
+            mark = {True: "ok  ", False: "FAIL", None: "-   "}[line.passed]
+            print(f"  {mark} {line.what}: {line.found}", flush=True)
+            if line.passed is False:
+                failed.append(f"{one.name}: {line.what}")
+    if failed:
+        print(f"{len(failed)} checks failed: {'; '.join(failed)}")
+        sys.exit(1)
+    print("nothing failed; - marks what could not be compared")
+
+
+@data.command()
+def show(
+    name: Name,
+    setting: Annotated[str | None, typer.Option(help="One of its settings. Default: the first.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The picture: .png or .svg. Default: NAME-noise.png.")] = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print the class counts of a dataset and draw which classes the noise of a setting confuses."""
+    from importlib.util import find_spec
+
+    from errata.datasets.labelled import load_setting
+    from errata.datasets.pictures import class_table, noise_picture, save_picture
+    from errata.datasets.registry import dataset
+
+    chosen = dataset(name)
+    if find_spec("matplotlib") is None:
+        raise InputError("drawing needs matplotlib: pip install 'errata[plot]'")
+    known = {one.name: one for one in chosen.settings}
+    wanted = setting or next(iter(known))
+    if wanted not in known:
+        raise InputError(f"{name} has no setting named {wanted!r}; it has {', '.join(known)}")
+    picture = out or Path(f"{wanted}-noise.png")
+    labelled = load_setting(wanted, data_dir)
+    print_table(class_table(labelled), f"{chosen.title}: training samples by class")
+    for remark in labelled.data.remarks:
+        print(f"note: {remark}")
+    noise = labelled.noise
+    known_part = f" of {noise['known']:,} that were checked" if "known" in noise else ""
+    print(f"{wanted}: {noise['count']:,} labels{known_part} are wrong ({noise['rate']:.2%})")
+    save_picture(noise_picture(labelled), picture)
+    print(f"wrote {picture}")

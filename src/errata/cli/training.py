@@ -1,0 +1,81 @@
+"""`errata choose`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from errata.cli.app import app
+from errata.errors import InputError
+from errata.terminal import print_table, progress_bar
+
+
+@app.command()
+def choose(
+    arrays: Annotated[Path, typer.Argument(help="A .npz with `inputs` (samples, features) and the given `labels`.")],
+    out: Annotated[Path, typer.Option(help="Where to write the recipe: .json.")] = Path("recipe.json"),
+    max_epochs: Annotated[int, typer.Option(help="How long to train a candidate at most.", min=1)] = 800,
+    batch_size: Annotated[int, typer.Option(help="Samples in a batch.", min=1)] = 1024,
+    search: Annotated[
+        str,
+        typer.Option(help="`full`, or `halving`: a third of the time, but small networks that learn slowly drop out."),
+    ] = "full",
+    seed: Annotated[int, typer.Option(help="Seed of the validation split and of the training.", min=0)] = 0,
+    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+) -> None:
+    """Choose a network and how to train it by its accuracy on a validation split, labelled as badly as the rest."""
+    from importlib.util import find_spec
+
+    if out.suffix != ".json":
+        raise InputError(f"{out} must end in .json")
+    if not out.parent.is_dir():
+        raise InputError(f"the folder {out.parent} does not exist")
+    if find_spec("torch") is None:
+        raise InputError("training needs torch: pip install 'errata[torch]'")
+    inputs, labels, num_classes = _read_table(arrays)
+    from errata.training.choose import choose_recipe
+    from errata.training.data import Table
+
+    with progress_bar("training candidates", 1) as advance:
+        choice = choose_recipe(
+            Table(inputs),
+            labels,
+            num_classes,
+            batch_size=batch_size,
+            max_epochs=max_epochs,
+            search=search,  # type: ignore[arg-type]  # any other word is refused there, in a sentence
+            seed=seed,
+            device=device,
+            progress=advance,
+        )
+    table = choice.table
+    shown = table.assign(
+        widths=["-".join(map(str, widths)) for widths in table["widths"]],
+        accuracy=table["accuracy"].map("{:.2%}".format),
+        stopped=table["stopped"].fillna(""),
+    )
+    print_table(shown, "candidates by their accuracy on noisy validation labels, best first")
+    choice.recipe.save(out)
+    print(f"wrote the best recipe to {out}")
+
+
+def _read_table(arrays: Path) -> tuple[Any, Any, int]:
+    """Inputs (N, D) as float32, labels (N,) as class numbers, and how many classes there are."""
+    import numpy as np
+
+    from errata.core.checks import check_labels
+    from errata.dynamics.files import load_arrays
+
+    found = load_arrays(arrays)
+    for name in ("inputs", "labels"):
+        if name not in found:
+            raise InputError(f"{arrays} has no array named {name}; it has {', '.join(found) or 'none'}")
+    inputs, given = found["inputs"], found["labels"]
+    if inputs.dtype.kind not in "biuf":
+        raise InputError(f"inputs must be numbers, not {inputs.dtype}")
+    names = np.unique(given).tolist() if given.dtype.kind in "US" else None
+    labels = check_labels(given, None, names)
+    if not len(labels):
+        raise InputError("labels are empty: there is nothing to learn from")
+    with np.errstate(over="ignore"):  # what is too large for float32 is refused as not finite
+        return inputs.astype(np.float32), labels, int(labels.max()) + 1
