@@ -39,7 +39,7 @@ class PreparedCache:
         try:
             about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             arrays = {name: np.load(folder / file, mmap_mode="r") for name, file in about["arrays"].items()}
-        except (OSError, ValueError, KeyError):  # half of it was deleted: it is made again
+        except (OSError, ValueError, KeyError, TypeError):  # not as it was left: it is made again
             return None
         return arrays, about
 
