@@ -347,8 +347,8 @@ def test_folds_that_were_half_put_together_are_put_together_again(table, labels,
     unhurt = out_of_sample(table, labels, CLASSES, (8,), RECIPE, device="cpu")[0]
     end_epoch = Recorder.end_epoch
 
-    def stop_while_merging(self):
-        end_epoch(self)
+    def stop_while_merging(self, **options):
+        end_epoch(self, **options)
         if len(self._seen) == SAMPLES and self.epoch == 2:
             raise StopError
 

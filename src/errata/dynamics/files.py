@@ -171,18 +171,28 @@ class LogitsFile:
             ) from error
         return self._pending
 
-    def flush_epoch(self) -> int:
-        """Bring the epoch in progress to disk and into the header; returns its checksum."""
+    def flush_epoch(self, *, durable: bool) -> int:
+        """Put the epoch in progress into the header, and on disk if it is to be durable; returns its checksum."""
         assert self._pending is not None
         try:
-            self._pending.flush()
+            if durable:
+                self._pending.flush()
             with self.path.open("r+b") as file:
                 self._write_header(file, self.epochs + 1)
-                file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise StoreError(f"{self.path}: epoch {self.epochs} cannot be written: {error.strerror}") from error
         return zlib.crc32(self._pending.data)
+
+    def sync(self) -> None:
+        """Bring all epochs to disk."""
+        try:
+            with self.path.open("r+b") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
 
     def end_epoch(self) -> None:
         """Count the epoch in progress, once it is flushed."""

@@ -65,7 +65,7 @@ def _merge(
     for epoch in range(first.epochs):
         for shard, (positions, rows) in zip(shards, owners, strict=True):
             recorder.update(names[rows], shard.replayable().logits[epoch][positions])
-        recorder.end_epoch()
+        recorder.end_epoch(durable=False)
     together = {}
     for name in ("swa_logits", "features"):
         parts = [getattr(shard, name) for shard in shards]

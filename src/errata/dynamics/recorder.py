@@ -100,8 +100,8 @@ class Recorder:
         """Keep logits (N, K) of all samples, in the order of the labels: an epoch's worth of update() in one."""
         self._take_in(self._everyone, as_numpy(logits))
 
-    def end_epoch(self) -> None:
-        """Close the epoch: from here on it survives a crash."""
+    def end_epoch(self, *, durable: bool = True) -> None:
+        """Close the epoch: from here on it survives a crash, or, if it is not durable, from the next `sync` on."""
         if self._run is None or not self._seen.any():
             raise InputError(f"epoch {self.epoch} has no samples; call update() before end_epoch()")
         if not self._partial and not self._seen.all():
@@ -110,8 +110,13 @@ class Recorder:
                 f"{len(missing):,} samples were not recorded in epoch {self.epoch}, the first with id "
                 f"{self._ids.name(int(missing[0]))}; every sample is expected every epoch unless partial='allow'"
             )
-        self._run.end_epoch()
+        self._run.end_epoch(durable=durable)
         self._seen[:] = False
+
+    def sync(self) -> None:
+        """Let every epoch that is closed survive a crash."""
+        if self._run is not None:
+            self._run.sync()
 
     def finish(self, *, swa_logits: Any | None = None, features: Any | None = None) -> Dynamics:
         """The recorded dynamics, with the averaged model's logits (N, K) and features (N, D) of all if given."""

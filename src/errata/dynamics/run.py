@@ -82,8 +82,8 @@ class Run:
             self._epoch = self._blank() if self._file is None else self._file.begin_epoch()
         self._epoch[rows] = logits
 
-    def end_epoch(self) -> None:
-        """Close the epoch."""
+    def end_epoch(self, *, durable: bool) -> None:
+        """Close the epoch; one that is not durable survives a crash only after `sync`."""
         checksums = list(self._manifest["checksums"])
         if self._reducers is not None:
             self._reducers.flush(self._labels)
@@ -95,12 +95,18 @@ class Run:
             if self.epochs == 0:
                 warn_if_probabilities(self._epoch)
             if self._file is not None:
-                checksums.append(self._file.flush_epoch())
+                checksums.append(self._file.flush_epoch(durable=durable))
         self._drop_stale_arrays()
         manifest = self._manifest | {"epochs": self.epochs + 1, "checksums": checksums}
-        if self._folder is not None:
+        if self._folder is not None and (durable or self._reducers is not None):
             write_manifest(self._folder, manifest)
         self._count_epoch(manifest)
+
+    def sync(self) -> None:
+        """Make all epochs durable."""
+        if self._folder is not None and self._file is not None:
+            self._file.sync()
+            write_manifest(self._folder, self._manifest)
 
     def _count_epoch(self, manifest: dict[str, Any]) -> None:
         """Go on to the next epoch: all that could fail has not."""
@@ -115,6 +121,7 @@ class Run:
 
     def finish(self, swa_logits: Any | None, features: Any | None) -> Dynamics:
         """The dynamics of all whole epochs."""
+        self.sync()
         samples = len(self._labels)
         given = {
             "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),

@@ -75,17 +75,31 @@ def score_many(
     """
     import pandas as pd
 
+    columns = {
+        name: verdict.scores
+        for name, verdict in verdicts(dynamics, methods, window=window, budget=budget, progress=progress).items()
+    }
+    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id", tupleize_cols=False))
+
+
+def verdicts(
+    dynamics: Dynamics,
+    methods: Iterable[str | Method] | None = None,
+    *,
+    window: Window | None = None,
+    budget: int | float | None = None,
+    progress: Progress | None = None,
+) -> dict[str, Verdict]:
+    """Scores of several methods by name, in one pass over the logits, and flags of those that decide by themselves."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     _require_dynamics(dynamics, "score_many")
     count = _count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     answers = _ask(dynamics, chosen, window, progress)
-    columns = {
-        method.name: method.verdict(rows, dynamics.labels, count).scores
-        for method, rows in zip(chosen, answers, strict=True)
+    return {
+        method.name: method.verdict(rows, dynamics.labels, count) for method, rows in zip(chosen, answers, strict=True)
     }
-    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id", tupleize_cols=False))
 
 
 def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]:

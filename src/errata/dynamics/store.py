@@ -126,7 +126,7 @@ class Dynamics:
             file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, dtype, 0)
             for epoch in self.logits:
                 file.begin_epoch()[:] = epoch
-                manifest["checksums"].append(file.flush_epoch())
+                manifest["checksums"].append(file.flush_epoch(durable=True))
                 file.end_epoch()
             write_manifest(folder, manifest | {"epochs": self.epochs})
         return Dynamics.open(folder)

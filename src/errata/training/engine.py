@@ -257,14 +257,15 @@ class _Track:
             print(f"errata: {self._stopped}; the other runs go on", file=sys.stderr)
             return
         self._recorder.update_all(kept)
-        self._recorder.end_epoch()
+        self._recorder.end_epoch(durable=False)  # a killed run goes on from a checkpoint, before which all is synced
         if self._options.swa:
             self._average.add(self._executor.weights(self._number))
         if epoch + 1 == self._job.recipe.epochs:
             self._executor.stop(self._number)
 
     def state(self) -> dict[str, Any]:
-        """All that is needed to go on from here."""
+        """All that is needed to go on from here, and what was recorded so far made durable."""
+        self._recorder.sync()
         return {
             "executor": self._executor.state(self._number),
             "average_count": self._average.count,
