@@ -1,0 +1,1 @@
+"""The benchmark: settings × seeds × gathering × methods, run for real and set beside the published numbers."""

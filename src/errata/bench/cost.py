@@ -1,0 +1,48 @@
+"""What a training costs, before it starts: operations, memory on disk, and whether it fits this machine."""
+
+import shutil
+from itertools import pairwise
+from pathlib import Path
+
+from errata.bench.plan import Group
+from errata.datasets.labelled import Labelled
+from errata.datasets.settings import Setting
+from errata.training.recipes import Recipe
+
+FOLDS = 4
+PASSES = 6  # operations of a training step for each multiplication of a forward pass
+IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "resnet18": 1.8e9, "resnet34": 1.2e9}  # at 32, 224 and 128 pixels
+CPU_RATE = 5e10  # operations a second that convolutions reach on a few cores
+PATIENCE_HOURS = 12.0  # a training that would take longer on a CPU is not begun there unasked
+
+
+def operations(group: Group, recipe: Recipe, labelled: Labelled) -> float:
+    """Of training all seeds, both ways through the network."""
+    samples = len(labelled.given) * recipe.epochs / recipe.parts
+    models = 1 if group.gathering == "in-sample" else FOLDS - 1  # folds train on what is left of the samples
+    return PASSES * samples * models * len(group.seeds) * _multiplications(group.setting, recipe, labelled)
+
+
+def dynamics_bytes(group: Group, recipe: Recipe, labelled: Labelled) -> int:
+    """Of the logits that all seeds leave on disk while they are trained and scored."""
+    watched = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
+    copies = 1 if group.gathering == "in-sample" else 2  # folds, and folds put together
+    return 4 * recipe.epochs * watched * labelled.data.num_classes * len(group.seeds) * copies
+
+
+def reason_to_skip(group: Group, recipe: Recipe, labelled: Labelled, device: str, out: Path) -> str | None:
+    """Why the group cannot be trained here, if it cannot."""
+    hours = operations(group, recipe, labelled) / CPU_RATE / 3600
+    if device == "cpu auto" and hours > PATIENCE_HOURS:
+        return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it all the same)"
+    needed, free = dynamics_bytes(group, recipe, labelled), shutil.disk_usage(out).free
+    if needed > free:
+        return f"needs {needed / 1e9:,.1f} GB on disk for its dynamics, and {free / 1e9:,.1f} GB are free in {out}"
+    return None
+
+
+def _multiplications(setting: Setting, recipe: Recipe, labelled: Labelled) -> float:
+    if setting.network != "mlp":
+        return IMAGE_MULTIPLICATIONS[setting.network]
+    widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
+    return float(sum(inputs * outputs for inputs, outputs in pairwise(widths)))
