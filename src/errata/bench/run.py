@@ -3,11 +3,12 @@
 import shutil
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from errata.bench.cost import reason_to_skip
+from errata.bench.cost import FOLDS, reason_to_skip
 from errata.bench.plan import Cell, Group, groups
 from errata.bench.results import Results
 from errata.bench.scoring import score_cell
@@ -16,8 +17,6 @@ from errata.core.methods import parse
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import ErrataError, MissingDataError
 from errata.training.recipes import Recipe
-
-Say = Callable[[str], object]
 
 
 @dataclass
@@ -40,7 +39,7 @@ class How:
     keep_dynamics: bool = False
 
 
-class Watcher:
+class Watcher(Protocol):
     """Told of what is going on; the command line shows it."""
 
     def say(self, line: str) -> None:
@@ -53,16 +52,25 @@ class Watcher:
         """So many more of them are done."""
 
 
-def run(cells: Sequence[Cell], out: Path, how: How, watcher: Watcher | None = None) -> Outcome:
+def run(cells: Sequence[Cell], out: Path, how: How, watcher: Watcher) -> Outcome:
     """Run every cell that is not there yet, seeds of a setting side by side."""
-    results, outcome, told = Results(out), Outcome(), watcher or Watcher()
+    results, outcome = Results(out), Outcome()
     out.mkdir(parents=True, exist_ok=True)
     for group in groups(cells):
-        missing = tuple(seed for seed in group.seeds if not results.has(group.cell(seed)))
-        outcome.reused += [group.cell(seed) for seed in group.seeds if seed not in missing]
-        if missing:
-            _run_group(replace(group, seeds=missing), results, how, outcome, told)
+        outcome.reused += [group.cell(seed) for seed in group.seeds if results.has(group.cell(seed))]
+    for group in missing(cells, results):
+        _run_group(group, results, how, outcome, watcher)
     return outcome
+
+
+def missing(cells: Sequence[Cell], results: Results) -> list[Group]:
+    """What is still to be trained, seeds of a setting together."""
+    return groups([cell for cell in cells if not results.has(cell)])
+
+
+def model_epochs(group: Group, recipe: Recipe) -> int:
+    """Epochs of all models of a group together."""
+    return recipe.epochs * len(group.seeds) * (1 if group.gathering == "in-sample" else FOLDS)
 
 
 def recipe_of(group: Group, results: Results) -> Recipe:
@@ -117,8 +125,7 @@ def _train_and_score(
     watcher: Watcher,
 ) -> None:
     work = results.work(f"{group.setting.name}-{group.gathering}")
-    models = len(group.seeds) * (1 if group.gathering == "in-sample" else 4)
-    watcher.begin(group.name, models * recipe.epochs)
+    watcher.begin(group.name, model_epochs(group, recipe))
     start = time.monotonic()
     trained = list(gather(group, labelled, recipe, how.device, work, watcher.advance))
     seconds = (time.monotonic() - start) / len(group.seeds)
@@ -129,11 +136,8 @@ def _train_and_score(
             continue
         start = time.monotonic()
         measured = {}
-        accuracy = None
-        if group.gathering == "in-sample":
-            accuracy = test_accuracy(labelled, recipe, gathered, how.device)
-        if accuracy is not None:
-            measured["test_accuracy"] = accuracy
+        if group.gathering == "in-sample" and len(labelled.data.test_labels):
+            measured["test_accuracy"] = test_accuracy(labelled, recipe, gathered, how.device)
         about = {"device": device.removesuffix(" auto"), "seconds": seconds}
         methods = _methods(group, how.methods)
         numbers, scores = score_cell(cell, labelled, gathered.dynamics, recipe, methods, measured, about)

@@ -65,16 +65,14 @@ def gather(
     )
 
 
-def test_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float | None:
-    """Share of the test samples that the model of all samples classifies right; None where there are none."""
+def test_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float:
+    """Share of the test samples that the model of all samples classifies right."""
     import torch
 
     from errata.training.executors import evaluate
     from errata.training.gather import choose_device as choose
     from errata.training.models import mlp
 
-    if not len(labelled.data.test_labels):
-        return None
     placed = inputs(labelled.data, "test").to(choose(device))
     model = network(labelled, recipe)
     widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)

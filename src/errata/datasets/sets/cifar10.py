@@ -1,0 +1,71 @@
+"""CIFAR-10: 60,000 small pictures of ten kinds of things."""
+
+from errata.datasets.cifar_files import Layout, cifar_sources, prepare_images
+from errata.datasets.settings import Drawn, Setting
+from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
+from errata.training.recipes import Recipe
+
+NAME = "cifar10"
+LAYOUT = Layout(
+    archive="cifar-10-python.tar.gz",
+    folder="cifar-10-batches-py",
+    train=tuple(f"data_batch_{number}" for number in range(1, 6)),
+    test="test_batch",
+    labels="labels",
+)
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+PIXELS = Pixels(mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), transforms="pad-crop-flip")
+PAPER = PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=10, train=50_000, test=10_000)
+
+DATASET = Dataset(
+    name=NAME,
+    title="CIFAR-10",
+    source="https://www.cs.toronto.edu/~kriz/cifar.html",
+    licence="none stated; cite Krizhevsky (2009)",
+    bibtex="""@techreport{krizhevsky2009learning,
+  author = {Krizhevsky, Alex},
+  title = {Learning Multiple Layers of Features from Tiny Images},
+  institution = {University of Toronto},
+  year = {2009}
+}""",
+    kind="images",
+    classes=CLASSES,
+    sources=cifar_sources(LAYOUT),
+    prepare=prepare_images,
+    settings=(
+        Setting(
+            NAME,
+            Drawn("pairflip", 0.2),
+            "cnn9",
+            Recipe(epochs=63, batch_size=128, learning_rate=1e-3, weight_decay=1e-4, schedule=((0, 1.0), (50, 0.1))),
+            horizon=100,
+            accuracy=90.02,
+        ),
+        Setting(
+            NAME,
+            Drawn("symmetric", 0.2),
+            "cnn9",
+            Recipe(epochs=63, batch_size=64, learning_rate=5e-5, weight_decay=0.02, schedule=((0, 1.0), (50, 0.1))),
+            horizon=100,
+            accuracy=89.21,
+        ),
+        Setting(
+            NAME,
+            Drawn("symmetric", 0.5),
+            "cnn9",
+            Recipe(epochs=60, batch_size=32, learning_rate=1e-4, weight_decay=1e-3, schedule=((0, 1.0), (50, 0.1))),
+            horizon=100,
+            accuracy=81.77,
+        ),
+    ),
+    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{LAYOUT.archive}", LAYOUT.archive, unpack=True),),
+    hashes={
+        "train_inputs": "511e047372a8429697c3e1506b448256c5be88691ac62f64d4729eb7e7d7726b",
+        "train_labels": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",
+        "test_inputs": "7d98c9efb9d7443693a8974c09a9c91363206fc1bc3e09ebb7810508d416c8c7",
+        "test_labels": "7c7064def2ea9ba65c8603bd90b52b19be0fbaf5aacb1f7e8330faa85f9f612b",
+    },
+    paper=PAPER,
+    pixels=PIXELS,
+    class_counts=(6_000,) * 10,
+)

@@ -1,0 +1,77 @@
+"""CIFAR-100: 60,000 small pictures of a hundred kinds of things."""
+
+from errata.datasets.cifar_files import Layout, cifar_sources, prepare_images
+from errata.datasets.settings import Drawn, Setting
+from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
+from errata.training.recipes import Recipe
+
+NAME = "cifar100"
+LAYOUT = Layout(
+    archive="cifar-100-python.tar.gz",
+    folder="cifar-100-python",
+    train=("train",),
+    test="test",
+    labels="fine_labels",
+)
+CLASS_NAMES = """
+apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle
+bowl boy bridge bus butterfly camel can castle caterpillar cattle
+chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur
+dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
+lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain
+mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree
+plain plate poppy porcupine possum rabbit raccoon ray road rocket
+rose sea seal shark shrew skunk skyscraper snail snake spider
+squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
+train trout tulip turtle wardrobe whale willow_tree wolf woman worm
+"""
+CLASSES = tuple(CLASS_NAMES.split())
+PIXELS = Pixels(mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), transforms="pad-crop-flip")
+SYMMETRIC_50 = Recipe(epochs=62, batch_size=64, learning_rate=5e-5, weight_decay=0.005, schedule=((0, 1.0), (50, 0.1)))
+LATE_DECAY = ((0, 1.0), (50, 0.1), (75, 0.01))
+
+DATASET = Dataset(
+    name=NAME,
+    title="CIFAR-100",
+    source="https://www.cs.toronto.edu/~kriz/cifar.html",
+    licence="none stated; cite Krizhevsky (2009)",
+    bibtex="""@techreport{krizhevsky2009learning,
+  author = {Krizhevsky, Alex},
+  title = {Learning Multiple Layers of Features from Tiny Images},
+  institution = {University of Toronto},
+  year = {2009}
+}""",
+    kind="images",
+    classes=CLASSES,
+    sources=cifar_sources(LAYOUT),
+    prepare=prepare_images,
+    settings=(
+        Setting(
+            NAME,
+            Drawn("pairflip", 0.2),
+            "cnn9",
+            Recipe(epochs=101, batch_size=64, learning_rate=5e-5, weight_decay=0.01, schedule=LATE_DECAY),
+            horizon=150,
+            accuracy=68.78,
+        ),
+        Setting(
+            NAME,
+            Drawn("symmetric", 0.2),
+            "cnn9",
+            Recipe(epochs=92, batch_size=64, learning_rate=1e-4, weight_decay=0.01, schedule=LATE_DECAY),
+            horizon=150,
+            accuracy=63.72,
+        ),
+        Setting(NAME, Drawn("symmetric", 0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
+    ),
+    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{LAYOUT.archive}", LAYOUT.archive, unpack=True),),
+    hashes={
+        "train_inputs": "7c15ce185c8b9b381234d1e179821dd8303d8c4b1c7910b89b7619a9a42375f6",
+        "train_labels": "ccda923e83f493e06762f3d31e14531d0a20e75f90809e41e7fdfa0b2619111e",
+        "test_inputs": "d8ffc2e019d07c3eac477e139c03fb5a56e0925c7381bead0f696d0e93817372",
+        "test_labels": "36198a86cbc4cfd3e0a9ab66045fa978c765dca7241d4baa2e4284565e8b43a5",
+    },
+    paper=PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=100, train=50_000, test=10_000),
+    pixels=PIXELS,
+    class_counts=(600,) * 100,
+)

@@ -1,0 +1,140 @@
+"""Clothing1M: a million pictures of clothes, labelled by the text around them in online shops."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.key_files import as_paths, numbered_lines, read_keys
+from errata.datasets.settings import Recorded, Setting
+from errata.datasets.spec import UNKNOWN, Content, Dataset, PaperRow, Pixels, Prepared, Raw, Source
+from errata.errors import DataError
+from errata.training.recipes import Recipe
+
+NAME = "clothing1m"
+CLASSES = (
+    "T-Shirt",
+    "Shirt",
+    "Knitwear",
+    "Chiffon",
+    "Sweater",
+    "Hoodie",
+    "Windbreaker",
+    "Jacket",
+    "Downcoat",
+    "Suit",
+    "Shawl",
+    "Dress",
+    "Vest",
+    "Underwear",
+)
+CODES = {str(code): code for code in range(len(CLASSES))}
+FILES = (
+    "noisy_label_kv.txt",
+    "clean_label_kv.txt",
+    "noisy_train_key_list.txt",
+    "clean_train_key_list.txt",
+    "clean_test_key_list.txt",
+)
+OFFICIAL_SIZES = (1_024_637, 24_637, 10_526)  # trained on, of these with a clean label too, and tested on
+
+
+def read(paths: Sequence[Path]) -> Raw:
+    """Trained on: the noisy list, and those of the clean training list that have a noisy label too."""
+    noisy_path, clean_path, noisy_train_path, clean_train_path, clean_test_path = paths
+    noisy, clean = read_labels(noisy_path), read_labels(clean_path)
+    clean_train, clean_test = read_keys(clean_train_path), read_keys(clean_test_path)
+    clean_train_labels = _look_up(clean_train, clean, clean_train_path, clean_path)
+    known = {key: label for key, label in zip(clean_train, clean_train_labels.tolist(), strict=True) if key in noisy}
+    train = list(dict.fromkeys([*read_keys(noisy_train_path), *known]))
+    arrays = {
+        "train_inputs": as_paths(train),
+        "train_labels": np.array([known.get(key, UNKNOWN) for key in train], dtype=np.int64),
+        "given": _look_up(train, noisy, noisy_train_path, noisy_path),
+        "test_inputs": as_paths(clean_test),
+        "test_labels": _look_up(clean_test, clean, clean_test_path, clean_path),
+    }
+    sizes = (len(train), len(known), len(clean_test))
+    if sizes == OFFICIAL_SIZES:
+        return Raw(arrays)
+    return Raw(arrays, (f"a part of Clothing1M: {_in_words(sizes)}; all of it: {_in_words(OFFICIAL_SIZES)}",), False)
+
+
+def read_labels(path: Path) -> dict[str, int]:
+    """Class by path, from lines with a path, a space and a class from 0 to 13."""
+    labels: dict[str, int] = {}
+    for number, line in numbered_lines(path):
+        key, _, label = line.rpartition(" ")
+        if not key or label not in CODES:
+            raise DataError(f"{path}: line {number} is not a path and a class from 0 to {len(CLASSES) - 1}: {line!r}")
+        if labels.setdefault(key, CODES[label]) != CODES[label]:
+            raise DataError(f"{path}: line {number} gives {key} another class than a line before")
+    return labels
+
+
+def prepare(raw: Raw, base: Prepared | None) -> Content:
+    """A given label is wrong where the clean one is known and another."""
+    clean, given = raw.arrays["train_labels"], raw.arrays["given"]
+    wrong = np.where(clean == UNKNOWN, -1, clean != given).astype(np.int8)
+    arrays = {name: array for name, array in raw.arrays.items() if name != "given"}
+    return Content(arrays | {"given:real": given, "wrong:real": wrong})
+
+
+def _in_words(sizes: tuple[int, int, int]) -> str:
+    return "{:,} images to train on, {:,} of them checked, {:,} to test on".format(*sizes)
+
+
+def _look_up(keys: Iterable[str], labels: Mapping[str, int], listed: Path, labelled: Path) -> NDArray[np.int64]:
+    try:
+        return np.array([labels[key] for key in keys], dtype=np.int64)
+    except KeyError as error:
+        raise DataError(f"{error.args[0]} is listed in {listed} but has no label in {labelled}") from None
+
+
+DATASET = Dataset(
+    name=NAME,
+    title="Clothing1M",
+    source="https://github.com/Cysu/noisy_label",
+    licence="research use, on request to its authors",
+    bibtex="""@inproceedings{xiao2015learning,
+  author = {Xiao, Tong and Xia, Tian and Yang, Yi and Huang, Chang and Wang, Xiaogang},
+  title = {Learning from Massive Noisy Labeled Data for Image Classification},
+  booktitle = {IEEE Conference on Computer Vision and Pattern Recognition},
+  year = {2015}
+}""",
+    kind="image files",
+    classes=CLASSES,
+    sources=(
+        Source(FILES, read),
+        Source(tuple(f"annotations/{file}" for file in FILES), read),
+    ),
+    prepare=prepare,
+    settings=(
+        Setting(
+            NAME,
+            Recorded(),
+            "resnet18",
+            Recipe(
+                epochs=189,
+                batch_size=64,
+                learning_rate=1e-3,
+                weight_decay=5e-5,
+                schedule=((0, 1.0), (100, 0.01)),
+                parts=20,
+            ),
+            horizon=220,
+            accuracy=68.73,
+        ),
+    ),
+    by_hand=(
+        "Ask its authors for the download link (how: https://github.com/Cysu/noisy_label, under Clothing1M). "
+        "Unpack the archives of images so that {folder}/images holds the folders 0 to 9, and the annotations so that "
+        "noisy_label_kv.txt, clean_label_kv.txt and the four lists *_key_list.txt lie in {folder} or in "
+        "{folder}/annotations."
+    ),
+    paper=PaperRow(
+        rows=1_035_163, features="mostly 256×256", transformed="224×224", classes=14, train=1_024_637, test=10_526
+    ),
+    pixels=Pixels(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), transforms="crop-flip-224"),
+)
