@@ -1,22 +1,25 @@
 """Run cells: train, score, keep; go on where a run was killed, and let no failure hide the others."""
 
-import shutil
 import time
-import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from errata.bench.cost import FOLDS, reason_to_skip
+from errata.bench.desk import Desk, ScoringJob, describe, drop_folder, scoring_pool
 from errata.bench.plan import Cell, Group, groups
 from errata.bench.results import Results
-from errata.bench.scoring import score_cell
-from errata.bench.training import choose_device, gather, test_accuracy
-from errata.core.methods import parse
+from errata.bench.training import choose_device, dynamics_folder, gather, test_accuracy
+from errata.core.methods import paper_methods, parse
 from errata.datasets.labelled import Labelled, load_setting
-from errata.errors import ErrataError, MissingDataError
+from errata.errors import MissingDataError
 from errata.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from filelock import BaseFileLock
 
 
 @dataclass
@@ -54,13 +57,10 @@ class Watcher(Protocol):
 
 def run(cells: Sequence[Cell], out: Path, how: How, watcher: Watcher) -> Outcome:
     """Run every cell that is not there yet, seeds of a setting side by side."""
-    results, outcome = Results(out), Outcome()
     out.mkdir(parents=True, exist_ok=True)
-    for group in groups(cells):
-        outcome.reused += [group.cell(seed) for seed in group.seeds if results.has(group.cell(seed))]
-    for group in missing(cells, results):
-        _run_group(group, results, how, outcome, watcher)
-    return outcome
+    device = choose_device(how.device)
+    with scoring_pool(on_gpu=not device.startswith("cpu")) as pool:
+        return _Run(out, how, device, watcher).run(cells, pool)
 
 
 def missing(cells: Sequence[Cell], results: Results) -> list[Group]:
@@ -79,90 +79,109 @@ def recipe_of(group: Group, results: Results) -> Recipe:
     return Recipe.load(chosen) if chosen.exists() else group.setting.recipe
 
 
-def _run_group(group: Group, results: Results, how: How, outcome: Outcome, watcher: Watcher) -> None:
-    from filelock import FileLock, Timeout
+class _Run:
+    """One call of `run`."""
 
-    cells = [group.cell(seed) for seed in group.seeds]
-    lock = results.work(f"{group.setting.name}-{group.gathering}.lock")
-    lock.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with FileLock(lock, timeout=0):
-            _run_alone(group, results, how, outcome, watcher)
-    except Timeout:
-        _skip(cells, "another process is at it", outcome, watcher)
+    def __init__(self, out: Path, how: How, device: str, watcher: Watcher) -> None:
+        self._results, self._how, self._device, self._watcher = Results(out), how, device, watcher
+        self._outcome = Outcome()
 
+    def run(self, cells: Sequence[Cell], pool: "Executor") -> Outcome:
+        """All groups, one after the other."""
+        self._outcome.reused = [cell for cell in cells if self._results.has(cell)]
+        self._desk = Desk(pool, self._done, self._fail)
+        for group in missing(cells, self._results):
+            self._run_group(group)
+            self._desk.collect(wait=False)
+        self._desk.collect(wait=True)
+        return self._outcome
 
-def _run_alone(group: Group, results: Results, how: How, outcome: Outcome, watcher: Watcher) -> None:
-    cells = [group.cell(seed) for seed in group.seeds]
-    try:
-        recipe = recipe_of(group, results)
-        labelled = load_setting(group.setting.name, how.data_dir)
-        device = choose_device(how.device)
-        reason = reason_to_skip(group, recipe, labelled, device, results.folder)
-        if reason is not None:
-            _skip(cells, reason, outcome, watcher)
+    def _run_group(self, group: Group) -> None:
+        """Train a group and hand it in, unless another process is at it; the lock is held until it is scored."""
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._results.work(f"{_file_name(group)}.lock"))
+        self._results.work("").mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            self._skip(group, "another process is at it")
             return
+        handed_in = False
+        try:
+            jobs = self._trained(group)
+            if jobs:
+                self._desk.hand_in(jobs, lambda well: self._close(group, lock, well))
+                handed_in = True
+        except MissingDataError as error:
+            self._skip(group, str(error))
+        except Exception as error:  # whatever it is, it is written down, and the other groups are run
+            for seed in group.seeds:
+                self._fail(group.cell(seed), describe(error))
+        finally:
+            if not handed_in:
+                lock.release()
+
+    def _trained(self, group: Group) -> list[ScoringJob]:
+        """Train all seeds; those that have dynamics are to be scored."""
+        recipe = recipe_of(group, self._results)
+        labelled = load_setting(group.setting.name, self._how.data_dir)
+        reason = reason_to_skip(group, recipe, labelled, self._device, self._results.folder)
+        if reason is not None:
+            self._skip(group, reason)
+            return []
         for remark in labelled.data.remarks if not labelled.data.complete else ():
-            watcher.say(f"{group.name}: incomplete data: {remark}")
-        _train_and_score(group, labelled, recipe, device, results, how, outcome, watcher)
-    except MissingDataError as error:
-        _skip(cells, str(error), outcome, watcher)
-    except Exception as error:  # whatever it is, it is written down, and the other groups are run
-        text = str(error) if isinstance(error, ErrataError) else "".join(traceback.format_exception(error))
-        for cell in cells:
-            if cell not in outcome.done:
-                _fail(cell, text, results, outcome, watcher)
+            self._watcher.say(f"{group.name}: incomplete data: {remark}")
+        return self._train(group, recipe, labelled)
 
-
-def _train_and_score(
-    group: Group,
-    labelled: Labelled,
-    recipe: Recipe,
-    device: str,
-    results: Results,
-    how: How,
-    outcome: Outcome,
-    watcher: Watcher,
-) -> None:
-    work = results.work(f"{group.setting.name}-{group.gathering}")
-    watcher.begin(group.name, model_epochs(group, recipe))
-    start = time.monotonic()
-    trained = list(gather(group, labelled, recipe, how.device, work, watcher.advance))
-    seconds = (time.monotonic() - start) / len(group.seeds)
-    for gathered in trained:
-        cell = group.cell(gathered.seed)
-        if gathered.dynamics is None:
-            _fail(cell, gathered.stopped or "no dynamics", results, outcome, watcher)
-            continue
+    def _train(self, group: Group, recipe: Recipe, labelled: Labelled) -> list[ScoringJob]:
+        work = self._results.work(_file_name(group))
+        self._watcher.begin(group.name, model_epochs(group, recipe))
         start = time.monotonic()
-        measured = {}
-        if group.gathering == "in-sample" and len(labelled.data.test_labels):
-            measured["test_accuracy"] = test_accuracy(labelled, recipe, gathered, how.device)
-        about = {"device": device.removesuffix(" auto"), "seconds": seconds}
-        methods = _methods(group, how.methods)
-        numbers, scores = score_cell(cell, labelled, gathered.dynamics, recipe, methods, measured, about)
-        results.write(cell, numbers, scores)
-        outcome.done.append(cell)
-        watcher.say(f"{cell.name}: trained in {seconds:,.0f} s, scored in {time.monotonic() - start:,.0f} s")
-    if not how.keep_dynamics:
-        shutil.rmtree(work, ignore_errors=True)
+        trained = gather(group, labelled, recipe, self._how.device, work, self._watcher.advance)
+        seconds = (time.monotonic() - start) / len(group.seeds)
+        self._watcher.say(f"{group.name}: trained, {seconds:,.0f} s a seed")
+        about = {"device": self._device.removesuffix(" auto"), "seconds": seconds}
+        jobs = []
+        for gathered in trained:
+            cell = group.cell(gathered.seed)
+            if gathered.dynamics is None:
+                self._fail(cell, gathered.stopped or "no dynamics")
+                continue
+            measured = {}
+            if group.gathering == "in-sample" and len(labelled.data.test_labels):
+                measured["test_accuracy"] = test_accuracy(labelled, recipe, gathered, self._how.device)
+            where = dynamics_folder(work, cell)
+            methods = _methods(group, self._how.methods)
+            jobs.append(
+                ScoringJob(cell, where, recipe, methods, measured, about, self._how.data_dir, self._results.folder)
+            )
+        return jobs
+
+    def _close(self, group: Group, lock: "BaseFileLock", well: bool) -> None:
+        if well and not self._how.keep_dynamics:
+            drop_folder(self._results.work(_file_name(group)))
+        lock.release()
+
+    def _done(self, cell: Cell, seconds: float) -> None:
+        self._outcome.done.append(cell)
+        self._watcher.say(f"{cell.name}: scored in {seconds:,.0f} s")
+
+    def _fail(self, cell: Cell, reason: str) -> None:
+        self._results.fail(cell, reason)
+        self._outcome.failed[cell] = reason
+        self._watcher.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
+
+    def _skip(self, group: Group, reason: str) -> None:
+        self._outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}
+        self._watcher.say(f"{group.name}: skipped: {reason}")
+
+
+def _file_name(group: Group) -> str:
+    return f"{group.setting.name}-{group.gathering}"
 
 
 def _methods(group: Group, extra: Iterable[str]) -> list[str]:
     """The paper's methods for the gathering, and those asked for besides."""
-    from errata.core.methods import paper_methods
-
     names = [method.name for method in (*paper_methods(), *map(parse, extra)) if method.gathering == group.gathering]
     return list(dict.fromkeys(names))
-
-
-def _fail(cell: Cell, reason: str, results: Results, outcome: Outcome, watcher: Watcher) -> None:
-    results.fail(cell, reason)
-    outcome.failed[cell] = reason
-    watcher.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
-
-
-def _skip(cells: Iterable[Cell], reason: str, outcome: Outcome, watcher: Watcher) -> None:
-    for cell in cells:
-        outcome.skipped[cell] = reason
-        watcher.say(f"{cell.name}: skipped: {reason}")

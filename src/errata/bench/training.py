@@ -1,13 +1,13 @@
 """Train the seeds of a group and say how well the models classify."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from errata.bench.cost import FOLDS
-from errata.bench.plan import Group
+from errata.bench.plan import Cell, Group
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled
 from errata.training.recipes import Recipe
@@ -43,7 +43,7 @@ def gather(
     device: str,
     work: Path,
     progress: Callable[[int], object],
-) -> "Iterator[Gathered]":
+) -> "list[Gathered]":
     """The dynamics of every seed, trained side by side in the folder `work`, from which a killed training goes on."""
     from errata.training.engine import Options
     from errata.training.gather import in_sample, out_of_sample
@@ -51,10 +51,10 @@ def gather(
     train = inputs(labelled.data, "train")
     common = (train, labelled.given, labelled.data.num_classes, network(labelled, recipe), recipe)
     if group.gathering == "out-of-sample":
-        yield from out_of_sample(*common, folds=FOLDS, seeds=group.seeds, device=device, folder=work, progress=progress)
-        return
+        return out_of_sample(*common, folds=FOLDS, seeds=group.seeds, device=device, folder=work, progress=progress)
+        return None
     watched = labelled.scored if recipe.parts > 1 else None
-    yield from in_sample(
+    return in_sample(
         *common,
         seeds=group.seeds,
         options=Options(swa=True),
@@ -63,6 +63,11 @@ def gather(
         watched=watched,
         progress=progress,
     )
+
+
+def dynamics_folder(work: Path, cell: Cell) -> Path:
+    """Where `gather` leaves the dynamics of a cell."""
+    return work / (f"seed{cell.seed}/dynamics" if cell.gathering == "in-sample" else f"seed{cell.seed}-folds")
 
 
 def test_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float:
