@@ -77,7 +77,7 @@ def label(setting: Setting, data: Prepared) -> Labelled:
         kind = {"kind": setting.noise.model, "nominal_rate": setting.noise.rate}
         return Labelled(setting, data, drawn.labels, drawn.truth, kind | drawn.metadata())
     column = setting.noise.column or "real"
-    given, wrong = np.asarray(data.given[column]), np.asarray(data.wrong[column])
+    given, wrong = np.array(data.given[column]), np.array(data.wrong[column])  # copies: what is kept is read-only
     known = wrong >= 0
     truth = (wrong == 1) if known.all() else np.where(known, wrong.astype(np.float64), np.nan)
     count = int((wrong == 1).sum())

@@ -81,9 +81,11 @@ class Step:
 
     def _record(self, rows: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor]:
         held = rows.clone()
+        # While a graph is recorded nothing can be tried out: kernels were chosen in the warm-up, for its shape alone.
+        tried = rows.shape == self._example.shape
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.backends.cudnn.flags(enabled=True, benchmark=True), torch.cuda.graph(graph, stream=self._stream):
+        with torch.backends.cudnn.flags(enabled=True, benchmark=tried), torch.cuda.graph(graph, stream=self._stream):
             self._step(held)
         return graph, held
 

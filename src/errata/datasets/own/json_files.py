@@ -1,0 +1,96 @@
+"""Tables in JSON: an object a line, a list of objects, or an object of lists."""
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from errata.datasets.own.files import BROKEN, Read, encoding_of, open_text
+from errata.datasets.own.wording import listed
+from errata.errors import DataError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_TYPES = {dict: "object", list: "list", str: "text", int: "number", float: "number", bool: "true or false"}
+
+
+def read_json_lines(path: Path) -> Read:
+    """An object with named values on every line."""
+    encoding, remarks = encoding_of(path)
+    return _frame_of_records(_lines(path, encoding)), remarks
+
+
+def read_json(path: Path) -> Read:
+    """A list of objects or an object of equally long lists; an object a line is taken too."""
+    encoding, remarks = encoding_of(path)
+    with open_text(path, encoding) as file:
+        text = file.read()
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        if text.lstrip().startswith("{") and "\n" in text.strip():
+            return read_json_lines(path)
+        raise DataError(f"{path} is not whole JSON: {error}") from error
+    if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
+        if len({len(values) for values in content.values()}) > 1:
+            raise DataError(f"{path}: the lists {listed(content)} are not equally long")
+        return _frame_of_lists(content), remarks
+    if not isinstance(content, list):
+        raise DataError(f"{path} must hold a list of objects or an object of lists")
+    return _frame_of_records(_checked(record, f"{path}: item {row}") for row, record in enumerate(content)), remarks
+
+
+def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
+    with open_text(path, encoding) as file:
+        try:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield _parsed(line, f"{path}: line {number}")
+        except BROKEN as error:
+            raise DataError(f"{path} cannot be read: {error}") from error
+
+
+def _parsed(line: str, where: str) -> dict[str, Any]:
+    try:
+        return _checked(json.loads(line), where)
+    except ValueError as error:
+        raise DataError(f"{where} is not whole JSON: {error}") from error
+
+
+def _checked(record: Any, where: str) -> dict[str, Any]:
+    if not isinstance(record, dict):
+        raise DataError(f"{where} is {_TYPES.get(type(record), 'null')}, not an object with named values")
+    return record
+
+
+def _frame_of_records(records: Iterable[dict[str, Any]]) -> "pd.DataFrame":
+    """A row a record; a value that a record does not have is missing."""
+    columns: dict[str, list[Any]] = {}
+    for before, record in enumerate(records):
+        for name, value in record.items():
+            columns.setdefault(name, [None] * before).append(value)
+        if len(record) < len(columns):
+            for values in columns.values():
+                values.extend([None] * (before + 1 - len(values)))
+    return _frame_of_lists(columns)
+
+
+def _frame_of_lists(columns: dict[str, list[Any]]) -> "pd.DataFrame":
+    import pandas as pd
+
+    return pd.DataFrame({name: _typed(values) for name, values in columns.items()})
+
+
+def _typed(values: list[Any]) -> Any:
+    """Values of one type as an array of that type that may have gaps, others as objects."""
+    import pandas as pd
+
+    kinds = {type(value) for value in values} - {type(None)}
+    if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {bool, str}):
+        return pd.array(values)
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
