@@ -11,7 +11,10 @@ from errata.errors import DataError, InputError
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
+    from rich.progress import TaskID
+
     from errata.datasets.spec import Dataset
+    from errata.datasets.transfer import Arrived
 
 data = typer.Typer(help="The benchmark's datasets: list, fetch, check and show them.", no_args_is_help=True)
 app.add_typer(data, name="data")
@@ -59,6 +62,51 @@ def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
 
 
 @data.command()
+def fetch(name: Name, data_dir: DataDir = None) -> None:
+    """Download the official files, resume where it was cut, verify and unpack them; or say how to get them by hand."""
+    from errata.datasets.download import fetch as fetch_files
+    from errata.datasets.registry import dataset
+    from errata.datasets.where import data_dir as find_data_dir
+
+    with _Downloads() as downloads:
+        paths = fetch_files(dataset(name), find_data_dir(data_dir), downloads.report)
+    print(f"{name} is there, verified: {', '.join(map(str, paths)) or 'it needs no file'}")
+
+
+class _Downloads:
+    """A bar a file on standard error, if that is a terminal."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            DownloadColumn,
+            Progress,
+            TextColumn,
+            TimeRemainingColumn,
+            TransferSpeedColumn,
+        )
+
+        console = Console(stderr=True)
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
+        self._tasks: dict[str, TaskID] = {}
+
+    def __enter__(self) -> "_Downloads":
+        self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def report(self, arrived: "Arrived") -> None:
+        """So much of a file is here."""
+        if arrived.name not in self._tasks:
+            self._tasks[arrived.name] = self._bar.add_task(arrived.name, total=arrived.total)
+        self._bar.update(self._tasks[arrived.name], completed=arrived.bytes, total=arrived.total)
+
+
+@data.command()
 def check(
     name: Annotated[str | None, typer.Argument(help="A dataset; `errata data list` lists them.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dataset.")] = False,
@@ -97,7 +145,7 @@ def show(
     from importlib.util import find_spec
 
     from errata.datasets.labelled import load_setting
-    from errata.datasets.pictures import class_table, noise_picture, save_picture
+    from errata.datasets.pictures import check_picture, class_table, noise_picture, save_picture
     from errata.datasets.registry import dataset
 
     chosen = dataset(name)
@@ -108,6 +156,7 @@ def show(
     if wanted not in known:
         raise InputError(f"{name} has no setting named {wanted!r}; it has {', '.join(known)}")
     picture = out or Path(f"{wanted}-noise.png")
+    check_picture(picture)
     labelled = load_setting(wanted, data_dir)
     print_table(class_table(labelled), f"{chosen.title}: training samples by class")
     for remark in labelled.data.remarks:

@@ -24,8 +24,9 @@ def read_verified(dataset: Dataset, found: Found) -> Raw:
         for name, expected in dataset.hashes.items():
             actual = array_hash(raw.arrays[name])
             if actual != expected:
+                where = found.paths[0] if found.paths else dataset.title
                 raise DataError(
-                    f"{found.paths[0]} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
+                    f"{where} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
                     f"not {expected[:12]}..."
                 )
     return raw

@@ -56,7 +56,7 @@ def contingency_picture(labelled: Labelled) -> "Figure":
     errors = np.ma.masked_array(shares, np.eye(len(shares), dtype=np.bool_))
     figure, axes = _figure(len(shares), len(shares))
     image = axes.imshow(errors, cmap="viridis", vmin=0)
-    image.cmap.set_bad("0.92")
+    axes.set_facecolor("0.92")  # what is masked is seen through
     figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
     _name_classes(axes, labelled)
     axes.set(xlabel="given label", ylabel="true class")
@@ -90,12 +90,17 @@ def class_noise_picture(labelled: Labelled) -> "Figure":
     return figure
 
 
+def check_picture(path: Path) -> None:
+    """Refuse a name that no picture can have."""
+    if path.suffix not in (".png", ".svg"):
+        raise InputError(f"{path} must end in .png or .svg")
+
+
 def save_picture(figure: "Figure", path: Path) -> None:
     """Write as PNG or SVG, by the name's ending, whole or not at all."""
     from errata.dynamics.files import replace_atomically
 
-    if path.suffix not in (".png", ".svg"):
-        raise InputError(f"{path} must end in .png or .svg")
+    check_picture(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
 

@@ -1,0 +1,106 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from errata import cli
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `errata data ...` in an own folder: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("ERRATA_DATA", raising=False)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", "data", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    return run
+
+
+def test_the_list_says_what_is_there(run, tmp_path):
+    code, out, _ = run("list", "--data-dir", tmp_path)
+    assert code == 0
+    rows = {line.split("│")[1].strip(): line for line in out.splitlines() if line.startswith("│")}
+    assert rows["digits"].rstrip("│ ").endswith("yes")
+    assert rows["letter"].rstrip("│ ").endswith("no")
+    assert "15,000 / 5,000" in rows["letter"]
+    assert "CC BY 4.0" in rows["letter"]
+
+
+def test_a_dataset_that_needs_no_file_is_checked_and_shown_anywhere(run, tmp_path):
+    code, out, _ = run("check", "digits")
+    assert code == 0
+    assert "ok   hash of inputs" in out
+    code, out, _ = run("show", "digits", "--setting", "digits-pairflip-20", "--out", "sub/noise.svg")
+    assert code == 0
+    assert "293 labels are wrong" in out
+    assert (tmp_path / "sub" / "noise.svg").read_text().lstrip().startswith("<?xml")
+    code, out, _ = run("show", "digits")
+    assert (tmp_path / "digits-symmetric-20-noise.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_check_that_fails_is_named_and_so_is_the_exit_code(run, tmp_path):
+    (tmp_path / "letter").mkdir()
+    (tmp_path / "letter" / "letter-recognition.data").write_text("A,1\n")
+    code, out, _ = run("check", "letter", "--data-dir", tmp_path)
+    assert code == 1
+    assert "FAIL" in out.splitlines()[2]
+    assert "1 checks failed: letter" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("check",), "name one dataset to check, or say --all"),
+        (("check", "digits", "--all"), "name one dataset to check, or say --all"),
+        (("check", "digit"), "did you mean 'digits'"),
+        (("show", "digits", "--setting", "letter-symmetric-20"), "digits has no setting named"),
+        (("show", "digits", "--out", "noise.txt"), "must end in .png or .svg"),
+        (("show", "letter"), "letter is not in"),
+        (("fetch", "credit_fraud"), "by hand"),
+        (("fetch", "clothing1m"), "by hand"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(run, arguments, sentence):
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert err.startswith("errata: ")
+    assert err.count("\n") == 1
+
+
+def test_nothing_to_fetch_is_said(run):
+    code, out, _ = run("fetch", "digits")
+    assert code == 0
+    assert "needs no file" in out
+
+
+def test_every_real_file_is_checked_green(real_data, own_cache):
+    command = [sys.executable, "-m", "errata", "data", "check", "--all", "--data-dir", str(real_data)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "FAIL" not in done.stdout
+    assert "by hand" in done.stdout
+    for line in ("split: 1,700 / 426", "split: 15,000 / 5,000", "split: 5,898 / 1,966", "split: 4,435 / 2,000"):
+        assert f"ok   {line}" in done.stdout
+
+
+def test_a_picture_of_noise_shows_what_was_drawn(real_data):
+    from errata.datasets.labelled import load_setting
+    from errata.datasets.pictures import class_table, contingency, noise_picture
+
+    labelled = load_setting("satellite-symmetric-20", real_data)
+    counts = contingency(labelled)
+    assert counts.sum() == 4435
+    assert counts.sum() - np.trace(counts) == labelled.noise["count"]
+    np.testing.assert_array_equal(counts.sum(axis=1), np.bincount(labelled.data.train_labels))
+    np.testing.assert_array_equal(counts.sum(axis=0), class_table(labelled)["given"])
+    shown = noise_picture(labelled).axes[0].images[0].get_array()
+    assert np.ma.getmaskarray(shown).trace() == 6
+    assert shown.max() == pytest.approx((counts / counts.sum(axis=1, keepdims=True))[~np.eye(6, dtype=bool)].max())
