@@ -9,7 +9,7 @@ import typer
 from errata.cli.app import app
 from errata.cli.data import DataDir
 from errata.errors import InputError
-from errata.terminal import print_table
+from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
     from errata.bench.plan import Cell
@@ -94,6 +94,25 @@ def run(
     )
     if outcome.failed:
         sys.exit(1)
+
+
+@bench.command()
+def choose(
+    setting: Annotated[list[str], typer.Option("--setting", help="A setting of a table. May be repeated.")],
+    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    out: Out = Path("results"),
+    data_dir: DataDir = None,
+) -> None:
+    """Search network, rates and epochs on noisy validation labels; `run` then uses the recipe found."""
+    from errata.bench.choosing import choose_for
+
+    for name in setting:
+        with progress_bar(name, 1) as advance:
+            choice = choose_for(name, out, data_dir, device, advance)
+        recipe = choice.recipe
+        network = "-".join(map(str, recipe.widths))
+        rates = f"learning rate {recipe.learning_rate:g}, weight decay {recipe.weight_decay:g}"
+        print(f"{name}: {network}, {rates}, {recipe.epochs} epochs: {choice.accuracy:.2%} of noisy labels", flush=True)
 
 
 def _cells(suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int) -> "list[Cell]":
