@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from errata.bench.plan import Cell
+from errata.bench.plugins import plugin_methods
 from errata.bench.results import Results
 from errata.bench.scoring import score_cell
 from errata.datasets.labelled import load_setting
@@ -33,11 +34,13 @@ class ScoringJob:
     about: dict[str, Any]
     data_dir: Path | None
     out: Path
+    plugins: tuple[Path, ...]
 
 
 def score_and_keep(job: ScoringJob) -> float:
     """Score a cell and write its results; returns the seconds it took."""
     start = time.monotonic()
+    plugin_methods(job.plugins)  # another process has not seen them yet
     labelled = load_setting(job.cell.setting, job.data_dir)
     dynamics = Dynamics.open(job.dynamics)
     numbers, scores = score_cell(job.cell, labelled, dynamics, job.recipe, job.methods, job.measured, job.about)

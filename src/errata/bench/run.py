@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 from errata.bench.cost import FOLDS, reason_to_skip
 from errata.bench.desk import Desk, ScoringJob, describe, drop_folder, scoring_pool
 from errata.bench.plan import Cell, Group, groups
+from errata.bench.plugins import plugin_methods
 from errata.bench.results import Results
 from errata.bench.training import choose_device, dynamics_folder, gather, test_accuracy
 from errata.core.methods import paper_methods, parse
@@ -34,11 +35,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class How:
-    """How cells are run: device, data folder, methods beyond the paper's, and whether dynamics are kept."""
+    """How cells are run: device, data folder, methods beyond the paper's, plugins, and whether dynamics are kept."""
 
     device: str = "auto"
     data_dir: Path | None = None
     methods: tuple[str, ...] = ()
+    plugins: tuple[Path, ...] = ()
     keep_dynamics: bool = False
 
 
@@ -57,6 +59,7 @@ class Watcher(Protocol):
 
 def run(cells: Sequence[Cell], out: Path, how: How, watcher: Watcher) -> Outcome:
     """Run every cell that is not there yet, seeds of a setting side by side."""
+    plugin_methods(how.plugins)  # one that cannot be loaded is refused before anything is trained
     out.mkdir(parents=True, exist_ok=True)
     device = choose_device(how.device)
     with scoring_pool(on_gpu=not device.startswith("cpu")) as pool:
@@ -152,9 +155,18 @@ class _Run:
             if group.gathering == "in-sample" and len(labelled.data.test_labels):
                 measured["test_accuracy"] = test_accuracy(labelled, recipe, gathered, self._how.device)
             where = dynamics_folder(work, cell)
-            methods = _methods(group, self._how.methods)
             jobs.append(
-                ScoringJob(cell, where, recipe, methods, measured, about, self._how.data_dir, self._results.folder)
+                ScoringJob(
+                    cell=cell,
+                    dynamics=where,
+                    recipe=recipe,
+                    methods=_methods(group, (*self._how.methods, *plugin_methods(self._how.plugins))),
+                    measured=measured,
+                    about=about,
+                    data_dir=self._how.data_dir,
+                    out=self._results.folder,
+                    plugins=self._how.plugins,
+                )
             )
         return jobs
 

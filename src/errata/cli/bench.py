@@ -69,6 +69,9 @@ def run(
     methods: Annotated[
         list[str] | None, typer.Option("--methods", help="A method beyond the paper's. May be repeated.")
     ] = None,
+    plugin: Annotated[
+        list[Path] | None, typer.Option(help="A Python file that brings methods of its own. May be repeated.")
+    ] = None,
     seeds: Seeds = 3,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     out: Out = Path("results"),
@@ -80,14 +83,18 @@ def run(
 
     if find_spec("torch") is None:
         raise InputError("the benchmark needs torch: pip install 'errata[torch]'")
+    from errata.bench.plugins import plugin_methods
     from errata.bench.run import How
     from errata.bench.run import run as run_cells
     from errata.core.methods import parse
 
+    plugins = tuple(plugin or ())
+    plugin_methods(plugins)
+
     cells = _cells(suite, setting, gathering, 1 if suite == "quick" else seeds)
     extra = tuple(parse(name).name for name in methods or ())
     with _Shown(cells, out) as watcher:
-        outcome = run_cells(cells, out, How(device, data_dir, extra, keep_dynamics), watcher)
+        outcome = run_cells(cells, out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
     print(
         f"{len(outcome.done)} cells done, {len(outcome.reused)} reused, {len(outcome.skipped)} skipped, "
         f"{len(outcome.failed)} failed; results are in {out}"

@@ -2,6 +2,17 @@
 
 from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.loading import load
+from errata.datasets.own import OwnData, open_data
 from errata.datasets.registry import dataset, datasets, setting, settings
 
-__all__ = ["Labelled", "dataset", "datasets", "load", "load_setting", "setting", "settings"]
+__all__ = [
+    "Labelled",
+    "OwnData",
+    "dataset",
+    "datasets",
+    "load",
+    "load_setting",
+    "open_data",
+    "setting",
+    "settings",
+]

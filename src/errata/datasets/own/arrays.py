@@ -1,10 +1,11 @@
 """Arrays of inputs and labels as a user's own data: numpy, torch, scipy-sparse, lists of text, and files of arrays."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from zipfile import BadZipFile
+from zipfile import BadZipFile, ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,9 +23,9 @@ from errata.errors import DataError, InputError, MissingDataError
 if TYPE_CHECKING:
     import pandas as pd
 
-INPUT_NAMES = ("X", "inputs", "images", "data", "x")
+INPUT_NAMES = ("X", "inputs", "data", "images", "x")
 LABEL_NAMES = ("y", "labels", "target")
-SMALLEST_IMAGE = 8  # pixels a side: what is smaller is not taken for images
+SMALLEST_IMAGE = 16  # pixels a side: what is smaller is too small for convolutions, and taken as a table
 CHANNELS = (1, 3, 4)
 BYTES_AT_ONCE = 1 << 26
 
@@ -69,12 +70,11 @@ def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin
 
 def read_npz(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
     """A .npz file with inputs and labels; `label` and `id` may name arrays in it."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            check_fits(float(sum(member.file_size for member in file.zip.infolist())), f"the arrays in {path}")
-            arrays = {name: file[name] for name in file.files}
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+    with _reading(path), ZipFile(path) as packed:
+        size = sum(member.file_size for member in packed.infolist())
+    check_fits(size, f"the arrays in {path}")
+    with _reading(path), np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
     return from_named(arrays, label, id, None, str(path))
 
 
@@ -85,14 +85,20 @@ def read_npy(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
     return from_arrays(_npy(path), *(_npy(Path(given)) if is_name(given) else given for given in (label, id)))
 
 
-def _npy(path: Path | None) -> Any:
-    if path is None:
-        return None
+def _npy(path: Path) -> NDArray[Any]:
     if not path.is_file():
         raise MissingDataError(f"{path} is not there")
+    with _reading(path):
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    return array
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Name the file where what it holds is not whole, or not arrays."""
     try:
-        return np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError, EOFError) as error:
+        yield
+    except (OSError, ValueError, EOFError, BadZipFile) as error:
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
@@ -150,7 +156,9 @@ def _table(values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> OwnData
     if values.ndim > 2:
         shape = " × ".join(map(str, values.shape[1:]))
         values = values.reshape(len(values), -1)
-        remarks.append(f"inputs of {shape} that do not look like images are taken as {values.shape[1]:,} columns")
+        remarks.append(
+            f"inputs of {shape} are no images of 0 to 255, or too small: taken as {values.shape[1]:,} columns"
+        )
     varying = np.zeros(values.shape[1], dtype=np.bool_)
     for block in _blocks(values):
         varying |= (block != values[0]).any(axis=0)

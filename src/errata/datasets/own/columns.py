@@ -27,22 +27,22 @@ ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d
 REASONS = {
     "constant": ("is constant", "are constant"),
     "empty": ("has no values", "have no values"),
-    "id": ("is different in every row, like an id", "are different in every row, like ids"),
+    "like an id": ("is different in every row, like an id", "are different in every row, like ids"),
     "nested": ("holds lists, objects or bytes", "hold lists, objects or bytes"),
-    "copy": ("says the same as the label", "say the same as the label"),
+    "like the label": ("says the same as the label", "say the same as the label"),
 }
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column and how it is treated; `note` is why it is left out, or what else there is to say."""
+    """A column and how it is treated; `note` is why it is left out, one of `REASONS`."""
 
     name: str
     treatment: Treatment
     note: str = ""
 
     def __str__(self) -> str:
-        return f"{self.treatment}: {REASONS[self.note][0]}" if self.treatment == "left out" else self.treatment
+        return f"{self.treatment}: {self.note}" if self.note else self.treatment
 
 
 def inspect_columns(frame: "pd.DataFrame", text: Collection[str] = ()) -> tuple[Column, ...]:
@@ -110,7 +110,7 @@ def _inspect(name: str, series: "pd.Series[Any]", is_text: bool) -> Column:
     if len(present) == len(series) and present.nunique() == 1:
         return Column(name, "left out", "constant")
     if treatment == "number":
-        return Column(name, "left out", "id") if _counts_rows(name, series) else Column(name, "number")
+        return Column(name, "left out", "like an id") if _counts_rows(name, series) else Column(name, "number")
     if treatment == "category" and series.dtype != "category":
         return _of_words(name, series, present.astype(str))
     return Column(name, treatment)
@@ -161,7 +161,7 @@ def _of_words(name: str, series: "pd.Series[Any]", present: "pd.Series[Any]") ->
     unspaced_script = not spaced and seen.str.contains(r"[^\x00-\x7f]").mean() > 0.5
     all_different = distinct == len(series) >= ENOUGH_ROWS
     if all_different and not unspaced_script and (not spaced or _named_like_id(name)):
-        return Column(name, "left out", "id")
+        return Column(name, "left out", "like an id")
     long_enough = seen.str.count(r"\S+").mean() >= SHORTEST_TEXT or (
         unspaced_script and seen.str.len().mean() >= SHORTEST_UNSPACED_TEXT
     )

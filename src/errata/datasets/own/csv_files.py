@@ -2,14 +2,15 @@
 
 import csv
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.datasets.own.files import BROKEN, Read, encoding_of, first_line, frame_of, open_bytes, open_text
 from errata.datasets.own.memory import check_fits
+from errata.datasets.own.wording import counted
 from errata.errors import DataError
 
 if TYPE_CHECKING:
@@ -85,12 +86,14 @@ def _separator(path: Path, encoding: str, candidates: str) -> str:
 
 
 def _header(path: Path, layout: Layout) -> list[str]:
-    for _, names in _rows(path, layout):
-        return names
-    raise DataError(f"{path} is empty")
+    with closing(_rows(path, layout)) as rows:
+        first = next(rows, None)
+    if first is None:
+        raise DataError(f"{path} is empty")
+    return first[1]
 
 
-def _rows(path: Path, layout: Layout) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: Path, layout: Layout) -> Generator[tuple[int, list[str]], None, None]:
     """The number of the line on which a row ends, and its values; empty lines are passed over."""
     quoting: Any = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
     with open_text(path, layout.encoding) as file, _long_values():
@@ -117,7 +120,7 @@ def _first_ragged(path: Path, layout: Layout) -> str | None:
         for line, row in _rows(path, layout):
             width = width or len(row)
             if len(row) != width:
-                return f"{path}: line {line} has {len(row)} values where the first line has {width}"
+                return f"{path}: line {line} has {counted(len(row), 'value')} where the first line has {width}"
     except csv.Error as error:
         return f"{path}: the row after line {line} is not whole: {error}"
     return None

@@ -59,8 +59,9 @@ class OwnData:
     def prepare(self, train_rows: ArrayLike | None = None) -> Features:
         """Features of all samples, with every statistic (means, categories, terms) taken from `train_rows` alone.
 
-        train_rows: row numbers (n,) or a mask (N,); None takes all rows. What only other rows hold is unknown to them:
-        an unseen category counts as a rare one, an unseen word as none.
+        train_rows: row numbers (n,) or a mask (N,); None takes all rows. What only other rows hold is unknown: an
+        unseen category counts as a rare one, an unseen word as none. Whether a column is a number, a category or text
+        was settled when the data was opened, from all rows.
         """
         if self.fit_features is None:
             raise InputError("images are trained on as they are: features are prepared of tables and text only")

@@ -26,6 +26,7 @@ MOST_CATEGORIES = 100  # a column; the less frequent ones share one
 DENSE_BYTES = 1 << 30  # categories and words that take more than this are reduced to
 COMPONENTS = 256  # principal directions
 ROWS_AT_ONCE = 1 << 16
+MICROSECONDS_A_DAY = 86_400e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +87,15 @@ def _numbers(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> li
 
 
 def _as_named_numbers(frame: "pd.DataFrame", column: Column) -> Iterator[tuple[str, NDArray[np.float64]]]:
-    import pandas as pd
-
     if column.treatment == "number":
         yield column.name, as_numbers(frame[column.name])
     elif column.treatment == "date":
         times = as_dates(frame[column.name])
-        yield column.name, as_numbers((times - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(days=1))
-        for part in ("month", "weekday", "hour"):
-            yield f"{column.name} ({part})", as_numbers(getattr(times.dt, part))
+        microseconds = times.to_numpy(dtype="datetime64[us]").astype(np.int64)
+        yield column.name, np.where(times.isna(), np.nan, microseconds / MICROSECONDS_A_DAY)
+        for part, values in (("month", times.dt.month), ("weekday", times.dt.day_of_week), ("hour", times.dt.hour)):
+            if values.nunique() > 1:
+                yield f"{column.name} ({part})", as_numbers(values)
 
 
 def _flags(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[Part]:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, cast
 
 from errata.datasets.own.memory import check_fits
 from errata.errors import DataError
@@ -29,7 +29,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     with path.open("rb") as file:
         if path.suffix.lower() == ".gz":
             with gzip.open(file) as unpacked:
-                yield unpacked
+                yield cast(IO[bytes], unpacked)  # a type of its own, though it is one of these
         else:
             yield file
 

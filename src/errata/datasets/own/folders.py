@@ -44,7 +44,9 @@ def read_folder(root: Path, skip_bad: bool) -> OwnData:
     if broken and not skip_bad:
         path, why = next(iter(broken.items()))
         more = f" (and {counted(len(broken) - 1, 'other file')})" if len(broken) > 1 else ""
-        raise DataError(f"{root / path}{more} cannot be read as an image: {why}; skip_bad leaves such files out")
+        raise DataError(
+            f"{_printable(root / path)}{more} cannot be read as an image: {why}; skip_bad leaves such files out"
+        )
     paths = [path for path in listing.paths if path not in broken]
     if not paths:
         raise DataError(f"{root} holds no image that can be read")
@@ -87,11 +89,11 @@ def _listing(root: Path) -> Listing:
     remarks = []
     if others:
         kinds = ", ".join(sorted(others))
-        remarks.append(f"{counted(sum(others.values()), 'file is not an image', 'files are not images')} ({kinds})")
+        remarks.append(f"passed over: {counted(sum(others.values()), 'file')} of other kinds ({kinds})")
     if outside:
-        remarks.append(f"{counted(outside, 'image lies', 'images lie')} in no class folder and count for nothing")
+        remarks.append(f"passed over: {counted(outside, 'image')} in no class folder")
     if empty:
-        remarks.append(f"there is no image in {listed(empty)}, so that is no class")
+        remarks.append(f"passed over: {counted(len(empty), 'folder')} without an image ({listed(empty)})")
     return Listing(sorted(paths), remarks)
 
 
@@ -160,7 +162,12 @@ def _span(sizes: Sequence[Size]) -> str:
 def _skipped(broken: dict[str, str]) -> list[str]:
     if not broken:
         return []
-    named = [f"{path} ({why})" for path, why in list(broken.items())[:NAMED_FILES]]
+    named = [f"{_printable(path)} ({why})" for path, why in list(broken.items())[:NAMED_FILES]]
     more = [f"{len(broken) - NAMED_FILES:,} more"] if len(broken) > NAMED_FILES else []
     what = counted(len(broken), "file that cannot be read as an image is", "files that cannot be read as images are")
     return [f"{what} left out: {', '.join([*named, *more])}"]
+
+
+def _printable(path: str | Path) -> str:
+    """A path as text that can be written anywhere, whatever bytes its name is made of."""
+    return str(path).encode("utf-8", "backslashreplace").decode()

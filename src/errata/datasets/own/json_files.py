@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from errata.datasets.own.files import BROKEN, Read, encoding_of, open_text
+from errata.datasets.own.files import Read, encoding_of, open_text
 from errata.datasets.own.wording import listed
 from errata.errors import DataError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_TYPES = {dict: "object", list: "list", str: "text", int: "number", float: "number", bool: "true or false"}
+_TYPES = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
 
 
 def read_json_lines(path: Path) -> Read:
@@ -30,10 +30,10 @@ def read_json(path: Path) -> Read:
         text = file.read()
     try:
         content = json.loads(text)
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and "\n" in text.strip():
             return read_json_lines(path)
-        raise DataError(f"{path} is not whole JSON: {error}") from error
+        raise DataError(f"{path}: line {error.lineno} is not whole JSON ({error.msg})") from error
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
         if len({len(values) for values in content.values()}) > 1:
             raise DataError(f"{path}: the lists {listed(content)} are not equally long")
@@ -45,24 +45,21 @@ def read_json(path: Path) -> Read:
 
 def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
     with open_text(path, encoding) as file:
-        try:
-            for number, line in enumerate(file, 1):
-                if line.strip():
-                    yield _parsed(line, f"{path}: line {number}")
-        except BROKEN as error:
-            raise DataError(f"{path} cannot be read: {error}") from error
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                yield _parsed(line, f"{path}: line {number}")
 
 
 def _parsed(line: str, where: str) -> dict[str, Any]:
     try:
-        return _checked(json.loads(line), where)
-    except ValueError as error:
-        raise DataError(f"{where} is not whole JSON: {error}") from error
+        return _checked(json.loads(line.strip()), where)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{where} is not whole JSON ({error.msg} at column {error.colno})") from error
 
 
 def _checked(record: Any, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
-        raise DataError(f"{where} is {_TYPES.get(type(record), 'null')}, not an object with named values")
+        raise DataError(f"{where} is {_TYPES[type(record)]}, not an object with named values")
     return record
 
 
@@ -71,7 +68,9 @@ def _frame_of_records(records: Iterable[dict[str, Any]]) -> "pd.DataFrame":
     columns: dict[str, list[Any]] = {}
     for before, record in enumerate(records):
         for name, value in record.items():
-            columns.setdefault(name, [None] * before).append(value)
+            if name not in columns:
+                columns[name] = [None] * before
+            columns[name].append(value)
         if len(record) < len(columns):
             for values in columns.values():
                 values.extend([None] * (before + 1 - len(values)))

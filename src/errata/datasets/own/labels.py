@@ -52,11 +52,11 @@ def encode_labels(values: Any, where: str) -> Encoded:
     rows = np.flatnonzero(labelled)
     if not len(rows):
         raise InputError(f"{where} is empty: no row has a label" if len(series) else f"{where} has no rows")
-        codes, found = pd.factorize(series[labelled])
-    values = [value.item() if isinstance(value, np.generic) else value for value in found]
-    classes = _in_order(values)
+    codes, different = pd.factorize(series[labelled])
+    found = [_plain(value) for value in different]
+    classes = _in_order(found)
     place = {value: number for number, value in enumerate(classes)}
-    labels = np.array([place[value] for value in values], dtype=np.int64)[codes]
+    labels = np.array([place[value] for value in found], dtype=np.int64)[codes]
     counts = np.bincount(labels, minlength=len(classes))
     _refuse_what_is_no_class(classes, counts, where)
     return Encoded(rows, labels, tuple(classes), (*_left_out(len(series) - len(rows)), *_remarks(classes, counts)))
@@ -66,9 +66,9 @@ def as_series(values: Any, where: str) -> "pd.Series[Any]":
     """Labels or ids as a series numbered from 0; a list keeps the type of each item."""
     import pandas as pd
 
-    if isinstance(values, pd.Series):
-        return values.reset_index(drop=True)
-    if hasattr(values, "to_list"):  # a series of polars, an index of pandas
+    if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
+        return pd.Series(values).reset_index(drop=True)
+    if hasattr(values, "to_list"):  # a series of polars
         values = values.to_list()
     if isinstance(values, list | tuple):
         return pd.Series(list(values), dtype=object)
@@ -101,7 +101,7 @@ def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
     missing = is_missing(series)
     if missing.any():
         raise InputError(f"{where} has no id in row {rows[np.argmax(missing)]}")
-    names = [value.item() if isinstance(value, np.generic) else value for value in series.tolist()]
+    names = [_plain(value) for value in series.tolist()]
     whole = all(isinstance(name, int) and not isinstance(name, bool) and abs(name) < 2**63 for name in names)
     ids = np.array(names, dtype=np.int64) if whole else np.array([str(name) for name in names])
     again = pd.Series(ids).duplicated().to_numpy()
@@ -121,9 +121,13 @@ def _refuse_nested(series: "pd.Series[Any]", where: str) -> None:
 
 
 def _left_out(rows: int) -> list[str]:
-    return [f"{counted(rows, 'row has', 'rows have')} no label and {'is' if rows == 1 else 'are'} left out"] * (
-        rows > 0
-    )
+    if not rows:
+        return []
+    return [f"{counted(rows, 'row has', 'rows have')} no label and {'is' if rows == 1 else 'are'} left out"]
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _in_order(values: Sequence[Any]) -> list[Any]:
@@ -154,7 +158,7 @@ def _remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
     lone = [name for name, count in zip(classes, counts.tolist(), strict=True) if count == 1]
     if lone:
         have = "class {} has a single sample" if len(lone) == 1 else "classes {} have a single sample each"
-        remarks.append(f"{have.format(listed(lone))}: nothing can be held out of it, and little be said about it")
+        remarks.append(f"{have.format(listed(lone))}: it is trained on, but there is nothing to compare it with")
     alike = defaultdict(list)
     for name in classes:
         alike["".join(str(name).split()).casefold()].append(name)

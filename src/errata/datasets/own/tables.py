@@ -121,7 +121,7 @@ def _columns(inputs: "pd.DataFrame", texts: Sequence[str], ids: Sequence[str], e
     """How every column but that of the ids is treated."""
     columns = inspect_columns(inputs.drop(columns=list(ids)), texts)
     return tuple(
-        Column(column.name, "left out", "copy") if _copies_label(inputs, column, encoded) else column
+        Column(column.name, "left out", "like the label") if _copies_label(inputs, column, encoded) else column
         for column in columns
     )
 

@@ -10,7 +10,7 @@ from errata.datasets.own.data import Rows
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-MOST_TERMS = 4096  # measured on TREC: half as many lose 1 to 2 points of accuracy, twice as many win none
+MOST_TERMS = 4096  # on TREC, half as many lose a point or two of accuracy and twice as many win nothing clear
 REPEATED_FROM = 100  # texts; in that many a term that occurs in a single one is left out
 LONGEST_WORD = 12  # letters on average: beyond, the script puts no space between words
 

@@ -1,0 +1,270 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import errata
+from short_digits import DIGITS, EPOCHS, PLUGIN
+from errata.bench import run as run_module
+from errata.bench.cost import reason_to_skip
+from errata.bench.plan import Cell, groups, plan, suite
+from errata.bench.results import Results
+from errata.bench.run import recipe_of
+from errata.core.folds import AGGREGATIONS
+from errata.core.methods import paper_methods
+from errata.datasets.labelled import load_setting
+from errata.errors import InputError
+
+PAPER = {method.name for method in paper_methods()}
+WITHOUT_TIME = ["seconds"]
+
+
+def files(results):
+    """Everything that was kept but for the time it took."""
+    found = {}
+    for path in sorted(results.folder.glob("cells/**/*.parquet")):
+        table = pd.read_parquet(path).drop(columns=WITHOUT_TIME, errors="ignore")
+        found[str(path.relative_to(results.folder))] = table
+    return found
+
+
+def assert_same(a, b):
+    assert list(a) == list(b)
+    for name, table in a.items():
+        pd.testing.assert_frame_equal(table, b[name], check_exact=True)
+
+
+# What a cell holds.
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two seeds of digits, both gatherings, by the command itself."""
+    folder = tmp_path_factory.mktemp("whole")
+    return _command(folder, tmp_path_factory.mktemp("cache"), "--seeds", "2")
+
+
+def _environment(cache):
+    return {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
+
+
+def _arguments(folder, *options):
+    return [sys.executable, "-m", "errata", "bench", "run", "--setting", DIGITS, "--out", str(folder), *options]
+
+
+def _prepare(folder):
+    from dataclasses import replace
+
+    from errata.datasets.registry import setting
+
+    results = Results(folder)
+    results.recipe_path(DIGITS).parent.mkdir(parents=True, exist_ok=True)
+    replace(setting(DIGITS).recipe, epochs=EPOCHS).save(results.recipe_path(DIGITS))
+    return results
+
+
+def _command(folder, cache, *options):
+    results = _prepare(folder)
+    done = subprocess.run(_arguments(folder, *options), env=_environment(cache), capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return results
+
+
+def test_every_method_of_the_paper_has_its_numbers_and_scores(whole):
+    numbers = whole.numbers()
+    assert set(numbers["method"]) - {""} == PAPER
+    assert set(numbers.loc[numbers["method"] == "", "metric"]) == {"test_accuracy"}
+    assert numbers.groupby(["gathering", "seed"]).ngroups == 4
+    assert (numbers["samples"] == 1347).all()
+    assert (numbers["noisy"] == 288).all()
+    assert numbers["complete"].all()
+    parameters = json.loads(numbers["parameters"][0])
+    assert (parameters["epochs"], parameters["network"]) == (EPOCHS, "mlp")
+
+
+def test_numbers_are_those_of_the_scores_beside_them(whole):
+    numbers = whole.numbers()
+    for cell in whole.cells():
+        scores = whole.scores(cell)
+        own = numbers[(numbers["gathering"] == cell.gathering) & (numbers["seed"] == cell.seed)]
+        for row in own[own["metric"].isin(["fnr", "auroc", "auprc"])].itertuples():
+            metric = getattr(errata.metrics, row.metric)
+            assert metric(scores[row.method], scores["truth"]) == row.value
+
+
+def test_given_labels_and_truth_are_those_of_the_setting(whole):
+    labelled = load_setting(DIGITS)
+    scores = whole.scores(Cell(DIGITS, "in-sample", 1))
+    np.testing.assert_array_equal(scores["given"], labelled.given)
+    np.testing.assert_array_equal(scores["truth"], labelled.truth)
+    assert set(whole.numbers()["label_hash"]) == {labelled.noise["hash"]}
+
+
+def test_nothing_but_results_is_left(whole):
+    work = whole.work("")
+    assert all(path.suffix == ".lock" for path in work.iterdir())
+
+
+# Going on.
+
+
+def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, tmp_path, run_digits, short):
+    results = short()
+    first, _ = run_digits(results, seeds=1)
+    assert len(first.done) == 2
+    before = files(results)
+    second, lines = run_digits(results, seeds=2)
+    assert len(second.reused) == 2
+    assert len(second.done) == 2
+    assert lines.epochs == EPOCHS * (1 + 4)
+    after = files(results)
+    assert_same(before, {name: after[name] for name in before})
+    third, lines = run_digits(results, seeds=2)
+    assert len(third.reused) == 4
+    assert lines.said == []
+
+
+@pytest.mark.parametrize("moment", [3.0, 4.5, 6.0])
+def test_a_killed_run_goes_on_to_the_same_files(whole, tmp_path, tmp_path_factory, moment):
+    cache = tmp_path_factory.mktemp("cache")
+    results = _prepare(tmp_path / "killed")
+    arguments = _arguments(results.folder, "--seeds", "2")
+    process = subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.DEVNULL)
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    _command(results.folder, cache, "--seeds", "2")
+    assert_same(files(results), files(whole))
+
+
+def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_factory):
+    cache = tmp_path_factory.mktemp("cache")
+    results = _prepare(tmp_path / "shared")
+    arguments = _arguments(results.folder, "--seeds", "2")
+    both = [subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    said = [process.communicate()[0] for process in both]
+    assert all(process.returncode == 0 for process in both), said
+    _command(results.folder, cache, "--seeds", "2")  # what one left to the other
+    assert_same(files(results), files(whole))
+
+
+# What does not work out.
+
+
+def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, run_digits, monkeypatch):
+    results = short()
+    gather = run_module.gather
+
+    def fail_out_of_sample(group, *rest):
+        if group.gathering == "out-of-sample":
+            raise RuntimeError("the disk is on fire")
+        return gather(group, *rest)
+
+    monkeypatch.setattr(run_module, "gather", fail_out_of_sample)
+    outcome, lines = run_digits(results, seeds=1, gatherings=("out-of-sample", "in-sample"))
+    assert [cell.gathering for cell in outcome.done] == ["in-sample"]
+    (failed,) = outcome.failed
+    assert "the disk is on fire" in outcome.failed[failed]
+    assert "the disk is on fire" in results.failure(failed)
+    assert any("failed: RuntimeError: the disk is on fire" in line for line in lines.said)
+    monkeypatch.setattr(run_module, "gather", gather)
+    outcome, _ = run_digits(results, seeds=1)
+    assert outcome.done == [failed]
+    assert results.failure(failed) is None
+
+
+def test_a_seed_that_diverges_fails_alone(short, run_digits, monkeypatch):
+    from dataclasses import replace
+
+    results = short()
+    gather = run_module.gather
+
+    def diverge(group, *rest):
+        first, *others = gather(group, *rest)
+        return [replace(first, dynamics=None, stopped="seed0 diverged: its logits are not finite at epoch 3"), *others]
+
+    monkeypatch.setattr(run_module, "gather", diverge)
+    outcome, _ = run_digits(results, gatherings=("in-sample",))
+    assert [cell.seed for cell in outcome.done] == [1]
+    assert list(outcome.failed.values()) == ["seed0 diverged: its logits are not finite at epoch 3"]
+
+
+def test_what_is_not_there_or_does_not_fit_is_skipped_with_the_reason(short, run_digits, tmp_path, monkeypatch):
+    monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
+    outcome, _ = run_digits(short(), seeds=1, gatherings=("in-sample",), settings=("letter-symmetric-20", DIGITS))
+    assert [cell.setting for cell in outcome.done] == [DIGITS]
+    assert "letter is not in" in outcome.skipped[Cell("letter-symmetric-20", "in-sample", 0)]
+
+
+def test_too_much_for_this_machine_is_said_before_it_starts(short, tmp_path, monkeypatch):
+    results = short()
+    (group,) = groups(plan([DIGITS], ["in-sample"], 3))
+    labelled, recipe = load_setting(DIGITS), recipe_of(group, results)
+    assert reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path) is None
+    monkeypatch.setattr("errata.bench.cost.CPU_RATE", 1.0)
+    assert "needs a CUDA GPU: about" in reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path)
+    assert reason_to_skip(group, recipe, labelled, "cpu", tmp_path) is None
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
+    assert "GB on disk for its dynamics" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
+
+
+def test_suites_hold_the_settings_they_name():
+    assert len(suite("paper")) == 17
+    assert len(suite("tabular")) == 7
+    assert len(suite("cifar")) == 8
+    with pytest.raises(InputError, match="there is no suite named 'all'"):
+        suite("all")
+    with pytest.raises(InputError, match="did you mean"):
+        plan(["leter-symmetric-20"], ["in-sample"], 1)
+
+
+# Methods from outside.
+
+
+@pytest.fixture
+def _forgotten():
+    yield
+    AGGREGATIONS.pop("Largest", None)
+    for name in [name for name in sys.modules if name.startswith("errata_plugin_")]:
+        del sys.modules[name]
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_file_brings_a_method_to_every_cell(short, run_digits, plugin):
+    results = short()
+    run_digits(results, seeds=1, gatherings=("in-sample",), plugins=(plugin,), methods=("EMA-LM",), keep_dynamics=True)
+    assert {"Largest-LM", "EMA-LM"} <= set(results.numbers()["method"])
+    scores = results.scores(Cell(DIGITS, "in-sample", 0))
+    dynamics = errata.Dynamics.open(results.work(f"{DIGITS}-in-sample") / "seed0" / "dynamics")
+    every = [errata.score(epoch, dynamics.labels, "Last-LM") for epoch in dynamics.logits]
+    np.testing.assert_array_equal(scores["Largest-LM"], np.max(every, axis=0))
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_plugin_that_brings_nothing_is_refused_before_training(short, run_digits, tmp_path):
+    empty = tmp_path / "empty.py"
+    empty.write_text("METHODS = []")
+    with pytest.raises(InputError, match=r"empty\.py has no METHODS"):
+        run_digits(short(), plugins=(empty,))
+    with pytest.raises(InputError, match="is not a Python file"):
+        run_digits(short(), plugins=(tmp_path / "nothing.py",))
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_an_installed_plugin_is_found_by_its_entry_point(tmp_path, monkeypatch):
+    from errata.bench.plugins import plugin_methods
+
+    (tmp_path / "largest_plugin.py").write_text(PLUGIN)
+    information = tmp_path / "largest_plugin-1.0.dist-info"
+    information.mkdir()
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: largest-plugin\nVersion: 1.0\n")
+    (information / "entry_points.txt").write_text("[errata.methods]\nlargest = largest_plugin\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert plugin_methods() == ("Largest-LM",)
+    sys.modules.pop("largest_plugin")
