@@ -10,7 +10,6 @@ from errata.bench.run import How, run
 from errata.datasets.registry import setting
 
 
-
 class Lines:
     """What a run said."""
 

@@ -8,9 +8,9 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
+from short_digits import DIGITS, EPOCHS, PLUGIN
 
 import errata
-from short_digits import DIGITS, EPOCHS, PLUGIN
 from errata.bench import run as run_module
 from errata.bench.cost import reason_to_skip
 from errata.bench.plan import Cell, groups, plan, suite
