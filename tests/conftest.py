@@ -1,5 +1,8 @@
 """Shared by all tests."""
 
+import os
+import shutil
+
 import numpy as np
 import pytest
 from hypothesis import settings
@@ -26,3 +29,43 @@ def learned_curves(seed, epochs=12, samples=60, classes=5, noise=0.2, dtype=np.f
 @pytest.fixture
 def curves():
     return learned_curves
+
+
+# A page is opened in a browser of its own that never looks for the network.
+CHROMIUM_FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium():
+    """A running Chromium; without one its tests are left out, unless ERRATA_BROWSER=required."""
+    executable = shutil.which("chromium")
+    if executable is None:
+        sentence = "there is no chromium on this machine, so pages are not tested in a browser"
+        pytest.fail(sentence) if os.environ.get("ERRATA_BROWSER") == "required" else pytest.skip(sentence)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=CHROMIUM_FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def page(chromium):
+    """An empty page that is offline; an error in its script fails the test."""
+    context = chromium.new_context(offline=True, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    errors = []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    yield page
+    context.close()
+    assert errors == []
