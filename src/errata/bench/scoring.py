@@ -10,6 +10,7 @@ from errata.bench.plan import Cell
 from errata.bench.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
+from errata.core.folds import Verdict
 from errata.datasets.labelled import Labelled
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
@@ -34,7 +35,8 @@ def score_cell(
 ) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Numbers (a row a method and metric) and scores (a row a scored sample) of one training.
 
-    Detection is scored on the samples whose truth is known; CTRL is told how many of these are wrong, as in the paper.
+    Detection is scored on the samples whose truth is known; CTRL is told how many of these are wrong, as in the paper,
+    but not for its operating point, which it chooses by itself.
     measured: numbers of the model itself, such as its test accuracy. about: where and how long it was trained.
     """
     import pandas as pd
@@ -44,12 +46,14 @@ def score_cell(
     known = ~np.isnan(truth)
     wrong = truth[known] == 1
     said = verdicts(dynamics, methods, budget=int(wrong.sum()))
+    at_own_point = verdicts(dynamics, [name for name, verdict in said.items() if verdict.flags is not None])
     table = pd.DataFrame({"id": rows[known], "given": labelled.given[rows][known], "truth": wrong})
     numbers = [{"method": "", "metric": metric, "value": value} for metric, value in measured.items()]
     for name, verdict in said.items():
-        flags = None if verdict.flags is None else verdict.flags[known]
         table[name] = verdict.scores[known]
-        numbers += [{"method": name} | number for number in _numbers(verdict.scores[known], wrong, flags)]
+        numbers += [{"method": name} | number for number in _numbers(verdict.scores[known], wrong)]
+        if name in at_own_point:
+            numbers.append({"method": name} | _at_operating_point(at_own_point[name], known, wrong))
     columns = {
         "setting": cell.setting,
         "gathering": cell.gathering,
@@ -66,13 +70,18 @@ def score_cell(
     return frame.assign(**columns, **about), table
 
 
-def _numbers(scores: Floats, wrong: Bools, flags: Bools | None) -> list[dict[str, Any]]:
-    """Every metric of one method; those at a budget with that budget, in samples."""
+def _numbers(scores: Floats, wrong: Bools) -> list[dict[str, Any]]:
+    """The metrics of a ranking; those at a budget with that budget, in samples."""
     errors = int(wrong.sum())
     numbers: list[dict[str, Any]] = [{"metric": "fnr", "budget": errors, "value": metrics.fnr(scores, wrong)}]
     if 0 < errors < len(wrong):
         numbers += [{"metric": name, "value": getattr(metrics, name)(scores, wrong)} for name in RANKING_METRICS]
-    if flags is not None:
-        value = metrics.fnr_at_operating_point(scores, wrong, flags)
-        numbers.append({"metric": "fnr_at_operating_point", "budget": int(flags.sum()), "value": value})
     return numbers
+
+
+def _at_operating_point(verdict: Verdict, known: Bools, wrong: Bools) -> dict[str, Any]:
+    """FNR where the method itself stops, and how many samples it flags."""
+    assert verdict.flags is not None
+    flags = verdict.flags[known]
+    value = metrics.fnr_at_operating_point(verdict.scores[known], wrong, flags)
+    return {"metric": "fnr_at_operating_point", "budget": int(flags.sum()), "value": value}

@@ -1,14 +1,16 @@
 """MLPs side by side as stacked models: batched matrix products, one optimiser step for all.
 
 Jobs are stacked if every step of theirs has the same shape, so that what is computed for a job has the same shapes, and
-the same bits, alone or in company (on a CPU in float64; in float32 the number of threads shows in the last bits). On a
-CPU a stack is kept small enough for the cache, and stacks run on threads; on a GPU a whole step is one CUDA graph.
+the same bits, alone or in company (on a CPU in float64; in float32 large networks use several threads alone, which shows
+in the last bits). On a CPU a stack is kept small enough for the cache, and stacks run on threads; on a GPU an epoch of
+a stack is a CUDA graph.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from errata.training.models import mlp
 from errata.training.stacks import Stack, StackShape
 
 TAIL_MULTIPLE = 64  # a short last batch is padded to a multiple of this, so that folds one sample apart stack
+LARGE_PRODUCT = 1 << 26  # multiplications from which several threads are worth their meeting after each product
 CACHED_NUMBERS = 1 << 19  # activations of one layer and step that a stack on a CPU may have
 
 
@@ -34,6 +37,8 @@ class StackedExecutor(Executor):
     ) -> None:
         super().__init__(jobs, inputs, labels, num_classes)
         self._widths = (inputs.values.shape[1], *widths, num_classes)
+        largest = max(before * after for before, after in pairwise(self._widths))
+        self._is_large = max(job.recipe.batch_size for job in jobs) * largest >= LARGE_PRODUCT
         by_shape: dict[StackShape, list[int]] = {}
         for number, job in enumerate(jobs):
             by_shape.setdefault(_shape(job), []).append(number)
@@ -60,7 +65,7 @@ class StackedExecutor(Executor):
                 positions = stack.orders.next_epoch()
             stack.train_epoch(epoch, positions, self.after_step)
 
-        _on_threads(work, going, self.inputs.values)
+        _on_threads(work, going, self.inputs.values, large=self._is_large)
         for stack, members in going:  # on a GPU all of them are at work by now, each on a stream of its own
             for number, logits in zip(members, stack.passes(), strict=True):
                 result[number] = logits
@@ -125,13 +130,13 @@ def _cut(numbers: list[int], size: int) -> list[list[int]]:
     return [numbers[part::parts] for part in range(parts)]
 
 
-def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tensor) -> None:
+def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tensor, *, large: bool) -> None:
     """Call `work` on every item: on a CPU by one thread a core, each of which computes alone.
 
-    A single item may have all cores, unless its numbers are float64: sums over several threads round another way.
+    A single large item may have all cores, unless its numbers are float64: sums over several threads round another way.
     """
     cores = torch.get_num_threads()
-    alone = len(items) == 1 and values.dtype != torch.float64
+    alone = len(items) == 1 and large and values.dtype != torch.float64
     if values.device.type != "cpu" or cores == 1 or alone:
         for item in items:
             work(item)
