@@ -42,7 +42,9 @@ def print_table(table: "pd.DataFrame", title: str) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = _WIDE
-    shown = Table(*map(str, table.columns), title=title, title_justify="left")
+    shown = Table(title=title, title_justify="left")
+    for number, column in enumerate(table.columns):
+        shown.add_column(str(column), no_wrap=number == 0)  # the first names the row
     for row in table.itertuples(index=False):
         shown.add_row(*(Text(str(cell)) for cell in row))  # an id may hold what rich takes for markup
     console.print(shown)

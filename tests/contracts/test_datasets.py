@@ -1,6 +1,8 @@
 """The same promises of every dataset there is."""
 
+import csv
 import re
+from importlib.resources import files
 
 import pytest
 
@@ -9,18 +11,42 @@ from errata.datasets.registry import dataset, datasets, setting, settings
 from errata.datasets.settings import Drawn
 from errata.errors import InputError
 
-IN_PAPER = {
-    "cifar10-pairflip-20": 63, "cifar10-symmetric-20": 63, "cifar10-symmetric-50": 60, "cifar10n-aggregate": 100,
-    "cifar10n-worse": 35, "cifar100-pairflip-20": 101, "cifar100-symmetric-20": 92, "cifar100-symmetric-50": 62,
-    "clothing1m": 189, "food101n": 248, "cardiotocography-symmetric-20": 206, "credit_fraud-symmetric-20": 749,
-    "human_activity-symmetric-20": 797, "letter-symmetric-20": 785, "mushroom-symmetric-20": 344,
-    "satellite-symmetric-20": 722, "sensorless_drive-symmetric-20": 797,
-}  # fmt: skip
 EVERY = pytest.mark.parametrize("name", datasets())
 
 
-def test_the_seventeen_settings_of_the_paper_are_there_with_its_epochs():
-    assert {one.name: one.recipe.epochs for one in settings().values() if one.in_paper} == IN_PAPER
+def published():
+    """The rows of the paper's table of training hyper-parameters."""
+    text = (files("errata.bench") / "paper" / "training_hyperparameters.csv").read_text()
+    return list(csv.DictReader(text.splitlines()))
+
+
+def named(row):
+    if row["noise"] == "real":
+        return row["dataset"]
+    if row["dataset"] == "cifar10n":
+        return f"cifar10n-{row['noise']}"
+    return f"{row['dataset']}-{row['noise']}-{round(100 * float(row['noise_rate']))}"
+
+
+def test_the_seventeen_settings_of_the_paper_are_there():
+    assert {one.name for one in settings().values() if one.in_paper} == {named(row) for row in published()}
+    assert len(published()) == 17
+
+
+@pytest.mark.parametrize("row", published(), ids=named)
+def test_a_recipe_is_the_one_the_paper_prints(row):
+    one = setting(named(row))
+    recipe = one.recipe
+    epochs, _, parts = row["epochs"].partition(" mini (1/")
+    assert (recipe.epochs, recipe.parts) == (int(epochs), int(parts.removesuffix(" epoch)") or 1))
+    assert (one.network, recipe.batch_size) == (row["model"], int(row["batch_size"]))
+    assert recipe.optimizer == row["optimizer"].lower()
+    assert (recipe.learning_rate, recipe.weight_decay) == (float(row["lr"]), float(row["weight_decay"]))
+    assert recipe.momentum == float(row["momentum"] or 0)
+    starts, factors = row["schedule_epochs"] or "0", row["schedule_factors"] or "1"
+    schedule = zip(starts.split(";"), factors.split(";"), strict=True)
+    assert recipe.schedule == tuple((int(start), float(factor)) for start, factor in schedule)
+    assert one.accuracy == float(row["test_accuracy_percent"])
 
 
 @EVERY

@@ -51,7 +51,7 @@ def test_a_check_that_fails_is_named_and_so_is_the_exit_code(run, tmp_path):
     code, out, _ = run("check", "letter", "--data-dir", tmp_path)
     assert code == 1
     assert "FAIL" in out.splitlines()[2]
-    assert "1 checks failed: letter" in out
+    assert "1 check failed: letter" in out
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
 import json
+import shutil
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -180,6 +183,61 @@ def test_a_damaged_cache_is_made_again(made_up, folder, own_cache, damage):
     else:
         next(kept.glob("*/train_inputs.npy")).write_bytes(b"half")
     np.testing.assert_array_equal(loading.load("madeup", folder).train_inputs, expected)
+
+
+def test_what_is_said_belongs_to_the_file_not_to_its_content(made_up, folder):
+    full = folder / "madeup" / "full.csv"
+    part = folder / "madeup" / "part.csv"
+    assert loading.load("madeup", folder).complete
+    full.rename(part)
+    assert not loading.load("madeup", folder).complete
+    part.rename(full)
+    again = loading.load("madeup", folder)
+    assert again.complete
+    assert "a part of the rows" not in again.remarks
+
+
+def test_several_processes_may_load_for_the_first_time_at_once(own_cache):
+    code = "from errata.datasets import load; print(load('digits').content_hash)"
+    command = [sys.executable, "-c", code]
+    several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    assert len({process.communicate()[0] for process in several}) == 1
+    assert all(process.returncode == 0 for process in several)
+
+
+def test_what_another_process_takes_away_is_still_there(made_up, folder, monkeypatch):
+    write = cache.PreparedCache._write
+
+    def write_and_lose(self, place, made):
+        write(self, place, made)
+        shutil.rmtree(place)
+
+    monkeypatch.setattr(cache.PreparedCache, "_write", write_and_lose)
+    assert len(loading.load("madeup", folder).train_labels) == TRAIN
+
+
+def test_a_cache_that_cannot_be_written_costs_time_not_the_data(made_up, folder, monkeypatch, tmp_path):
+    taken = tmp_path / "a file"
+    taken.write_text("")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(taken))
+    with pytest.warns(UserWarning, match="prepared data cannot be kept in .*a file.*prepared each time"):
+        data = loading.load("madeup", folder)
+    assert data.train_inputs.shape == (TRAIN, 2)
+
+
+def test_other_versions_of_prepared_data_do_not_pile_up(made_up, folder, own_cache, monkeypatch):
+    for version in ("first", "second", "third"):
+        monkeypatch.setattr(cache, "code_version", lambda version=version: version)
+        loading.load("madeup", folder)
+    assert len(list((own_cache / "errata" / "prepared" / "madeup").glob("*-*/"))) == 1
+
+
+def test_presence_is_by_content(made_up, folder, tmp_path):
+    assert loading.presence(made_up, folder)[0] == "yes"
+    full = folder / "madeup" / "full.csv"
+    full.rename(folder / "madeup" / "part.csv")
+    assert loading.presence(made_up, folder)[0] == "in part"
+    assert loading.presence(made_up, tmp_path / "empty") == ("no", None)
 
 
 # Labels of a setting.

@@ -34,18 +34,16 @@ def list_settings(out: Out = Path("results"), data_dir: DataDir = None) -> None:
     import pandas as pd
 
     from errata.bench.results import Results
+    from errata.datasets.loading import presence
     from errata.datasets.registry import dataset, settings
     from errata.datasets.where import data_dir as find_data_dir
-    from errata.datasets.where import locate
-    from errata.errors import DataError
 
+    there: dict[str, str] = {}
     done = list(Results(out).cells())
     rows = []
     for one in settings().values():
-        try:
-            there = "yes" if locate(dataset(one.dataset), find_data_dir(data_dir)).source.complete else "in part"
-        except DataError:
-            there = "no"
+        if one.dataset not in there:
+            there[one.dataset], _ = presence(dataset(one.dataset), find_data_dir(data_dir))
         cells = [cell for cell in done if cell.setting == one.name]
         rows.append(
             {
@@ -53,7 +51,7 @@ def list_settings(out: Out = Path("results"), data_dir: DataDir = None) -> None:
                 "paper": "*" if one.in_paper else "",
                 "network": "-".join([one.network, *map(str, one.recipe.widths)]),
                 "epochs": one.recipe.epochs,
-                "data": there,
+                "data": there[one.dataset],
                 "in-sample": sum(cell.gathering == "in-sample" for cell in cells),
                 "out-of-sample": sum(cell.gathering == "out-of-sample" for cell in cells),
             }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from errata.cli.app import app
-from errata.errors import DataError, InputError
+from errata.errors import InputError
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ Name = Annotated[str, typer.Argument(help="A dataset; `errata data list` lists t
 
 @data.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """List every dataset: size, features before and after preparation, split, licence, and whether it is there."""
+    """List every dataset: size, features before → after preparation, split, licence, and whether it is there."""
     import pandas as pd
 
     from errata.datasets.registry import datasets
@@ -41,24 +41,22 @@ def list_datasets(data_dir: DataDir = None) -> None:
 
 
 def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
-    from errata.datasets.where import locate
+    from errata.datasets.loading import presence
 
-    try:
-        there = "yes" if locate(dataset, folder).source.complete else "in part"
-    except DataError:
-        there = "no"
+    there, data = presence(dataset, folder)
     paper = dataset.paper
-    return {
-        "dataset": dataset.name,
-        "title": dataset.title,
-        "rows": f"{paper.rows:,}" if paper else "",
-        "features": paper.features if paper else "",
-        "prepared": paper.transformed if paper else "",
-        "classes": len(dataset.classes),
-        "train / test": f"{paper.train:,} / {paper.test:,}" if paper else "",
-        "licence": dataset.licence,
-        "there?": there,
-    }
+    row = {"rows": "", "features": "", "train / test": ""}
+    if paper is not None:
+        row = {
+            "rows": f"{paper.rows:,}",
+            "features": " → ".join(dict.fromkeys((paper.features, paper.transformed))),
+            "train / test": f"{paper.train:,} / {paper.test:,}",
+        }
+    elif data is not None:
+        shape = "×".join(map(str, data.train_inputs.shape[1:]))
+        sizes = len(data.train_labels), len(data.test_labels)
+        row = {"rows": f"{sum(sizes):,}", "features": shape, "train / test": "{:,} / {:,}".format(*sizes)}
+    return {"dataset": dataset.name, **row, "classes": len(dataset.classes), "licence": dataset.licence, "there": there}
 
 
 @data.command()
@@ -70,7 +68,7 @@ def fetch(name: Name, data_dir: DataDir = None) -> None:
 
     with _Downloads() as downloads:
         paths = fetch_files(dataset(name), find_data_dir(data_dir), downloads.report)
-    print(f"{name} is there, verified: {', '.join(map(str, paths)) or 'it needs no file'}")
+    print(f"{name} is there: {', '.join(map(str, paths)) or 'it needs no file'}; `errata data check {name}` says more")
 
 
 class _Downloads:
@@ -129,7 +127,7 @@ def check(
             if line.passed is False:
                 failed.append(f"{one.name}: {line.what}")
     if failed:
-        print(f"{len(failed)} checks failed: {'; '.join(failed)}")
+        print(f"{len(failed)} {'check' if len(failed) == 1 else 'checks'} failed: {'; '.join(failed)}")
         sys.exit(1)
     print("nothing failed; - marks what could not be compared")
 
@@ -138,7 +136,7 @@ def check(
 def show(
     name: Name,
     setting: Annotated[str | None, typer.Option(help="One of its settings. Default: the first.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The picture: .png or .svg. Default: NAME-noise.png.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The picture: .png or .svg. Default: SETTING-noise.png.")] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Print the class counts of a dataset and draw which classes the noise of a setting confuses."""
@@ -149,8 +147,6 @@ def show(
     from errata.datasets.registry import dataset
 
     chosen = dataset(name)
-    if find_spec("matplotlib") is None:
-        raise InputError("drawing needs matplotlib: pip install 'errata[plot]'")
     known = {one.name: one for one in chosen.settings}
     wanted = setting or next(iter(known))
     if wanted not in known:
@@ -159,10 +155,13 @@ def show(
     check_picture(picture)
     labelled = load_setting(wanted, data_dir)
     print_table(class_table(labelled), f"{chosen.title}: training samples by class")
+    print(chosen.bibtex)
     for remark in labelled.data.remarks:
         print(f"note: {remark}")
     noise = labelled.noise
     known_part = f" of {noise['known']:,} that were checked" if "known" in noise else ""
     print(f"{wanted}: {noise['count']:,} labels{known_part} are wrong ({noise['rate']:.2%})")
+    if find_spec("matplotlib") is None:
+        raise InputError("the picture needs matplotlib: pip install 'errata[plot]'")
     save_picture(noise_picture(labelled), picture)
     print(f"wrote {picture}")

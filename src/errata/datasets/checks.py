@@ -14,7 +14,7 @@ from errata.datasets.loading import load
 from errata.datasets.settings import Drawn
 from errata.datasets.spec import Dataset, Prepared
 from errata.datasets.where import Found, how_to_get, locate
-from errata.errors import DataError, ErrataError, MissingDataError
+from errata.errors import DataError, ErrataError, InputError, MissingDataError
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,12 @@ def check_dataset(dataset: Dataset, folder: Path) -> Iterator[Check]:
         return
     yield Check("files", ", ".join(dict.fromkeys(found.source.files)) or "none needed", True)
     try:
-        yield from _hashes(dataset, found)
+        hashes = list(_hashes(dataset, found))
+        yield from hashes
+        if any(check.passed is False for check in hashes):
+            return
         data = load(dataset.name, folder)
-    except MissingDataError as error:
+    except (MissingDataError, InputError) as error:  # another dataset it needs, or a package that reads it
         yield Check("files", str(error), None)
         return
     except ErrataError as error:
@@ -53,16 +56,14 @@ def check_dataset(dataset: Dataset, folder: Path) -> Iterator[Check]:
 
 
 def _hashes(dataset: Dataset, found: Found) -> Iterator[Check]:
-    if not dataset.hashes:
-        yield Check("hashes", "none is known for this dataset", None)
-        return
     raw = found.source.read(found.paths)
     official = found.source.complete and raw.complete
-    for name, expected in dataset.hashes.items():
-        if name not in raw.arrays:
-            yield Check(f"hash of {name}", "not in this source", None)
+    for name, array in raw.arrays.items():
+        expected = dataset.hashes.get(name)
+        if expected is None:
+            yield Check(f"hash of {name}", "none is known", None)
             continue
-        actual = array_hash(raw.arrays[name])
+        actual = array_hash(array)
         same = actual == expected
         yield Check(f"hash of {name}", actual[:16], same if official or same else None)
 

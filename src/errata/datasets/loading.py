@@ -4,12 +4,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from errata.datasets.cache import PreparedCache
+from errata.datasets.cache import Kept, PreparedCache
 from errata.datasets.hashing import array_hash, content_hash
 from errata.datasets.registry import dataset
 from errata.datasets.spec import Content, Dataset, Prepared, Raw
 from errata.datasets.where import Found, data_dir, locate
-from errata.errors import DataError
+from errata.errors import DataError, ErrataError
 
 
 def load(name: str, folder: str | Path | None = None) -> Prepared:
@@ -32,22 +32,26 @@ def read_verified(dataset: Dataset, found: Found) -> Raw:
     return raw
 
 
+def presence(dataset: Dataset, folder: Path) -> tuple[str, Prepared | None]:
+    """Whether a dataset is there: yes, in part or no; and the data where it can be loaded."""
+    try:
+        data = _load(dataset, folder)
+    except ErrataError:
+        return "no", None
+    return "yes" if data.complete else "in part", data
+
+
 def _load(dataset: Dataset, folder: Path) -> Prepared:
     base = load(dataset.inputs_from, folder) if dataset.inputs_from else None
     found = locate(dataset, folder)
     stamp: list[Any] = [found.stamp(), base.content_hash if base else ""]
     cache = PreparedCache(dataset.name)
-    content = cache.content_of(stamp)
-    kept = cache.load(content) if content is not None else None
+    kept = cache.find(stamp)
     if kept is None:
         raw = read_verified(dataset, found)
-        content = content_hash(raw.arrays)
         made = dataset.prepare(raw, base)
-        cache.save(stamp, content, made.arrays, _about(found, raw, made))
-        kept = cache.load(content)
-        assert kept is not None
-    assert content is not None
-    return _prepared(dataset, found, base, content, *kept)
+        kept = cache.save(stamp, Kept(made.arrays, content_hash(raw.arrays), _about(found, raw, made)))
+    return _prepared(dataset, found, base, kept)
 
 
 def _about(found: Found, raw: Raw, made: Content) -> dict[str, Any]:
@@ -59,15 +63,14 @@ def _about(found: Found, raw: Raw, made: Content) -> dict[str, Any]:
     }
 
 
-def _prepared(
-    dataset: Dataset, found: Found, base: Prepared | None, content: str, arrays: Any, about: dict[str, Any]
-) -> Prepared:
+def _prepared(dataset: Dataset, found: Found, base: Prepared | None, kept: Kept) -> Prepared:
+    about = kept.about
     own = {field.name for field in fields(Prepared)}
     borrowed = ("train_inputs", "train_labels", "test_inputs", "test_labels")
     held: dict[str, Any] = {name: getattr(base, name) for name in borrowed} if base else {}
-    held |= {name: array for name, array in arrays.items() if name in own}
+    held |= {name: array for name, array in kept.arrays.items() if name in own}
     columns: dict[str, dict[str, Any]] = {"given": {}, "wrong": {}}
-    for name, array in arrays.items():
+    for name, array in kept.arrays.items():
         kind, colon, column = name.partition(":")
         if colon:
             columns[kind][column] = array
@@ -80,7 +83,7 @@ def _prepared(
         root=base.root if base else found.place,
         complete=about["complete"] and (base is None or base.complete),
         remarks=(*about["remarks"], *(base.remarks if base else ())),
-        content_hash=content,
+        content_hash=kept.content,
         given=columns["given"],
         wrong=columns["wrong"],
         **held,

@@ -50,7 +50,7 @@ class Download:
 
 @dataclass(frozen=True)
 class PaperRow:
-    """The dataset's row in the paper's table of statistics."""
+    """The dataset's row in the paper's table of statistics; where that contradicts its source, what was meant."""
 
     rows: int
     features: str
@@ -127,7 +127,6 @@ class Dataset:
 
     sources: in order of preference. hashes: SHA-256 of the parsed arrays of the complete data, by name. by_hand: what
     to do where nothing can be downloaded. inputs_from: the dataset whose inputs (and test labels) this one labels anew.
-    features_before: how many there are before preparation.
     """
 
     name: str
@@ -147,4 +146,4 @@ class Dataset:
     pixels: Pixels | None = None
     inputs_from: str | None = None
     class_counts: tuple[int, ...] = ()
-    """How many samples a class has in the complete official data, train and test together; () where not known."""
+    """How many samples a class has when the complete data is prepared, train and test together; () if not known."""

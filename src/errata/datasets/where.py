@@ -24,9 +24,8 @@ def cache_dir() -> Path:
 
 def data_dir(given: str | Path | None = None) -> Path:
     """The folder that holds a folder a dataset: the one given, else $ERRATA_DATA, else the user's cache folder."""
-    if given is not None:
-        return Path(given)
-    return Path(os.environ[VARIABLE]) if os.environ.get(VARIABLE) else cache_dir() / "data"
+    wanted = given if given is not None else os.environ.get(VARIABLE)
+    return Path(wanted).expanduser() if wanted else cache_dir() / "data"
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def locate(dataset: Dataset, folder: Path) -> Found:
     for source in dataset.sources:
         for place in (dataset_folder(dataset, folder), folder):
             paths = tuple(place / name for name in source.files)
-            there = [path.exists() for path in paths]
+            there = [_is_there(path) for path in paths]
             if all(there):
                 return Found(source, place, paths)
             if any(there):
@@ -64,9 +63,17 @@ def locate(dataset: Dataset, folder: Path) -> Found:
     raise MissingDataError(f"{dataset.name} is not in {folder}: {how_to_get(dataset, folder)}")
 
 
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as error:
+        raise DataError(f"{path} cannot be looked at: {error.strerror}") from error
+
+
 def how_to_get(dataset: Dataset, folder: Path) -> str:
     """What brings the files here."""
     if dataset.downloads:
-        return f"`errata data fetch {dataset.name}` downloads it from {dataset.source}"
+        where = "" if folder == data_dir() else f" --data-dir {folder}"
+        return f"`errata data fetch {dataset.name}{where}` downloads it from {dataset.source}"
     place = dataset_folder(dataset, folder)
     return f"it has to be fetched by hand. {dataset.by_hand.format(folder=place)}"

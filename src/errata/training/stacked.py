@@ -1,9 +1,9 @@
 """MLPs side by side as stacked models: batched matrix products, one optimiser step for all.
 
 Jobs are stacked if every step of theirs has the same shape, so that what is computed for a job has the same shapes, and
-the same bits, alone or in company (on a CPU in float64; in float32 large networks use several threads alone, which shows
-in the last bits). On a CPU a stack is kept small enough for the cache, and stacks run on threads; on a GPU an epoch of
-a stack is a CUDA graph.
+the same bits, alone or in company (on a CPU in float64; in float32 a large network alone uses several threads, which
+shows in the last bits). On a CPU a stack is kept small enough for the cache, and stacks run on threads; on a GPU an
+epoch of a stack is a CUDA graph.
 """
 
 import math
