@@ -1,0 +1,202 @@
+"""One page that holds a benchmark: tables to sort, figures, a page a setting; it opens without a network."""
+
+import base64
+import io
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.bench import compare
+from errata.bench.figures.drawing import Drawing
+from errata.bench.figures.gallery import Gallery, Undrawn
+from errata.bench.render import html
+from errata.bench.results import Results
+from errata.bench.tables import TABLES, Table, build
+from errata.bench.tables.over_seeds import order_methods, order_settings, shown_method
+from errata.bench.tables.table import from_frame
+from errata.datasets.registry import dataset
+from errata.datasets.registry import setting as find_setting
+from errata.dynamics.files import replace_atomically
+from errata.errors import ErrataError
+from errata.version import installed_version
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from jinja2 import Template
+    from matplotlib.figure import Figure
+
+TITLE = "errata: the benchmark"
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A table or a figure of a page; `kind` is its class there."""
+
+    html: str
+    kind: str = "wide"
+    title: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the report, shown alone."""
+
+    id: str
+    title: str
+    parts: Sequence[Part] = ()
+    lead: str = ""
+    facts: Sequence[tuple[str, str]] = field(default_factory=tuple)
+
+
+def write_report(
+    results: Results, path: Path, data_dir: Path | None = None, progress: Progress = lambda _: None
+) -> list[str]:
+    """Write the report; returns what it could not show, a sentence each. `progress` is told of every figure."""
+    numbers = results.numbers()
+    drawings, undrawn = _drawn(Gallery(results, data_dir=data_dir), progress)
+    tables, untold = _tables(results)
+    missing = [*untold, *(f"{figure.name}: {figure.reason}" for figure in undrawn)]
+    names = order_settings(numbers["setting"].unique())
+    menu = [
+        ("Results", [_overview(results, numbers, missing), *tables]),
+        ("Figures", [_figures(drawings)]),
+        ("Settings", [_setting_page(results, numbers, name, drawings) for name in names]),
+    ]
+    text = _template().render(title=TITLE, menu=menu)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace_atomically(path, lambda file: file.write(text.encode()))
+    return missing
+
+
+def figures_count(results: Results, data_dir: Path | None = None) -> int:
+    """How many figures a report would have."""
+    return len(Gallery(results, data_dir=data_dir))
+
+
+def _drawn(gallery: Gallery, progress: Progress) -> tuple[dict[str, Drawing], list[Undrawn]]:
+    drawings, undrawn = {}, []
+    for figure in gallery:
+        if isinstance(figure, Drawing):
+            drawings[figure.name] = figure
+        else:
+            undrawn.append(figure)
+        progress(1)
+    return drawings, undrawn
+
+
+def _tables(results: Results) -> tuple[list[Page], list[str]]:
+    """A page a table; a table that cannot be made is told in a sentence."""
+    pages, missing = [], []
+    for name in TABLES:
+        try:
+            table = build(name, results)
+        except ErrataError as error:
+            missing.append(f"table {name}: {error}")
+            continue
+        pages.append(Page(f"table-{name}", name.replace("-", " ").capitalize(), [_table(table)]))
+    return pages, missing
+
+
+def _overview(results: Results, numbers: "pd.DataFrame", missing: Sequence[str]) -> Page:
+    summaries = compare.tables(results)[-3:]
+    facts = [
+        ("settings", str(numbers["setting"].nunique())),
+        ("cells", str(numbers.groupby(["setting", "gathering", "seed"]).ngroups)),
+        ("methods", str(numbers.loc[numbers["method"] != "", "method"].nunique())),
+        ("devices", ", ".join(sorted(numbers["device"].unique()))),
+        ("versions", ", ".join(sorted(numbers["version"].unique()))),
+        ("made by", f"errata {installed_version()}"),
+    ]
+    parts = [_table(table) for table in summaries]
+    if missing:
+        parts.append(Part("", title="Not shown", note="\n".join(missing)))
+    lead = "False negative rates of every method at the noise rate, beside the published numbers."
+    return Page("overview", "Overview", parts, lead, facts)
+
+
+def _figures(drawings: dict[str, Drawing]) -> Page:
+    over_settings = [drawings[name] for name in ("heat-map", "critical-difference") if name in drawings]
+    return Page("figures", "Over all settings", [_figure(drawing) for drawing in over_settings])
+
+
+def _setting_page(results: Results, numbers: "pd.DataFrame", name: str, drawings: dict[str, Drawing]) -> Page:
+    own = numbers[numbers["setting"] == name]
+    setting = find_setting(name)
+    first = own.iloc[0]
+    facts = [
+        ("data", dataset(setting.dataset).title + ("" if first["complete"] else " (incomplete: not comparable)")),
+        ("wrong labels", f"{first['noisy']:,} of {first['samples']:,} ({first['noisy'] / first['samples']:.2%})"),
+        ("training", _recipe_text(json.loads(first["parameters"]))),
+        ("data hash", str(first["data_hash"])),
+        ("label hash", str(first["label_hash"])),
+        ("trained on", ", ".join(sorted(own["device"].unique()))),
+    ]
+    kinds = ("budget", "stop-epoch", "scores", "noise")
+    shown = [drawings[f"{kind}-{name}"] for kind in kinds if f"{kind}-{name}" in drawings]
+    parts = [_table(setting_table(own, name)), *(_figure(drawing) for drawing in shown)]
+    return Page(f"setting-{name}", name, parts, facts=facts)
+
+
+def _recipe_text(parameters: dict[str, Any]) -> str:
+    network = "-".join([parameters["network"], *map(str, parameters["widths"])])
+    drops = [f"times {factor:g} from epoch {start}" for start, factor in parameters["schedule"] if start]
+    rate = ", ".join([f"learning rate {parameters['learning_rate']:g}", *drops])
+    epochs = f"{parameters['epochs']} epochs" + (f" of 1/{parameters['parts']} pass" if parameters["parts"] > 1 else "")
+    decay = f"weight decay {parameters['weight_decay']:g}"
+    return f"{network}, {epochs}, batches of {parameters['batch_size']}, {parameters['optimizer']}, {rate}, {decay}"
+
+
+def setting_table(own: "pd.DataFrame", name: str) -> Table:
+    """Every number of a setting's methods, means over seeds."""
+    import pandas as pd
+
+    methods = own[own["method"] != ""]
+    mean = methods.pivot_table(index="method", columns="metric", values="value", aggfunc="mean")
+    budget = methods.pivot_table(index="method", columns="metric", values="budget", aggfunc="mean")
+    deviation = methods[methods["metric"] == "fnr"].groupby("method")["value"].std(ddof=0)
+    columns = {"FNR (%)": 100 * mean["fnr"], "± std": 100 * deviation}
+    columns |= {metric.upper(): mean[metric] for metric in ("auroc", "auprc") if metric in mean}
+    if "fnr_at_operating_point" in mean:
+        columns["flags"] = budget["fnr_at_operating_point"]
+        columns["FNR (%) there"] = 100 * mean["fnr_at_operating_point"]
+    table = (
+        pd.DataFrame(columns)
+        .loc[[name for name in order_methods(mean.index) if name in mean.index]]
+        .rename_axis("method")
+        .reset_index()
+    )
+    table["method"] = [shown_method(method) for method in table["method"]]
+    digits = {"FNR (%)": 2, "± std": 2, "AUROC": 4, "AUPRC": 4, "flags": 0, "FNR (%) there": 2}
+    return from_frame(table, f"{name}: all methods", digits={key: digits[key] for key in columns})
+
+
+def _table(table: Table) -> Part:
+    return Part(html(table))
+
+
+def _figure(drawing: Drawing) -> Part:
+    picture = base64.b64encode(_svg(drawing.figure)).decode()
+    alt = drawing.caption.replace('"', "&quot;")
+    return Part(f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}">', "figure", note=drawing.caption)
+
+
+def _svg(figure: "Figure") -> bytes:
+    """The picture, the same bytes for the same numbers."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "errata"}):
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+def _template() -> "Template":
+    from jinja2 import Environment
+
+    text = (files("errata.bench") / "templates" / "report.html.j2").read_text(encoding="utf-8")
+    return Environment(autoescape=True, trim_blocks=True).from_string(text)
