@@ -11,11 +11,11 @@ import pytest
 from short_digits import DIGITS, EPOCHS, PLUGIN
 
 import errata
-from errata.bench import run as run_module
+from errata.bench import campaign as run_module
+from errata.bench.campaign import recipe_of
 from errata.bench.cost import reason_to_skip
 from errata.bench.plan import Cell, groups, plan, suite
 from errata.bench.results import Results
-from errata.bench.run import recipe_of
 from errata.core.folds import AGGREGATIONS
 from errata.core.methods import paper_methods
 from errata.datasets.labelled import load_setting

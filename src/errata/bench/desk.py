@@ -1,51 +1,25 @@
 """Scoring beside training: on a GPU, cells are scored by other processes while the next group is trained."""
 
 import shutil
-import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from errata.bench.plan import Cell
-from errata.bench.plugins import plugin_methods
-from errata.bench.results import Results
-from errata.bench.scoring import score_cell
-from errata.datasets.labelled import load_setting
-from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError
-from errata.training.recipes import Recipe
 
 PROCESSES = 3  # the seeds of a group at once
 
 
-@dataclass(frozen=True)
-class ScoringJob:
-    """A trained cell, as it is handed to another process."""
+class Job(Protocol):
+    """What is handed to another process about a trained cell."""
 
-    cell: Cell
-    dynamics: Path
-    recipe: Recipe
-    methods: list[str]
-    measured: dict[str, float]
-    about: dict[str, Any]
-    data_dir: Path | None
-    out: Path
-    plugins: tuple[Path, ...]
-
-
-def score_and_keep(job: ScoringJob) -> float:
-    """Score a cell and write its results; returns the seconds it took."""
-    start = time.monotonic()
-    plugin_methods(job.plugins)  # another process has not seen them yet
-    labelled = load_setting(job.cell.setting, job.data_dir)
-    dynamics = Dynamics.open(job.dynamics)
-    numbers, scores = score_cell(job.cell, labelled, dynamics, job.recipe, job.methods, job.measured, job.about)
-    Results(job.out).write(job.cell, numbers, scores)
-    return time.monotonic() - start
+    @property
+    def cell(self) -> Cell:
+        """The cell it is about."""
 
 
 class AtOnce(Executor):
@@ -70,14 +44,18 @@ class Desk:
     """The cells that are trained and being scored, by group; a group's folder goes when all of it is scored."""
 
     def __init__(
-        self, pool: Executor, done: Callable[[Cell, float], None], failed: Callable[[Cell, str], None]
+        self,
+        pool: Executor,
+        make_results: Callable[[Any], float],
+        done: Callable[[Cell, float], None],
+        failed: Callable[[Cell, str], None],
     ) -> None:
-        self._pool, self._done, self._failed = pool, done, failed
+        self._pool, self._make_results, self._done, self._failed = pool, make_results, done, failed
         self._waiting: list[tuple[dict[Cell, Future[float]], Callable[[bool], None]]] = []
 
-    def hand_in(self, jobs: list[ScoringJob], close: Callable[[bool], None]) -> None:
+    def hand_in(self, jobs: Sequence[Job], close: Callable[[bool], None]) -> None:
         """Score these; `close` is then told whether all went well."""
-        self._waiting.append(({job.cell: self._pool.submit(score_and_keep, job) for job in jobs}, close))
+        self._waiting.append(({job.cell: self._pool.submit(self._make_results, job) for job in jobs}, close))
 
     def collect(self, *, wait: bool) -> None:
         """Take back what is scored; with `wait`, everything."""

@@ -1,7 +1,6 @@
 """One page that holds a benchmark: tables to sort, figures, a page a setting; it opens without a network."""
 
 import base64
-import io
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +16,7 @@ from errata.bench.results import Results
 from errata.bench.tables import TABLES, Table, build
 from errata.bench.tables.over_seeds import order_methods, order_settings, shown_method
 from errata.bench.tables.table import from_frame
+from errata.datasets.pictures import picture_bytes
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
 from errata.dynamics.files import replace_atomically
@@ -26,7 +26,6 @@ from errata.version import installed_version
 if TYPE_CHECKING:
     import pandas as pd
     from jinja2 import Template
-    from matplotlib.figure import Figure
 
 TITLE = "errata: the benchmark"
 Progress = Callable[[int], object]
@@ -180,19 +179,9 @@ def _table(table: Table) -> Part:
 
 
 def _figure(drawing: Drawing) -> Part:
-    picture = base64.b64encode(_svg(drawing.figure)).decode()
+    picture = base64.b64encode(picture_bytes(drawing.figure, "svg")).decode()
     alt = drawing.caption.replace('"', "&quot;")
     return Part(f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}">', "figure", note=drawing.caption)
-
-
-def _svg(figure: "Figure") -> bytes:
-    """The picture, the same bytes for the same numbers."""
-    from matplotlib import rc_context
-
-    buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "errata"}):
-        figure.savefig(buffer, format="svg", metadata={"Date": None})
-    return buffer.getvalue()
 
 
 def _template() -> "Template":

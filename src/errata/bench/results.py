@@ -64,18 +64,18 @@ class Results:
         """The numbers of all cells, one under the other."""
         import pandas as pd
 
-        tables = [_read(self._file(cell, NUMBERS)) for cell in self.cells()]
+        tables = [read_parquet(self._file(cell, NUMBERS)) for cell in self.cells()]
         if not tables:
             raise StoreError(f"{self.folder} holds no results; `errata bench run --out {self.folder}` makes them")
         return pd.concat(tables, ignore_index=True)
 
     def scores(self, cell: Cell) -> "pd.DataFrame":
         """A row a sample: id, given label, truth (missing where unknown), and the scores of every method."""
-        return _read(self._file(cell, SCORES))
+        return read_parquet(self._file(cell, SCORES))
 
     def ranks(self, cell: Cell) -> "pd.DataFrame":
         """A row a group of equal scores, most suspicious first: method, size, errors."""
-        return _read(self._file(cell, RANKS))
+        return read_parquet(self._file(cell, RANKS))
 
     def recipe_path(self, setting: str) -> Path:
         """Where a recipe lies that takes the place of the setting's own."""
@@ -89,7 +89,8 @@ class Results:
         return self.folder / "cells" / cell.setting / f"{cell.gathering}-seed{cell.seed}{kind}"
 
 
-def _read(path: Path) -> "pd.DataFrame":
+def read_parquet(path: Path) -> "pd.DataFrame":
+    """A table; one that cannot be read is named."""
     import pandas as pd
 
     try:

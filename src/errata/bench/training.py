@@ -52,7 +52,6 @@ def gather(
     common = (train, labelled.given, labelled.data.num_classes, network(labelled, recipe), recipe)
     if group.gathering == "out-of-sample":
         return out_of_sample(*common, folds=FOLDS, seeds=group.seeds, device=device, folder=work, progress=progress)
-        return None
     watched = labelled.scored if recipe.parts > 1 else None
     return in_sample(
         *common,

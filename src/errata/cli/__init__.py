@@ -1,6 +1,16 @@
 """The command line: parse, call, print. Every module here adds its commands to the one app."""
 
-from errata.cli import bench, data, demo, scoring, training  # noqa: F401  # each registers its commands
+from errata.cli import (  # noqa: F401  # each registers its commands
+    bench,
+    bench_figures,
+    bench_report,
+    bench_tables,
+    bench_tune,
+    data,
+    demo,
+    scoring,
+    training,
+)
 from errata.cli.app import main
 
 __all__ = ["main"]

@@ -8,6 +8,7 @@ import typer
 
 from errata.cli.app import app
 from errata.cli.data import DataDir
+from errata.cli.shown import TrainingBar
 from errata.errors import InputError
 from errata.terminal import print_table, progress_bar
 
@@ -82,17 +83,18 @@ def run(
     if find_spec("torch") is None:
         raise InputError("the benchmark needs torch: pip install 'errata[torch]'")
     from errata.bench.plugins import plugin_methods
-    from errata.bench.run import How
-    from errata.bench.run import run as run_cells
+    from errata.bench.run import How, Run
     from errata.core.methods import parse
 
     plugins = tuple(plugin or ())
-    plugin_methods(plugins)
+    plugin_methods(plugins)  # a method of theirs may be named
 
-    cells = _cells(suite, setting, gathering, 1 if suite == "quick" else seeds)
+    cells = chosen_cells(suite, setting, gathering, 1 if suite == "quick" else seeds)
     extra = tuple(parse(name).name for name in methods or ())
-    with _Shown(cells, out) as watcher:
-        outcome = run_cells(cells, out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
+    with TrainingBar() as watcher:
+        campaign = Run(out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
+        watcher.total(campaign.epochs(cells))
+        outcome = campaign.run(cells)
     print(
         f"{len(outcome.done)} cells done, {len(outcome.reused)} reused, {len(outcome.skipped)} skipped, "
         f"{len(outcome.failed)} failed; results are in {out}"
@@ -120,7 +122,10 @@ def choose(
         print(f"{name}: {network}, {rates}, {recipe.epochs} epochs: {choice.accuracy:.2%} of noisy labels", flush=True)
 
 
-def _cells(suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int) -> "list[Cell]":
+def chosen_cells(
+    suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int
+) -> "list[Cell]":
+    """The cells of a suite, or of the settings named."""
     from errata.bench.plan import GATHERINGS, plan
     from errata.bench.plan import suite as find_suite
 
@@ -128,42 +133,3 @@ def _cells(suite: str | None, settings: list[str] | None, gathering: list[str] |
         raise InputError("name a suite or settings, not both")
     names = settings or find_suite(suite or "quick")
     return plan(names, gathering or GATHERINGS, seeds)  # type: ignore[arg-type]  # other words are refused there
-
-
-class _Shown:
-    """Lines on standard output, and on a terminal a bar with the time left."""
-
-    def __init__(self, cells: "list[Cell]", out: Path) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        from errata.bench.results import Results
-        from errata.bench.run import missing, model_epochs, recipe_of
-
-        results = Results(out)
-        total = sum(model_epochs(group, recipe_of(group, results)) for group in missing(cells, results))
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("epochs"))
-        console = Console(stderr=True)
-        self._bar = Progress(
-            *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
-        )
-        self._task = self._bar.add_task("training", total=total)
-
-    def __enter__(self) -> "_Shown":
-        self._bar.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
-
-    def say(self, line: str) -> None:
-        """A line about a cell or a group."""
-        print(line, flush=True)
-
-    def begin(self, name: str, epochs: int) -> None:
-        """A group is trained."""
-        self._bar.update(self._task, description=name)
-
-    def advance(self, epochs: int) -> None:
-        """So many more epochs are done."""
-        self._bar.advance(self._task, epochs)

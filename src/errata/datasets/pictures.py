@@ -1,5 +1,6 @@
 """The paper's appendix pictures: which classes noise confuses, or how much of it each class has."""
 
+import io
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,18 +73,23 @@ def contingency_picture(labelled: Labelled) -> "Figure":
 
 
 def class_noise_picture(labelled: Labelled) -> "Figure":
-    """The share of wrong labels among those of each given class that were checked, as bars."""
+    """The share of wrong labels among those of each given class that were checked, as bars; no bar where none was."""
     known = labelled.scored
     given, wrong = labelled.given[known], labelled.truth[known].astype(np.float64)
     checked = np.bincount(given, minlength=labelled.data.num_classes)
-    shares = np.bincount(given, wrong, minlength=labelled.data.num_classes) / np.maximum(checked, 1)
+    shown = np.flatnonzero(checked)
+    shares = np.bincount(given, wrong, minlength=labelled.data.num_classes)[shown] / checked[shown]
     order = np.argsort(-shares, kind="stable")
     figure, axes = _figure(len(shares), 25)
     axes.bar(np.arange(len(shares)), shares[order], width=0.85)
     axes.axhline(labelled.noise["rate"], color="k", linewidth=0.8, linestyle="--", label="all classes")
-    names = np.array([str(name) for name in labelled.data.classes])[order]
+    names = np.array([str(name) for name in labelled.data.classes])[shown][order]
     axes.set_xticks(np.arange(len(shares)), names, rotation=90, size=5 if len(shares) > NAMED_CLASSES else 8)
-    axes.set(ylabel="share of wrong labels")
+    unchecked = len(checked) - len(shown)
+    left_out = (
+        f"{unchecked} of {len(checked)} classes, of which no label was checked, are left out" if unchecked else ""
+    )
+    axes.set(xlabel=left_out, ylabel="share of wrong labels")
     axes.set_title(_title(labelled), size=10)
     axes.legend(frameon=False)
     axes.margins(x=0.01)
@@ -102,13 +108,23 @@ def save_picture(figure: "Figure", path: Path) -> None:
 
     check_picture(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_atomically(path, lambda file: figure.savefig(file, format=path.suffix[1:], dpi=150))
+    replace_atomically(path, lambda file: file.write(picture_bytes(figure, path.suffix[1:])))
+
+
+def picture_bytes(figure: "Figure", form: str) -> bytes:
+    """The picture as png or svg, the same bytes for the same numbers."""
+    from matplotlib import rc_context
+
+    buffer = io.BytesIO()
+    with rc_context({"svg.hashsalt": "errata"}):
+        figure.savefig(buffer, format=form, dpi=150, metadata={"Date": None} if form == "svg" else None)
+    return buffer.getvalue()
 
 
 def _figure(columns: int, rows: int) -> "tuple[Figure, Any]":
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(min(14, 4.5 + 0.4 * columns), min(12, 3 + 0.36 * rows)), layout="constrained")
+    figure = Figure(figsize=(min(9, 4.5 + 0.4 * columns), min(7.5, 3 + 0.36 * rows)), layout="constrained")
     return figure, figure.add_subplot()
 
 

@@ -1,0 +1,191 @@
+from itertools import combinations, product
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.stats
+from hypothesis import given
+from hypothesis import strategies as st
+
+from errata.bench import stats
+from errata.errors import InputError
+
+tables = st.integers(2, 6).flatmap(
+    lambda methods: st.lists(
+        st.lists(st.integers(0, 4), min_size=methods, max_size=methods), min_size=2, max_size=8
+    ).map(lambda rows: pd.DataFrame(np.array(rows) / 7, columns=[f"m{place}" for place in range(methods)]))
+)
+
+
+# Demšar, Statistical Comparisons of Classifiers over Multiple Data Sets (JMLR 2006), table 5: q at 0.05.
+NEMENYI = (1.960, 2.343, 2.569, 2.728, 2.850, 2.949, 3.031, 3.102, 3.164)
+
+
+@pytest.mark.parametrize(("methods", "quantile"), list(enumerate(NEMENYI, 2)))
+def test_the_critical_difference_agrees_with_printed_quantiles(methods, quantile):
+    expected = quantile * np.sqrt(methods * (methods + 1) / (6 * 14))
+    assert stats.nemenyi_critical_difference(methods, 14) == pytest.approx(expected, rel=5e-4)
+
+
+def test_a_critical_difference_shrinks_with_settings_and_grows_with_certainty():
+    assert stats.nemenyi_critical_difference(25, 4 * 17) == pytest.approx(stats.nemenyi_critical_difference(25, 17) / 2)
+    assert stats.nemenyi_critical_difference(25, 17, alpha=0.01) > stats.nemenyi_critical_difference(25, 17)
+
+
+@given(tables)
+def test_a_rank_is_one_more_than_the_methods_that_are_lower_and_half_of_those_that_tie(table):
+    for setting, ranks in stats.ranks(table).iterrows():
+        values = table.loc[setting]
+        for method in table:
+            lower, tied = (values < values[method]).sum(), (values == values[method]).sum() - 1
+            assert ranks[method] == 1 + lower + tied / 2
+    np.testing.assert_allclose(stats.average_ranks(table).sum(), table.shape[1] * (table.shape[1] + 1) / 2)
+
+
+def test_values_that_differ_by_rounding_only_are_ties():
+    table = pd.DataFrame({"a": [0.1 + 0.2] * 2, "b": [0.3] * 2, "c": [0.5] * 2})
+    assert stats.average_ranks(table).tolist() == [1.5, 1.5, 3]
+
+
+@given(tables.filter(lambda table: table.shape[1] > 2))
+def test_friedman_is_the_textbook_formula_corrected_for_ties(table):
+    settings, methods = table.shape
+    ranks = table.rank(axis=1).to_numpy()
+    spread = ((ranks.mean(axis=0) - (methods + 1) / 2) ** 2).sum()
+    ties = sum(int(count) ** 3 - int(count) for row in ranks for count in np.unique(row, return_counts=True)[1])
+    correction = 1 - ties / (settings * methods * (methods**2 - 1))
+    found = stats.friedman(table)
+    if correction == 0:
+        assert found == (0, 1)
+        return
+    expected = 12 * settings / (methods * (methods + 1)) * spread / correction
+    assert found.statistic == pytest.approx(expected, abs=1e-9)
+    assert found.p == pytest.approx(scipy.stats.chi2.sf(expected, methods - 1), abs=1e-9)
+
+
+@given(st.lists(st.integers(2, 12), min_size=1, max_size=9), st.floats(0.1, 6))
+def test_cliques_are_the_groups_within_the_difference_to_which_nothing_can_be_added(halves, difference):
+    ranks = pd.Series({f"m{place}": half / 2 for place, half in enumerate(halves)})
+
+    def alike(group):
+        return all(abs(ranks[one] - ranks[other]) < difference for one, other in combinations(group, 2))
+
+    groups = [set(group) for size in range(2, len(ranks) + 1) for group in combinations(ranks.index, size)]
+    groups = [group for group in groups if alike(group)]
+    largest = [group for group in groups if not any(group < other for other in groups)]
+    found = stats.cliques(ranks, difference)
+    assert sorted(map(sorted, found)) == sorted(map(sorted, largest))
+    assert [ranks[clique[0]] for clique in found] == sorted(ranks[clique[0]] for clique in found)
+
+
+def test_methods_a_full_critical_difference_apart_differ():
+    assert stats.cliques(pd.Series({"a": 1.0, "b": 3.0, "c": 3.5}), 2.0) == [("b", "c")]
+
+
+def test_the_bootstrap_interval_is_that_of_scipy():
+    values = np.random.default_rng(3).gamma(2, size=17)
+    found = stats.bootstrap_interval(pd.DataFrame({"a": values, "b": 2 * values}), seed=5)
+    theirs = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", random_state=1)
+    np.testing.assert_allclose(found.loc["a", ["low", "high"]], theirs.confidence_interval, atol=0.03)
+    np.testing.assert_allclose(found.loc["b"], 2 * found.loc["a"])
+    assert found.loc["a", "mean"] == pytest.approx(values.mean())
+
+
+def test_the_bootstrap_is_seeded_and_draws_whole_settings():
+    table = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [5.0, 1.0, 0.0]})
+    again = stats.bootstrap_interval(table, seed=1)
+    pd.testing.assert_frame_equal(stats.bootstrap_interval(table, seed=1), again)
+    # Whatever is drawn, a + b is the same on settings 0 and 2: both columns come from the same draw.
+    both = stats.bootstrap_interval(table.assign(total=table["a"] + table["b"]), seed=1)
+    assert both.loc["total", "low"] >= 2
+    assert both.loc["total", "high"] <= 5
+    every = sorted(np.mean(draw) for draw in product(table["a"], repeat=3))
+    assert again.loc["a", "low"] in every
+    assert again.loc["a", "high"] in every
+
+
+@given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=9))
+def test_a_paired_comparison_counts_and_tests_as_all_sign_flips_do(rows):
+    first, second = np.array(rows).T / 31
+    found = stats.paired(first, second)
+    assert found.pairs == len(rows)
+    assert found.wins == sum(one < other for one, other in rows)
+    assert found.ties == sum(one == other for one, other in rows)
+    assert found.losses == found.pairs - found.wins - found.ties
+    assert found.difference == pytest.approx(np.mean(first - second), abs=1e-9)
+    apart = [one - other for one, other in rows if one != other]
+    if not apart:
+        assert (found.effect, found.p) == (0, 1)
+        return
+    ranks = scipy.stats.rankdata(np.abs(apart))
+    flips = np.array(list(product((-1, 1), repeat=len(apart)))) @ ranks
+    observed = np.sign(apart) @ ranks
+    assert found.effect == pytest.approx(-observed / ranks.sum())
+    assert found.p == pytest.approx(np.mean(np.abs(flips) >= abs(observed) - 1e-9))
+
+
+def test_the_effect_is_one_where_the_first_is_always_lower():
+    assert stats.paired([1, 2, 3], [2, 4, 6]).effect == 1
+    assert stats.paired([2, 4, 6], [1, 2, 3]).effect == -1
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=7))
+def test_holm_is_the_closed_test_of_bonferroni(p_values):
+    """An adjusted p-value is the largest Bonferroni p-value of the sets of tests that it is in."""
+    tests = range(len(p_values))
+    closed = [
+        max(
+            min(1, len(group) * min(p_values[test] for test in group))
+            for size in range(1, len(p_values) + 1)
+            for group in combinations(tests, size)
+            if one in group
+        )
+        for one in tests
+    ]
+    np.testing.assert_allclose(stats.holm(p_values), closed)
+
+
+def test_methods_are_compared_over_the_cells_and_settings_they_share():
+    index = pd.MultiIndex.from_product([["s", "t", "u"], [0, 1]], names=["setting", "seed"])
+    cells = pd.DataFrame(
+        {
+            "old": [0.3, 0.4, 0.2, 0.2, 0.5, 0.6],
+            "new": [0.2, 0.4, 0.1, 0.3, np.nan, np.nan],
+            "best": [0.1, 0.1, 0.1, 0.1, 0.1, 0.1],
+            "elsewhere": [np.nan] * 6,
+        },
+        index=index,
+    )
+    found = stats.compare_with(cells, "old").set_index(["method", "over"])
+    assert set(found.index) == {(method, over) for method in ("new", "best") for over in ("cells", "settings")}
+    columns = ["pairs", "wins", "ties", "losses"]
+    assert found.loc[("new", "cells"), columns].tolist() == [4, 2, 1, 1]
+    assert found.loc[("new", "settings"), columns].tolist() == [2, 1, 1, 0]
+    assert found.loc[("best", "settings"), columns].tolist() == [3, 3, 0, 0]
+    assert found.loc[("new", "settings"), "difference"] == pytest.approx((-0.05 + 0) / 2)
+    for over in ("cells", "settings"):
+        rows = found.xs(over, level="over")
+        np.testing.assert_allclose(rows["p_holm"], stats.holm(rows["p"]))
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: stats.ranks(pd.DataFrame({"a": [1, np.nan]}, index=["s", "t"])), "a has no value on t"),
+        (lambda: stats.ranks(pd.DataFrame()), "no method or no setting"),
+        (
+            lambda: stats.friedman(pd.DataFrame({"a": [1, 2], "b": [2, 1]})),
+            "3 methods on 2 settings or more, not 2 on 2",
+        ),
+        (lambda: stats.nemenyi_critical_difference(1, 5), "needs 2 methods"),
+        (lambda: stats.nemenyi_critical_difference(3, 5, alpha=5), "alpha lies between 0 and 1"),
+        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), level=95), "level between 0 and 1"),
+        (lambda: stats.paired([1, 2], [1]), "as many values of both"),
+        (lambda: stats.paired([1, np.nan], [1, 2]), "finite"),
+        (lambda: stats.holm([0.1, 1.5]), "between 0 and 1"),
+        (lambda: stats.compare_with(pd.DataFrame({"a": [1]}), "b"), "no method 'b' to compare with"),
+    ],
+)
+def test_bad_input_is_refused_in_a_sentence(call, sentence):
+    with pytest.raises(InputError, match=sentence):
+        call()

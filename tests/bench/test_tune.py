@@ -1,0 +1,463 @@
+import shutil
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from filelock import FileLock
+from short_digits import DIGITS, EPOCHS
+
+import errata
+from errata import Dynamics, cli
+from errata.bench import campaign as tune_module
+from errata.bench import tune_search
+from errata.bench.plan import Cell, plan
+from errata.bench.results import Results
+from errata.bench.tune import Tuning, longer, tune
+from errata.bench.tune_files import CANDIDATES, CHOSEN, CURVE, TuningFiles
+from errata.bench.tune_search import Parts, candidates, choose, stopping_curve
+from errata.datasets.labelled import load_setting
+from errata.datasets.registry import setting
+from errata.errors import InputError
+from errata.training.recipes import Recipe
+
+PAIRFLIP = "digits-pairflip-20"
+TRAINED = 7  # epochs of the recipe in a made-up run of 12
+FRACTIONS = (0.01, 0.05, 0.1)
+CONFIGURATIONS = [(w, k, s) for w in (1, 2, 4) for k, s in ((2, 1), (3, 1), (3, 2))]
+
+
+def made_up(curves, seed=0, samples=90):
+    """Dynamics of 12 epochs and parts of which the tuning sets hold wrong and right labels; sets are nested."""
+    logits, labels, wrong = curves(seed, samples=samples, noise=0.3)
+    order = np.random.default_rng(seed).permutation(samples)
+    order = np.concatenate([[np.flatnonzero(wrong)[0], np.flatnonzero(~wrong)[0]], order])
+    order = order[np.sort(np.unique(order, return_index=True)[1])]
+    sizes = dict(zip(FRACTIONS, (4, 12, 25), strict=True))
+    tuning = {fraction: np.isin(np.arange(samples), order[:size]) for fraction, size in sizes.items()}
+    return Dynamics.from_arrays(logits, labels), Parts(wrong, np.ones(samples, bool), tuning, ~tuning[0.1])
+
+
+def table_of(dynamics, parts, seed=0):
+    return candidates(dynamics, parts, TRAINED).assign(seed=seed)
+
+
+def fnr(scores, wrong, part):
+    return errata.metrics.fnr(scores[part], wrong[part])
+
+
+def every_window(dynamics, method):
+    """Scores of every window by itself, widest first and then the earliest, as it is written."""
+    epochs = range(dynamics.epochs)
+    if method == "Last-CE":
+        return {str(end): errata.score(dynamics, method, window=(end, end)) for end in epochs}
+    windows = sorted(((a, b) for a in epochs for b in epochs if a <= b), key=lambda w: (w[0] - w[1], w[0]))
+    return {f"{start}-{end}": errata.score(dynamics, method, window=(start, end)) for start, end in windows}
+
+
+def every_configuration(dynamics):
+    window = (0, TRAINED - 1)
+    return {
+        f"{w},{k},{s}": errata.score(dynamics, f"CTRL(windows={w},clusters={k},selected={s})-CE", window=window)
+        for w, k, s in CONFIGURATIONS
+    }
+
+
+# The search.
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_choice_is_that_of_trying_everything_by_hand(curves, seed):
+    dynamics, parts = made_up(curves, seed)
+    found = choose(table_of(dynamics, parts)).set_index(["tuning_fraction", "method"])
+    tried = {method: every_window(dynamics, method) for method in ("Last-CE", "Mean-CE", "MeanProb-LM")}
+    tried["CTRL-CE"] = every_configuration(dynamics)
+    for fraction in FRACTIONS:
+        for method, options in tried.items():
+            on_tuning = {name: fnr(scores, parts.wrong, parts.tuning[fraction]) for name, scores in options.items()}
+            best = min(on_tuning, key=lambda name: round(on_tuning[name], 12))  # of equals, the first
+            row = found.loc[(fraction, method)]
+            assert (row["chosen"], row["tuning_value"]) == (best, pytest.approx(on_tuning[best]))
+            assert row["value"] == pytest.approx(fnr(options[best], parts.wrong, parts.evaluation))
+            assert row["tuning_wrong"] == parts.wrong[parts.tuning[fraction]].sum()
+            assert (row["evaluated"], row["noisy"]) == (65, parts.wrong[parts.evaluation].sum())
+
+
+def test_without_tuning_it_is_the_recipes_epochs(curves):
+    dynamics, parts = made_up(curves)
+    found = choose(table_of(dynamics, parts)).set_index(["tuning_fraction", "method"]).loc[0.0]
+    last, whole = (TRAINED - 1, TRAINED - 1), (0, TRAINED - 1)
+    windows = {"Last-CE": last, "Mean-CE": whole, "MeanProb-LM": whole, "CTRL-CE": whole}
+    assert list(found.index) == list(windows)
+    for method, window in windows.items():
+        scores = errata.score(dynamics, method, window=window, budget=int(parts.wrong.sum()))
+        assert found.loc[method, "value"] == fnr(scores, parts.wrong, parts.evaluation)
+    assert found["chosen"].tolist()[:3] == ["6", "0-6", "0-6"]
+    configuration = tuple(map(int, found.loc["CTRL-CE", "chosen"].split(",")))
+    assert configuration in CONFIGURATIONS
+    assert found["tuning_value"].isna().all()
+
+
+@pytest.mark.parametrize("fraction", FRACTIONS)
+def test_the_choice_never_sees_truth_outside_the_tuning_set(curves, fraction):
+    dynamics, parts = made_up(curves)
+    others = np.flatnonzero(~parts.tuning[fraction])
+    flipped = parts.wrong.copy()
+    flipped[others] ^= np.random.default_rng(0).random(len(others)) < 0.5
+    tables = [choose(table_of(dynamics, replace(parts, wrong=wrong))) for wrong in (parts.wrong, flipped)]
+    before, after = (table[table["tuning_fraction"] == fraction] for table in tables)
+    columns = ["method", "chosen", "tuning_value"]
+    pd.testing.assert_frame_equal(before[columns], after[columns])
+    assert (before["value"].to_numpy() != after["value"].to_numpy()).all()
+
+
+def test_the_evaluation_never_sees_the_tuning_set(curves):
+    dynamics, parts = made_up(curves)
+    flipped = np.where(parts.tuning[0.1], ~parts.wrong, parts.wrong)
+    key = ["tuning_fraction", "method", "chosen"]
+    before, after = (table_of(dynamics, replace(parts, wrong=wrong)) for wrong in (parts.wrong, flipped))
+    tuned = before["tuning_fraction"] > 0
+    assert (before.loc[tuned, "tuning_value"] != after.loc[tuned, "tuning_value"]).any()
+    pd.testing.assert_frame_equal(before.loc[tuned, [*key, "value"]], after.loc[tuned, [*key, "value"]])
+
+
+@pytest.mark.parametrize(("value", "reason"), [(False, "no wrong label"), (True, "no right label")])
+def test_a_tuning_set_of_one_kind_leaves_the_defaults_and_says_so(curves, value, reason):
+    dynamics, parts = made_up(curves)
+    parts = replace(parts, wrong=np.where(parts.tuning[0.01], value, parts.wrong))
+    found = choose(table_of(dynamics, parts))
+    default, unfit = (found[found["tuning_fraction"] == fraction] for fraction in (0.0, 0.01))
+    for column in ("value", "shared_value"):
+        assert unfit[column].tolist() == default[column].tolist()
+    assert unfit["chosen"].tolist() == [f"{one} (default: {reason} to tune on)" for one in default["chosen"]]
+    assert not found.loc[found["tuning_fraction"] > 0.01, "chosen"].str.contains("default").any()
+
+
+def test_windows_scored_in_parts_are_the_same(curves, monkeypatch):
+    dynamics, parts = made_up(curves)
+    whole = table_of(dynamics, parts)
+    monkeypatch.setattr(tune_search, "_NUMBERS_AT_ONCE", 7 * dynamics.samples)
+    pd.testing.assert_frame_equal(table_of(dynamics, parts), whole)
+
+
+def test_the_curve_is_of_training_that_stops_there(curves):
+    dynamics, parts = made_up(curves)
+    parts = replace(parts, known=np.arange(90) >= 5)
+    curve = stopping_curve(dynamics, parts)
+    assert set(curve["method"]) == {"Last-CE", "Mean-CE", "Mean-LM", "MeanProb-LM", "Last-LM"}
+    assert curve.groupby("method")["epoch"].apply(list).tolist() == [list(range(12))] * 5
+    for row in curve.itertuples():
+        scores = errata.score(dynamics, row.method, window=(0, row.epoch))
+        assert row.value == pytest.approx(fnr(scores, parts.wrong, parts.known))
+        assert row.evaluation_value == pytest.approx(fnr(scores, parts.wrong, parts.evaluation))
+
+
+def hand_made(rows):
+    columns = ["seed", "method", "chosen", "width", "place", "tuning_value", "value"]
+    table = pd.DataFrame(rows, columns=columns).assign(tuning_fraction=0.05)
+    return table.astype({"tuning_value": "Float64"})
+
+
+def test_of_equals_the_widest_then_the_first():
+    rows = [
+        (0, "Mean-CE", name, width, place, 0.5, 0.0)
+        for place, (name, width) in enumerate({"0-0": 1, "0-4": 5, "0-8": 9, "4-4": 1, "4-12": 9, "12-12": 1}.items())
+    ]
+    rows += [(0, "Last-CE", name, 1, place, 0.5, 0.0) for place, name in enumerate(["0", "4", "8"])]
+    rows += [(0, "CTRL-CE", name, 7, place, 0.25, 0.0) for place, name in enumerate(["1,2,1", "4,3,2"])]
+    rows += [(0, "Mean-CE", "8-8", 1, 9, 0.7, 0.0)]
+    found = choose(hand_made(rows).sample(frac=1, random_state=0)).set_index("method")["chosen"]
+    assert found.to_dict() == {"Last-CE": "0", "Mean-CE": "0-8", "CTRL-CE": "1,2,1"}
+
+
+def test_one_choice_for_all_seeds_is_the_best_on_average():
+    rows = [
+        (0, "Mean-CE", "0-4", 5, 0, 0.1, 0.11),
+        (0, "Mean-CE", "0-8", 9, 1, 0.2, 0.12),
+        (0, "Mean-CE", "0-9", 10, 2, 0.9, 0.13),
+        (1, "Mean-CE", "0-4", 5, 0, 0.9, 0.21),
+        (1, "Mean-CE", "0-8", 9, 1, 0.2, 0.22),
+        (1, "Mean-CE", "0-9", 10, 2, 0.1, 0.23),
+    ]
+    found = choose(hand_made(rows)).set_index("seed")
+    assert found["chosen"].tolist() == ["0-4", "0-9"]
+    assert found["value"].tolist() == [0.11, 0.23]
+    assert found["shared_chosen"].tolist() == ["0-8", "0-8"]
+    assert found["shared_value"].tolist() == [0.12, 0.22]
+
+
+def test_parts_of_a_setting_are_those_of_its_labels():
+    labelled = load_setting(DIGITS)
+    truth = labelled.truth.astype(float)
+    truth[::3] = np.nan
+    rows = np.random.default_rng(0).permutation(len(truth))[:500]
+    parts = Parts.of(replace(labelled, truth=truth), rows)
+    np.testing.assert_array_equal(parts.known, rows % 3 != 0)
+    np.testing.assert_array_equal(parts.wrong, (rows % 3 != 0) & labelled.truth[rows])
+    assert not (parts.evaluation & parts.tuning[0.1]).any()
+    np.testing.assert_array_equal(parts.evaluation | parts.tuning[0.1], parts.known)
+    assert not (parts.tuning[0.01] & ~parts.tuning[0.05]).any()
+    assert not (parts.tuning[0.05] & ~parts.tuning[0.1]).any()
+
+
+# Training and files.
+
+
+class Lines:
+    def __init__(self):
+        self.said, self.epochs = [], 0
+
+    def say(self, line):
+        self.said.append(line)
+
+    def begin(self, name, epochs):
+        pass
+
+    def advance(self, epochs):
+        self.epochs += epochs
+
+
+def tune_digits(results, seeds=2, names=(DIGITS,)):
+    lines = Lines()
+    return tune(plan(names, ["in-sample"], seeds), results.folder, lines, device="cpu"), lines
+
+
+def kept(results, name=DIGITS):
+    """Everything that was kept but for the time it took."""
+    files = TuningFiles(results.folder)
+    return [files.chosen(name), files.candidates(name), files.curve(name)]
+
+
+def assert_same(a, b):
+    for one, other in zip(a, b, strict=True):
+        pd.testing.assert_frame_equal(one.drop(columns="seconds"), other.drop(columns="seconds"), check_exact=True)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Two seeds tuned in one go."""
+    results = Results(tmp_path_factory.mktemp("whole"))
+    path = results.recipe_path(DIGITS)
+    path.parent.mkdir(parents=True)
+    replace(setting(DIGITS).recipe, epochs=EPOCHS).save(path)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        outcome, lines = tune_digits(results)
+    assert len(outcome.done) == 2
+    assert lines.epochs == 2 * 2 * EPOCHS
+    return results
+
+
+@pytest.fixture
+def copied(whole, tmp_path):
+    """The same, to be changed."""
+    shutil.copytree(whole.folder, tmp_path / "copied")
+    return Results(tmp_path / "copied")
+
+
+def test_what_is_kept_says_what_produced_it(whole):
+    chosen, every, curve = kept(whole)
+    labelled = load_setting(DIGITS)
+    for table in (chosen, every, curve):
+        assert set(table["seed"]) == {0, 1}
+        for column, value in {
+            "setting": DIGITS,
+            "horizon": 2 * EPOCHS,
+            "epochs_of_recipe": EPOCHS,
+            "data_hash": labelled.data.content_hash,
+            "label_hash": labelled.noise["hash"],
+            "complete": True,
+            "device": "cpu",
+        }.items():
+            assert set(table[column]) == {value}
+    assert chosen.groupby(["seed", "tuning_fraction", "method"]).size().tolist() == [1] * (2 * 4 * 4)
+    assert set(chosen["evaluated"]) == {len(labelled.given) - 135}
+    assert set(chosen["noisy"]) == {int(labelled.truth[labelled.evaluation].sum())}
+    assert sorted(set(curve["epoch"])) == list(range(2 * EPOCHS))
+    assert all(path.suffix == ".lock" for path in whole.work("").iterdir())
+
+
+def test_what_is_there_is_reused_and_a_missing_seed_is_added(short, whole):
+    results = short()
+    first, _ = tune_digits(results, seeds=1)
+    assert [cell.seed for cell in first.done] == [0]
+    second, lines = tune_digits(results)
+    assert ([cell.seed for cell in second.reused], [cell.seed for cell in second.done]) == ([0], [1])
+    assert lines.epochs == 2 * EPOCHS
+    assert_same(kept(results), kept(whole))
+    before = [path.stat().st_mtime_ns for path in sorted(results.folder.glob("tuning/*"))]
+    third, lines = tune_digits(results)
+    assert (len(third.reused), lines.said) == (2, [])
+    assert Tuning(results.folder, Lines(), "cpu", None).epochs(plan([DIGITS], ["in-sample"], 2)) == 0
+    assert before == [path.stat().st_mtime_ns for path in sorted(results.folder.glob("tuning/*"))]
+
+
+KILLED_WHILE_TRAINING = """
+class Watcher(Lines):
+    def advance(self, epochs):
+        self.epochs += epochs
+        if self.epochs > 12:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+KILLED_WHILE_WRITING = """
+from errata.bench import tune_files
+write, calls = tune_files.replace_atomically, []
+def write_four(path, how):
+    calls.append(path)
+    if len(calls) > 4:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(path, how)
+tune_files.replace_atomically = write_four
+Watcher = Lines
+"""
+
+
+@pytest.mark.parametrize(
+    ("death", "seeds_done"), [(KILLED_WHILE_TRAINING, 0), (KILLED_WHILE_WRITING, 1)], ids=["training", "writing"]
+)
+def test_killed_it_goes_on_to_the_same_files(short, whole, death, seeds_done):
+    results = short()
+    script = """
+import os, signal, sys
+from pathlib import Path
+from errata.bench.plan import plan
+from errata.bench.results import Results
+from errata.bench.tune import tune
+class Lines:
+    epochs = 0
+    def say(self, line): pass
+    def begin(self, name, epochs): pass
+    def advance(self, epochs): pass
+"""
+    script += death + f"tune(plan([{DIGITS!r}], ['in-sample'], 2), Path(sys.argv[1]), Watcher(), device='cpu')"
+    process = subprocess.run([sys.executable, "-c", script, str(results.folder)])
+    assert process.returncode == -signal.SIGKILL
+    outcome, _ = tune_digits(results)
+    assert (len(outcome.reused), len(outcome.done)) == (seeds_done, 2 - seeds_done)
+    assert_same(kept(results), kept(whole))
+
+
+def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
+    files = TuningFiles(tmp_path)
+    _, every, curve = kept(whole)
+
+    def keep(seed):
+        of_seed = [table[table["seed"] == 0].assign(seed=seed) for table in (every, curve)]
+        TuningFiles(tmp_path).add(Cell(DIGITS, "in-sample", seed), *of_seed)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(keep, [3, 1, 2, 0]))
+    for table in (files.chosen(DIGITS), files.candidates(DIGITS), files.curve(DIGITS)):
+        assert table["seed"].drop_duplicates().tolist() == [0, 1, 2, 3]
+    assert files.settings() == [DIGITS]
+
+
+# What does not work out.
+
+
+def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypatch):
+    results, gather = short(), tune_module.gather
+
+    def fail_pairflip(group, *rest):
+        if group.setting.name == PAIRFLIP:
+            raise RuntimeError("the disk is on fire")
+        first, *others = gather(group, *rest)
+        return [first, *(replace(one, dynamics=None, stopped="seed1 diverged at epoch 3") for one in others)]
+
+    monkeypatch.setattr(tune_module, "gather", fail_pairflip)
+    outcome, lines = tune_digits(results, names=(PAIRFLIP, DIGITS))
+    files = TuningFiles(results.folder)
+    assert outcome.done == [Cell(DIGITS, "in-sample", 0)]
+    assert "the disk is on fire" in files.failures(PAIRFLIP)[1]
+    assert files.failures(DIGITS) == {1: "seed1 diverged at epoch 3"}
+    assert any("failed: RuntimeError: the disk is on fire" in line for line in lines.said)
+    monkeypatch.setattr(tune_module, "gather", gather)
+    outcome, _ = tune_digits(results)
+    assert [cell.seed for cell in outcome.done] == [1]
+    assert files.failures(DIGITS) == {}
+
+
+def test_seeds_of_another_recipe_are_not_mixed(copied, whole):
+    path = copied.recipe_path(DIGITS)
+    recipe = Recipe.load(path)
+    replace(recipe, learning_rate=0.5).save(path)
+    outcome, lines = tune_digits(copied, seeds=3)
+    (reason,) = outcome.failed.values()
+    assert "was made with other parameters; delete it to tune again" in reason
+    assert lines.epochs == 0
+    assert_same(kept(copied), kept(whole))
+
+
+def test_a_seed_is_not_added_where_the_candidates_of_others_are_lost(copied):
+    TuningFiles(copied.folder).path(DIGITS, CANDIDATES).unlink()
+    outcome, lines = tune_digits(copied, seeds=3)
+    (reason,) = outcome.failed.values()
+    assert f"{DIGITS}.candidates.parquet does not hold the seeds of" in reason
+    assert (len(outcome.reused), lines.epochs) == (2, 0)
+
+
+def test_what_cannot_be_tuned_here_is_skipped_with_the_reason(short, tmp_path, monkeypatch):
+    monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
+    results = short()
+    results.work("").mkdir(parents=True)
+    with FileLock(results.work(f"{DIGITS}-tuning.lock")):
+        outcome, _ = tune_digits(results, seeds=1, names=("letter-symmetric-20", DIGITS))
+    reasons = {cell.setting: reason for cell, reason in outcome.skipped.items()}
+    assert "letter is not in" in reasons["letter-symmetric-20"]
+    assert reasons[DIGITS] == "another process is at it"
+    monkeypatch.setattr("errata.bench.cost.CPU_RATE", 1.0)
+    outcome = tune(plan([DIGITS], ["in-sample"], 1), results.folder, Lines(), device="auto")
+    assert all("needs a CUDA GPU" in reason for reason in outcome.skipped.values())
+    with pytest.raises(InputError, match="tuning is in-sample"):
+        tune(plan([DIGITS], ["out-of-sample"], 1), results.folder, Lines())
+
+
+def test_what_another_process_finished_meanwhile_is_not_done_again(copied, monkeypatch):
+    asked, has = [], TuningFiles.has
+
+    def not_at_first(self, cell):
+        asked.append(cell)
+        return len(asked) > 2 and has(self, cell)
+
+    monkeypatch.setattr(TuningFiles, "has", not_at_first)
+    outcome, lines = tune_digits(copied)
+    assert (len(outcome.reused), outcome.done, lines.epochs) == (2, [], 0)
+
+
+def test_the_horizon_is_the_papers_for_its_recipe_and_twice_the_epochs_otherwise():
+    worse, digits = setting("cifar10n-worse"), setting(DIGITS)
+    assert longer(worse.recipe, worse) == replace(worse.recipe, epochs=70)
+    assert longer(replace(worse.recipe, epochs=21), worse).epochs == 42
+    assert longer(digits.recipe, digits).epochs == 200
+
+
+# The command.
+
+
+def test_the_command(short, monkeypatch, capsys, tmp_path):
+    results = short()
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", "bench", "tune", *arguments, "--out", str(results.folder)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    code, said, complaints = run("--setting", DIGITS, "--seeds", "1")
+    assert (code, complaints) == (0, "")
+    assert f"{DIGITS}: FNR in percent" in said
+    assert "1 seeds tuned, 0 reused, 0 skipped, 0 failed; results are in" in said
+    chosen = TuningFiles(results.folder).chosen(DIGITS)
+    for row in chosen.itertuples():
+        assert f"{100 * row.value:.2f}" in said
+    assert all(TuningFiles(results.folder).path(DIGITS, kind).exists() for kind in (CHOSEN, CANDIDATES, CURVE))
+    code, said, _ = run("--setting", DIGITS, "--seeds", "1")
+    assert "0 seeds tuned, 1 reused" in said
+    code, _, complaints = run("--setting", DIGITS, "--suite", "quick")
+    assert code != 0
+    assert "not both" in complaints
