@@ -98,19 +98,16 @@ class Campaign(ABC):
         self._outcome.reused = [cell for cell in cells if self.has(cell)]
         with scoring_pool(on_gpu=not self._machine.startswith("cpu")) as pool:
             desk = Desk(pool, type(self).make_results, self._done, self._fail)
-            for group in self.missing(cells):
+            for group in groups([cell for cell in cells if cell not in self._outcome.reused]):
                 self._take(group, desk)
                 desk.collect(wait=False)
             desk.collect(wait=True)
         return self._outcome
 
-    def missing(self, cells: Sequence[Cell]) -> list[Group]:
-        """What is still to be trained, seeds of a setting together."""
-        return groups([cell for cell in cells if not self.has(cell)])
-
     def epochs(self, cells: Sequence[Cell]) -> int:
         """Epochs of all models that are still to be trained."""
-        return sum(model_epochs(group, self.recipe(group)) for group in self.missing(cells))
+        missing = groups([cell for cell in cells if not self.has(cell)])
+        return sum(model_epochs(group, self.recipe(group)) for group in missing)
 
     def work(self, group: Group) -> Path:
         """The folder a group is trained in."""
