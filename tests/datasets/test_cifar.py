@@ -1,5 +1,6 @@
 import hashlib
 import pickle
+import sys
 import tarfile
 from dataclasses import replace
 
@@ -8,13 +9,14 @@ import pytest
 from PIL import Image
 
 from errata.datasets import labelled, loading, registry
+from errata.datasets.cifar_files import cifar_sources
 from errata.datasets.hashing import array_hash
 from errata.datasets.human_labels import prepare_human_labels
 from errata.datasets.mosaics import mosaic_names, read_mosaics, unmosaic
 from errata.datasets.sets import cifar10, cifar10n, cifar100, cifar100n
 from errata.datasets.spec import Prepared
 from errata.datasets.where import locate
-from errata.errors import DataError
+from errata.errors import DataError, InputError
 
 TRAIN, TEST = 60, 12  # 5 batches and 10 mosaics divide the one, 2 mosaics the other
 
@@ -71,12 +73,19 @@ def same_arrays(found, expected):
         np.testing.assert_array_equal(values, array)
 
 
+def small_sources(layout):
+    """The sources of a CIFAR that has as few images as the made-up ones."""
+    train = len(layout.train)
+    return cifar_sources(replace(layout, rows=(TRAIN // train,) * train + (TEST,)))
+
+
 @pytest.fixture(params=[cifar10, cifar100], ids=["cifar10", "cifar100"])
 def small(request, monkeypatch):
     """A CIFAR whose official content is a small made-up one: the module, and that content."""
     arrays = made_up_images(len(request.param.CLASSES))
     hashes = {name: array_hash(array) for name, array in arrays.items()}
-    known = registry.datasets() | {request.param.NAME: replace(request.param.DATASET, hashes=hashes)}
+    dataset = replace(request.param.DATASET, hashes=hashes, sources=small_sources(request.param.LAYOUT))
+    known = registry.datasets() | {request.param.NAME: dataset}
     monkeypatch.setattr(registry, "datasets", lambda: known)
     return request.param, arrays
 
@@ -123,17 +132,48 @@ def test_a_batch_that_is_not_there_is_named(small, tmp_path):
         (lambda content: content.pop(b"labels"), "has no entry 'labels'"),
         (lambda content: content.update({b"data": content[b"data"][:, :-1]}), "'data' must be rows of 3072 bytes"),
         (lambda content: content.update({b"data": [1, 2]}), "'data' must be rows of 3072 bytes"),
-        (lambda content: content[b"labels"].pop(), "'labels' must be 12 numbers from 0 to 255"),
-        (lambda content: content[b"labels"].__setitem__(3, 256), "'labels' must be 12 numbers from 0 to 255"),
+        (lambda content: content[b"labels"].pop(), "'labels' must be 12 numbers from 0 to 9"),
+        (lambda content: content[b"labels"].__setitem__(3, 10), "'labels' must be 12 numbers from 0 to 9"),
+        (lambda content: None, "has 12 rows, not 11"),
     ],
 )
-def test_a_batch_that_is_not_what_it_should_be_is_named(tmp_path, change, message):
+def test_a_batch_that_is_not_what_it_should_be_is_named(tmp_path, monkeypatch, change, message):
+    sources = cifar_sources(replace(cifar10.LAYOUT, rows=(12, 12, 11, 12, 12, 12)))
+    known = {"cifar10": replace(cifar10.DATASET, sources=sources)}
+    monkeypatch.setattr(registry, "datasets", lambda: known)
     write_folder(tmp_path, cifar10.LAYOUT, made_up_images(10))
     path = tmp_path / cifar10.LAYOUT.path("data_batch_3")
     content = pickle.loads(path.read_bytes())
     change(content)
     path.write_bytes(pickle.dumps(content))
     with pytest.raises(DataError, match=f"data_batch_3.*{message}"):
+        loading.load("cifar10", tmp_path)
+
+
+def test_a_batch_that_is_there_twice_is_named(tmp_path, monkeypatch):
+    known = {"cifar10": replace(cifar10.DATASET, sources=small_sources(cifar10.LAYOUT))}
+    monkeypatch.setattr(registry, "datasets", lambda: known)
+    write_folder(tmp_path, cifar10.LAYOUT, made_up_images(10))
+    second, third = (tmp_path / cifar10.LAYOUT.path(f"data_batch_{number}") for number in (2, 3))
+    third.write_bytes(second.read_bytes())
+    with pytest.raises(DataError, match=r"data_batch_3 holds the same images as .*data_batch_2$"):
+        loading.load("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage " * 500])
+def test_what_is_no_archive_at_all_is_one_short_sentence(tmp_path, content):
+    (tmp_path / cifar10.LAYOUT.archive).write_bytes(content)
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a whole archive: ") as caught:
+        loading.load("cifar10", tmp_path)
+    said = str(caught.value).replace(str(tmp_path), "")
+    assert "\n" not in said
+    assert len(said) < 100
+
+
+def test_mosaics_need_pillow(tmp_path, monkeypatch):
+    write_mosaics(tmp_path, cifar10.LAYOUT, made_up_images(10))
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(InputError, match=r"train_00\.webp needs pillow: pip install 'errata\[data\]'$"):
         loading.load("cifar10", tmp_path)
 
 
@@ -217,7 +257,10 @@ def test_cifar10n_borrows_the_images_of_cifar10(tmp_path, monkeypatch):
     write_folder(tmp_path / "cifar10", cifar10.LAYOUT, arrays)
     (tmp_path / "cifar10n").mkdir()
     write_human_labels(tmp_path / "cifar10n" / cifar10n.FILE, columns)
-    unverified = {module.NAME: replace(module.DATASET, hashes={}) for module in (cifar10, cifar10n)}
+    unverified = {
+        "cifar10": replace(cifar10.DATASET, hashes={}, sources=small_sources(cifar10.LAYOUT)),
+        "cifar10n": replace(cifar10n.DATASET, hashes={}),
+    }
     known = registry.datasets() | unverified
     monkeypatch.setattr(registry, "datasets", lambda: known)
     worse = labelled.load_setting("cifar10n-worse", tmp_path)

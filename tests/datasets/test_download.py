@@ -199,8 +199,7 @@ def assert_fetched(dataset, folder, progress=lambda arrived: None):
 
 
 def visible(folder):
-    """What a fetch that ended well may leave in the dataset's folder, besides its empty lock."""
-    return {path.name for path in folder.iterdir()} - {download_module.LOCK}
+    return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
 
 
 def refusal(dataset, folder, error=DataError):
@@ -459,6 +458,61 @@ class TestResumed:
         message = refusal(plain(server, page), tmp_path)
         assert f"100,000 of {len(CSV):,} bytes" in message
         assert "running it again starts over" in message
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestNothingStays:
+    """Of a fetch that failed, but for what the next one goes on with."""
+
+    @pytest.mark.parametrize("make", [plain, archived])
+    @pytest.mark.parametrize("there", [False, True])
+    def test_where_nothing_came(self, server, tmp_path, make, there):
+        folder = tmp_path / "new" / "data"
+        if there:
+            (folder / NAME).mkdir(parents=True)
+            (folder / NAME / "notes.txt").write_bytes(b"mine")
+        refusal(make(server, Page(CSV, statuses=[404])), folder)
+        kept = {"new", "data", NAME, "notes.txt"} if there else set()
+        assert {path.name for path in tmp_path.rglob("*")} == kept
+
+    def test_offline(self, tmp_path):
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+        refusal(made_up(Download(f"http://127.0.0.1:{port}/data.csv", "data.csv")), tmp_path)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_what_came_in_part_stays_without_empty_folders(self, server, tmp_path):
+        refusal(plain(server, Page(CSV, cuts=[100_000, *[0] * 20])), tmp_path)
+        kept = {NAME, download_module.STAGING, "data.csv.part", "data.csv.part.json"}
+        assert {path.name for path in tmp_path.rglob("*")} == kept
+
+    def test_what_came_whole_stays(self, server, tmp_path):
+        server.pages["/a"] = Page(zipped(a_txt=b"first"))
+        downloads = Download(f"{server.url}/a", "a.zip", unpack=True), Download(f"{server.url}/none", "data.csv")
+        refusal(made_up(*downloads), tmp_path)
+        assert {path.name for path in tmp_path.rglob("*")} == {NAME, download_module.STAGING, "archives", "a.zip"}
+
+    def test_an_empty_file_is_one_short_sentence(self, server, tmp_path):
+        for make, name in ((plain, "data.csv"), (archived, "data.zip")):
+            message = refusal(make(server, Page(b"")), tmp_path)
+            assert message == f"{server.url}/{name} gave an empty file instead of {name}"
+        assert list(tmp_path.iterdir()) == []
+
+    def test_garbage_in_place_of_an_archive_is_one_short_sentence(self, server, tmp_path):
+        message = refusal(archived(server, Page(b"garbage " * 999)), tmp_path)
+        assert len(message) < 150
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_lock_that_its_holder_removed_holds_nothing(self, server, tmp_path, monkeypatch):
+        """Opened before the other process removed it, and locked after: a third may hold a new one."""
+        lock = download_module._lock
+
+        def replaced(file):
+            lock(file)
+            (tmp_path / NAME / download_module.LOCK).unlink()
+
+        monkeypatch.setattr(download_module, "_lock", replaced)
+        assert refusal(plain(server, Page(CSV)), tmp_path).startswith("another process is fetching made_up")
 
 
 class TestRefused:
@@ -485,7 +539,7 @@ class TestRefused:
         content = zipped(data_csv=CSV).replace(b"data.csv", b"../a.csv")
         message = refusal(archived(server, Page(content)), tmp_path)
         assert "data.zip: '../a.csv' would be written outside" in message
-        assert {path.name for path in tmp_path.rglob("*")} == {NAME, download_module.LOCK}
+        assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("start", [b"<!DOCTYPE html>", b"\xef\xbb\xbf\n <html lang=en>", b"<?xml?><HTML>"])
     @pytest.mark.parametrize("make", [plain, archived])

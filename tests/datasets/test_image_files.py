@@ -1,9 +1,13 @@
+import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from errata.datasets import labelled, loading
+from errata.datasets.key_files import check_images
+from errata.datasets.pictures import noise_picture
 from errata.datasets.sets import clothing1m, food101n
 from errata.datasets.where import how_to_get, locate
 from errata.errors import DataError, MissingDataError
@@ -46,6 +50,13 @@ def write_clothing(folder, files):
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name).write_bytes(text.encode())
+    put_images(folder.parent if folder.name == "annotations" else folder, NOISY | CLEAN)
+
+
+def put_images(folder, keys):
+    for key in keys:
+        (folder / key).parent.mkdir(parents=True, exist_ok=True)
+        (folder / key).touch()
 
 
 @pytest.mark.parametrize("place", ["clothing1m", "clothing1m/annotations", "annotations", ""])
@@ -157,13 +168,20 @@ def food_files(release="Food-101N_release/"):
     }
 
 
-FOOD_101 = {"food-101/meta/test.txt": "waffles/7\nbaklava/123\n", "food-101/images/waffles/7.jpg": ""}
+FOOD_101 = {
+    "food-101/meta/test.txt": "waffles/7\nbaklava/123\n",
+    "food-101/images/waffles/7.jpg": "",
+    "food-101/images/baklava/123.jpg": "",
+}
 
 
 def write_food(folder, files):
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(text.encode())
+    for name in files:
+        if name.endswith("meta/imagelist.tsv"):
+            put_images(folder / name.removesuffix("meta/imagelist.tsv") / "images", LISTED)
 
 
 @pytest.mark.parametrize("release", ["Food-101N_release/", ""])
@@ -253,12 +271,55 @@ def test_food_of_the_official_size_is_complete(tmp_path, monkeypatch):
     assert loading.load("food101n", tmp_path).complete
 
 
+def test_dishes_that_nobody_checked_have_no_bar(tmp_path):
+    write_food(tmp_path, food_files())
+    (axes,) = noise_picture(labelled.load_setting("food101n", tmp_path)).axes
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["apple_pie", "waffles"]
+    assert [bar.get_height() for bar in axes.patches] == [0.5, 0.5]
+    assert axes.get_xlabel() == "99 of 101 classes, of which no label was checked, are left out"
+
+
 def test_there_are_101_dishes_in_order():
     assert len(set(food101n.CLASSES)) == 101
     assert list(food101n.CLASSES) == sorted(food101n.CLASSES)
 
 
 # Both.
+
+
+def test_lists_alone_are_not_enough(tmp_path):
+    """The first image that is missing is named, wherever in a list it is looked for."""
+    write_clothing(tmp_path, clothing_files())
+    for key, listed in (("images/2/03/both,wrong.jpg", "noisy_train"), ("images/3/01/test.jpg", "clean_test")):
+        (tmp_path / key).unlink()
+        with pytest.raises(DataError, match=rf"{key} is not there, though .*{listed}_key_list\.txt lists it"):
+            loading.load("clothing1m", tmp_path)
+        (tmp_path / key).touch()
+    shutil.rmtree(tmp_path / "images")
+    with pytest.raises(DataError, match=r"no folder .*images with the images that .*noisy_train_key_list\.txt lists"):
+        loading.load("clothing1m", tmp_path)
+
+
+@pytest.mark.parametrize("release", ["Food-101N_release/", ""])
+def test_lists_of_food_alone_are_not_enough(tmp_path, release):
+    write_food(tmp_path, food_files(release) | FOOD_101)
+    for key, listed in ((f"{release}images/{LISTED[3]}", r"imagelist\.tsv"), ("food-101/images/waffles/7.jpg", "test")):
+        (tmp_path / key).unlink()
+        with pytest.raises(DataError, match=rf"{key} is not there, though .*{listed}.* lists it"):
+            loading.load("food101n", tmp_path)
+        (tmp_path / key).touch()
+    shutil.rmtree(tmp_path / release / "images")
+    with pytest.raises(DataError, match=rf"there is no folder .*{release}images with the images that .*imagelist"):
+        loading.load("food101n", tmp_path)
+
+
+def test_of_a_long_list_a_few_images_are_looked_for(tmp_path):
+    keys = [f"images/{number}.jpg" for number in range(10_000)]
+    put_images(tmp_path, keys[:5000])
+    with pytest.raises(DataError, match=r"\d\.jpg is not there") as caught:
+        check_images(tmp_path, "images", keys, tmp_path / "list.txt")
+    named = int(re.search(r"(\d+)\.jpg", str(caught.value))[1])
+    assert 5000 <= named < 5000 + 10_000 / 19
 
 
 @pytest.mark.parametrize("dataset", [clothing1m.DATASET, food101n.DATASET], ids=lambda dataset: dataset.name)

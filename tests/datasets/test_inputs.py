@@ -67,6 +67,48 @@ def test_image_files_are_brought_to_the_size_a_network_takes(tmp_path, transform
         np.testing.assert_allclose(seen.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
+def seen_of_a_wide_picture(tmp_path, transforms, draws):
+    """What training sees of a picture of 400 × 200 in some draws, what a test sees, both as bytes, and the picture."""
+    x, y = np.meshgrid(np.arange(400) * 255 / 399, np.arange(200) * 255 / 199)
+    picture = Image.fromarray(np.stack([x, y, (x + y) / 2], axis=2).round().astype(np.uint8))
+    picture.save(tmp_path / "wide.png")
+    paths = np.array([b"wide.png"])
+    pixels = Pixels((0, 0, 0), (1 / 255, 1 / 255, 1 / 255), transforms)
+    files = inputs(prepared("image files", paths, paths, pixels=pixels, root=tmp_path), "train")
+    (raw,) = files.fetch([torch.zeros(draws, dtype=torch.int64)])
+    trained = files.train(raw, torch.Generator().manual_seed(0)).numpy().round()
+    return trained, files.test(raw[:1])[0].numpy().round(), picture
+
+
+def as_array(picture):
+    return np.asarray(picture).transpose(2, 0, 1).astype(float)
+
+
+def test_clothing_is_squashed_and_then_cropped(tmp_path):
+    trained, tested, picture = seen_of_a_wide_picture(tmp_path, "crop-flip-224", draws=5)
+    squashed = as_array(picture.resize((256, 256), Image.Resampling.BILINEAR))
+    np.testing.assert_allclose(tested, squashed[:, 16:240, 16:240], atol=1)
+    for image in trained:
+        upright = image if image[0, 0, 0] < image[0, 0, -1] else image[:, :, ::-1]
+        left, top = (int(np.abs(squashed[c].mean(axis=c) - upright[c, 0, 0]).argmin()) for c in (0, 1))
+        np.testing.assert_allclose(upright, squashed[:, top : top + 224, left : left + 224], atol=3)
+
+
+def test_crops_of_food_come_from_all_of_the_picture_in_its_own_shape(tmp_path):
+    trained, tested, picture = seen_of_a_wide_picture(tmp_path, "resized-crop-128", draws=300)
+    middle = as_array(picture.resize((256, 128), Image.Resampling.BILINEAR))[:, :, 64:192]
+    np.testing.assert_allclose(tested, middle, atol=2)
+    assert trained[:, 0].min() < 12
+    assert trained[:, 0].max() > 243
+    # A crop that the picture's height does not bound is at most 4:3 out of shape in pixels of the picture.
+    wide = np.abs(trained[:, 0, 64, -3] - trained[:, 0, 64, 2]) / 255 * 400 / 123 * 128
+    high = np.abs(trained[:, 1, -3, 64] - trained[:, 1, 2, 64]) / 255 * 200 / 123 * 128
+    free = high < 170
+    assert free.sum() > 100
+    assert 0.72 < (wide / high)[free].min() < 0.85
+    assert 1.2 < (wide / high)[free].max() < 1.39
+
+
 def test_an_image_that_is_not_there_is_named(tmp_path):
     paths = np.array([b"images/1.jpg"])
     pixels = Pixels(MEAN, STD, "crop-flip-224")

@@ -308,6 +308,28 @@ class TestBadArrays:
         refuses("give a pair", np.zeros((4, 2)), "y")
         refuses("text= names a column", (np.zeros((4, 2)), [0, 1, 0, 1]), text="t")
 
+    def test_rows_that_are_not_alike(self):
+        refuses("row 1 is unlike the first$", ([[1, 2], [3], [4, 5]], [0, 1, 0]))
+        refuses("row 2 is unlike the first$", {"X": [[1, 2], [3, 4], 5], "y": [0, 1, 0]})
+        refuses("row 0 holds \\[0\\]$", (np.eye(3), [[0], [1, 2], [0]]))
+
+    def test_nothing_at_all(self):
+        refuses("^there is nothing to open: the source is None$", None)
+        for nothing in (None, object(), 5):
+            refuses(f"not one {type(nothing).__name__}$", (nothing, [0, 1, 0, 1]))
+        refuses("^labels must be one a sample \\(N,\\), not one NoneType$", {"X": np.eye(4), "y": None})
+        refuses("it holds nothing$", {})
+        refuses("^the table has no columns$", pd.DataFrame(index=range(4)))
+
+    def test_fewer_ids_than_samples(self):
+        refuses("^there are 4 inputs and 2 ids$", (np.eye(4), [0, 1, 0, 1]), id=[7, 8])
+
+    @pytest.mark.parametrize("make", [list, np.array])
+    def test_bytes_are_text_or_refused(self, make):
+        assert open_data((np.eye(4), make([b"a", b"b", b"a", b"b"]))).classes == ("a", "b")
+        odd = make([b"a", b"\xe9", b"a", b"\xe9"])
+        refuses("^the list of labels has bytes in row 1 that are not UTF-8: decode", (np.eye(4), odd))
+
     def test_labels_in_columns(self, digits):
         inputs, labels = digits
         refuses("from one-hot take the argmax", (inputs, np.eye(10)[labels]))

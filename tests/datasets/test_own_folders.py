@@ -1,4 +1,5 @@
 import os
+import sys
 
 import numpy as np
 import pytest
@@ -159,6 +160,11 @@ class TestSmallImages:
 
 
 class TestOddFolders:
+    def test_pillow_is_needed(self, photos, monkeypatch):
+        monkeypatch.setitem(sys.modules, "PIL", None)
+        with pytest.raises(InputError, match=r"reading the images in .* needs pillow: pip install 'errata\[data\]'$"):
+            open_data(photos)
+
     def test_one_class(self, tmp_path):
         picture(tmp_path / "cat/1.png")
         with pytest.raises(InputError, match="the only label is 'cat'"):

@@ -547,6 +547,10 @@ class TestFiles:
             ("t.json", '[{"a": 1}, 5]', "item 1 is a number"),
             ("t.json", '[{"a": 1}', "not whole JSON"),
             ("t.json", '"text"', "list of objects"),
+            pytest.param("t.json", "[" * 100_000 + "]" * 100_000, "in each other too deeply", id="deep"),
+            pytest.param(
+                "t.jsonl", '{"y": 1}\n{"y": ' + "[" * 100_000, "line 2 holds lists or objects", id="deep line"
+            ),
             ("t.npz", b"PK nothing", "cannot be read"),
             ("t.npy", b"\x93NUMPY nothing", "cannot be read"),
         ],

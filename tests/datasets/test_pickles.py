@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 
+from errata.datasets import pickles
 from errata.datasets.pickles import read_pickle, read_torch, unpickle
 from errata.errors import DataError
 
@@ -101,6 +102,39 @@ def test_other_names_of_numpy_are_not_known(name):
     module, _, attribute = name.rpartition(".")
     with pytest.raises(DataError, match=f"refused: it asks for {name}"):
         unpickle(f"c{module}\n{attribute}\n.".encode(), "file")
+
+
+def changes(slots):
+    """Pickles that take a global that is known and set attributes of it, in its __dict__ or one by one."""
+    attribute = b"}V__name__\nVchanged\ns"
+    state = b"N" + attribute + b"\x86" if slots else attribute
+    for module, name in pickles.KNOWN:
+        yield f"{module}.{name}", f"c{module}\n{name}\n".encode() + state + b"b."
+
+
+@pytest.mark.parametrize("slots", [False, True])
+def test_nothing_that_is_handed_out_can_be_changed(slots):
+    before = {key: (known.__name__, dict(vars(known))) for key, known in pickles.KNOWN.items()}
+    for name, pickled in changes(slots):
+        with pytest.raises(DataError, match=f"file is refused: it asks for a change of {name}, which no numbers need"):
+            unpickle(pickled, "file")
+    assert {key: (known.__name__, dict(vars(known))) for key, known in pickles.KNOWN.items()} == before
+
+
+def test_a_name_of_many_lines_is_refused_in_one():
+    name = b"os\n" * 500
+    pickled = b"\x80\x04X" + len(name).to_bytes(4, "little") + name + b"\x8c\x06system\x93."
+    with pytest.raises(DataError, match=r"^file is refused: it asks for os, which no numbers need$"):
+        unpickle(pickled, "file")
+
+
+def test_an_error_without_words_is_named(monkeypatch):
+    def too_much(*_):
+        raise MemoryError
+
+    monkeypatch.setitem(pickles.KNOWN, ("_codecs", "encode"), too_much)
+    with pytest.raises(DataError, match=r"file is not a whole pickle of numbers: MemoryError$"):
+        unpickle(b"c_codecs\nencode\n(V78\nVlatin1\ntR.", "file")
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,15 @@
 """The tables: read from real files as the paper has them, and refused where they are not what they should be."""
 
+import errno
 import gzip
+import itertools
+import os
 import shutil
 import sys
 import zipfile
 from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -15,10 +19,10 @@ from scipy.stats import iqr, mstats
 from errata.datasets import load, load_setting
 from errata.datasets.loading import read_verified
 from errata.datasets.registry import dataset
-from errata.datasets.sets import human_activity, mushroom
+from errata.datasets.sets import human_activity, mushroom, trec
 from errata.datasets.spec import Raw
 from errata.datasets.where import locate
-from errata.errors import DataError, MissingDataError
+from errata.errors import DataError, InputError, MissingDataError
 
 # name: train, test, features, classes
 TABLES = {
@@ -395,6 +399,26 @@ def test_a_file_cut_at_the_end_of_a_line_is_refused(real_data, tmp_path):
         load("trec", tmp_path)
 
 
+@pytest.mark.parametrize(("cut", "rows"), [("sat.trn", "4,434 rows, not 4,435"), ("sat.tst", "1,999 rows, not 2,000")])
+def test_of_two_files_the_one_that_was_cut_is_named(real_data, tmp_path, cut, rows):
+    for file in ("sat.trn", "sat.tst"):
+        lines = (real_data / "satellite" / file).read_bytes().splitlines(keepends=True)
+        put(tmp_path, "satellite", file, b"".join(lines[: len(lines) - (file == cut)]))
+    with pytest.raises(DataError, match=f"{cut} has {rows}; was the file cut short"):
+        load("satellite", tmp_path)
+
+
+def test_a_file_that_may_not_be_read_is_named(real_data, tmp_path, monkeypatch):
+    shutil.copytree(real_data / "trec", tmp_path / "trec")
+
+    def forbidden(path, *_, **__):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+
+    monkeypatch.setattr(Path, "open", forbidden)
+    with pytest.raises(DataError, match=r"train_5500\.label cannot be read: Permission denied$"):
+        trec.DATASET.sources[0].read([tmp_path / "trec" / name for name in trec.FILES])
+
+
 @pytest.mark.parametrize(
     ("name", "file", "old", "new", "said"),
     [
@@ -406,6 +430,7 @@ def test_a_file_cut_at_the_end_of_a_line_is_refused(real_data, tmp_path):
         ("trec", "train_5500.label", b"DESC:manner", b"ENTY:cremat", "not the official trec"),
         ("trec", "train_5500.label", b"DESC:manner", b"description", "line 1 is not a class"),
         ("satellite", "sat.trn", b"92 115 ", b"93 115 ", "not the official satellite"),
+        ("satellite", "sat.tst", b" 3\n", b" 6\n", r"sat\.tst: line 1 has the class 6, not one of"),
     ],
 )
 def test_other_content_under_the_official_name_is_refused(real_data, tmp_path, name, file, old, new, said):
@@ -463,6 +488,32 @@ def test_drives_with_other_class_counts_are_refused(tmp_path):
         load("sensorless_drive", tmp_path)
 
 
+def test_a_part_with_too_few_drives_of_a_condition_is_refused(real_data, tmp_path):
+    lines = (real_data / "sensorless_drive" / SENSORLESS_PART).read_bytes().splitlines(keepends=True)
+    third = [line for line in lines if line.split()[-1] == b"3"]
+    others = [line for line in lines if line.split()[-1] != b"3"]
+    for rows in (0, 1, 3):
+        put(tmp_path, "sensorless_drive", SENSORLESS_PART, b"".join([*others, *third[:rows]]))
+        with pytest.raises(DataError, match=f"has {rows} rows of condition 3, and at least 4 of each are needed"):
+            load("sensorless_drive", tmp_path)
+    few = [[line for line in lines if line.split()[-1] == b"%d" % condition][:4] for condition in range(1, 12)]
+    put(tmp_path, "sensorless_drive", SENSORLESS_PART, b"".join(itertools.chain.from_iterable(few)))
+    data = load("sensorless_drive", tmp_path)
+    assert len(np.unique(data.train_labels)) == len(np.unique(data.test_labels)) == 11
+
+
+@pytest.mark.parametrize(("frauds", "genuine"), [(492, 983), (491, 2000), (0, 50), (40, 80)])
+def test_a_part_with_too_few_payments_is_refused(real_data, tmp_path, frauds, genuine):
+    header, *lines = gzip.decompress((real_data / "credit_fraud" / CREDIT_PART).read_bytes()).splitlines(keepends=True)
+    kept = [
+        [line for line in lines if line.endswith(end)][:count] for end, count in ((b",1\n", frauds), (b",0\n", genuine))
+    ]
+    put(tmp_path, "credit_fraud", CREDIT_PART, gzip.compress(b"".join([header, *kept[0], *kept[1]])))
+    said = f"has {frauds} frauds and {genuine:,} genuine payments, where all 492 .* at least 984 .* are needed"
+    with pytest.raises(DataError, match=said):
+        load("credit_fraud", tmp_path)
+
+
 @pytest.fixture
 def all_payments(real_data):
     """The frauds as Kaggle writes them, among as many made-up genuine payments as there are."""
@@ -509,7 +560,7 @@ def test_a_table_that_holds_no_payments_is_refused(tmp_path, text, said):
 
 def test_cardiotocograms_need_xlrd(real_data, monkeypatch):
     monkeypatch.setitem(sys.modules, "xlrd", None)
-    with pytest.raises(DataError, match=r"CTG.xls, install xlrd: pip install 'errata\[data\]'"):
+    with pytest.raises(InputError, match=r"CTG.xls needs xlrd: pip install 'errata\[data\]'$"):
         load("cardiotocography", real_data)
 
 

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,7 @@ from errata.training.data import ImageFiles, Images, Table
 from errata.training.engine import Options
 from errata.training.gather import in_sample
 from errata.training.recipes import Recipe
-from errata.training.transforms import PadCropFlip, ResizeCentreCrop
+from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 
 MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
 
@@ -87,6 +89,29 @@ def test_pictures_of_any_shape_and_kind_are_brought_to_one_square(tmp_path):
     assert raw.shape == (3, 3, 12, 12)
     assert raw[0].unique().tolist() == [10, 20, 30]
     assert raw[1].unique().tolist() == [90]
+
+
+def test_nothing_of_a_picture_is_cut_off_when_it_is_decoded(tmp_path):
+    slope = np.linspace(0, 255, 90).round().astype(np.uint8)
+    Image.fromarray(np.repeat(np.tile(slope, (30, 1))[:, :, None], 3, axis=2)).save(tmp_path / "wide.png")
+    crops = RandomResizedCrop(8), ResizeCentreCrop(8, 8)
+    for keep_shape, height in ((False, 45), (True, 15)):
+        augment, prepare = crops if keep_shape else (None, None)
+        files = ImageFiles(
+            [tmp_path / "wide.png"], MEAN, STD, augment, prepare, decoded_size=45, keep_shape=keep_shape, workers=0
+        )
+        (raw,) = files.to(torch.device("cpu")).fetch([torch.tensor([0])])
+        assert raw.shape == (1, 4 if keep_shape else 3, 45, 45)
+        assert raw[0, 0, 0, [0, -1]].tolist() == pytest.approx([1, 254], abs=2)
+        assert not keep_shape or int((raw[0, 3] > 0).sum()) == 45 * height
+    with pytest.raises(InputError, match="images that keep their shape need RandomResizedCrop"):
+        ImageFiles([tmp_path / "wide.png"], MEAN, STD, PadCropFlip(), crops[1], keep_shape=True)
+
+
+def test_files_need_pillow(paths, monkeypatch):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    with pytest.raises(InputError, match=r"^reading image files needs pillow: pip install 'errata\[data\]'$"):
+        ImageFiles(paths, MEAN, STD)
 
 
 @pytest.mark.parametrize("workers", [0, 1])

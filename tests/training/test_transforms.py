@@ -85,9 +85,9 @@ def test_crops_of_a_slope_show_which_part_was_taken(height, width):
     assert crops.dtype == torch.uint8
     assert (crops[:, 2] == 77).all()
     floats = crops.double()
-    # The first and the last pixel's centres are one pixel less than the whole apart, in the image and in the crop.
-    across = (floats[:, 0, 0, -1] - floats[:, 0, 0, 0]) / 255 * size / (size - 1) * (width - 1) / width
-    down = (floats[:, 1, -1, 0] - floats[:, 1, 0, 0]) / 255 * size / (size - 1) * (height - 1) / height
+    # Two pixels in from either end, where the filter does not reach over the edge of the image.
+    across = (floats[:, 0, 0, -3] - floats[:, 0, 0, 2]) / 255 * size / (size - 5) * (width - 1) / width
+    down = (floats[:, 1, -3, 0] - floats[:, 1, 2, 0]) / 255 * size / (size - 5) * (height - 1) / height
     assert (down > 0).all()
     assert 0.45 < float((across < 0).double().mean()) < 0.55
     area = across.abs() * down
@@ -115,6 +115,36 @@ def test_the_resized_centre_is_that_of_pillow(height, width, resize, size):
     found = ResizeCentreCrop(resize, size)(torch.from_numpy(picture)[None])[0].numpy()
     assert found.dtype == np.uint8
     assert np.abs(found.astype(int) - expected).max() <= 1
+
+
+def sharing_a_batch(pictures, side):
+    """Pictures (3, H, W) of different shapes as (n, 4, side, side)."""
+    batch = np.zeros((len(pictures), 4, side, side), dtype=np.uint8)
+    for place, picture in zip(batch, pictures, strict=True):
+        _, height, width = picture.shape
+        place[:3, :height, :width], place[3, :height, :width] = picture, 255
+    return torch.from_numpy(batch)
+
+
+def test_pictures_of_different_shapes_in_a_batch_are_resized_like_each_alone():
+    shapes = [(256, 256), (256, 130), (97, 256), (256, 255)]
+    alone = [smooth_picture(*shape) for shape in shapes]
+    found = ResizeCentreCrop(128, 120)(sharing_a_batch(alone, 256))
+    assert found.shape == (4, 3, 120, 120)
+    for picture, one in zip(alone, found, strict=True):
+        expected = ResizeCentreCrop(128, 120)(torch.from_numpy(picture)[None])[0]
+        assert (one.int() - expected.int()).abs().max() <= 1
+
+
+@pytest.mark.parametrize(("height", "width"), [(64, 200), (200, 150), (9, 200)])
+def test_all_of_a_picture_is_what_pillow_makes_of_it(height, width):
+    """Sharp pictures, so that a filter that aliases, or takes in what lies beyond the picture, shows."""
+    picture = np.random.default_rng(0).integers(0, 256, (3, height, width), dtype=np.uint8)
+    resized = Image.fromarray(picture.transpose(1, 2, 0)).resize((48, 48), Image.Resampling.BILINEAR)
+    expected = np.asarray(resized).transpose(2, 0, 1).astype(int)
+    whole = RandomResizedCrop(48, scale=(1, 1), ratio=(width / height, width / height))
+    for found in whole(sharing_a_batch([picture] * 8, 200), draws()).numpy().astype(int):
+        assert min(np.abs(found - expected).max(), np.abs(found[:, :, ::-1] - expected).max()) <= 1
 
 
 def test_a_crop_larger_than_its_image_is_refused():

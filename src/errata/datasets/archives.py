@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path, PureWindowsPath
 
 from errata.errors import DataError, ErrataError, StoreError
+from errata.wording import one_line
 
 _ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")  # with members, and without
 # What the standard library raises where an archive is cut short or one of its bytes is changed, in whatever place.
@@ -131,6 +132,6 @@ def _whole(what: str) -> Iterator[None]:
     except OSError as error:
         if error.errno not in _BLAMED:
             raise
-        raise DataError(f"{what} is not whole, or no archive: {error.strerror or error}") from error
+        raise DataError(f"{what} is not whole, or no archive: {error.strerror or one_line(error)}") from error
     except _BROKEN as error:
-        raise DataError(f"{what} is not whole, or no archive: {' '.join(str(error).split())}") from error
+        raise DataError(f"{what} is not whole, or no archive: {one_line(error)}") from error

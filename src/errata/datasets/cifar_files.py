@@ -2,9 +2,10 @@
 
 import tarfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -13,20 +14,33 @@ import numpy as np
 from errata.datasets.mosaics import mosaic_names, read_mosaics
 from errata.datasets.pickles import read_pickle, unpickle
 from errata.datasets.spec import Arrays, Content, Prepared, Raw, Source
+from errata.datasets.tables import check_rows
 from errata.errors import DataError
+from errata.wording import one_line
 
 ROW = 3 * 32 * 32
+BIBTEX = """@techreport{krizhevsky2009learning,
+  author = {Krizhevsky, Alex},
+  title = {Learning Multiple Layers of Features from Tiny Images},
+  institution = {University of Toronto},
+  year = {2009}
+}"""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Names in an official release: its archive, the folder in it, the pickles in that, and the labels in those."""
+    """An official release: its archive, the folder in it, the pickles in that, and the labels in those, by name.
+
+    rows: how many images each pickle holds, that for testing last. classes: how many there are.
+    """
 
     archive: str
     folder: str
     train: tuple[str, ...]
     test: str
     labels: str
+    rows: tuple[int, ...]
+    classes: int
 
     def path(self, batch: str) -> str:
         """Where a batch lies, in the archive and below the place it was unpacked in."""
@@ -49,20 +63,19 @@ def cifar_sources(layout: Layout) -> tuple[Source, ...]:
 
 def read_folder(layout: Layout, paths: Sequence[Path]) -> Raw:
     """The unpacked official release."""
-    return _raw([_batch(read_pickle(path), layout.labels, path) for path in paths])
+    return _raw(layout, [str(path) for path in paths], (read_pickle(path) for path in paths))
 
 
 def read_archive(layout: Layout, paths: Sequence[Path]) -> Raw:
     """The official archive, nothing of it unpacked to disk."""
     path = paths[0]
     members = _members(path, layout.paths)
-    batches = []
     for name in layout.paths:
         if name not in members:
             raise DataError(f"{path} holds no {name}")
-        where = f"{path}: {name}"
-        batches.append(_batch(unpickle(members.pop(name), where), layout.labels, where))
-    return _raw(batches)
+    names = [f"{path}: {name}" for name in layout.paths]
+    pickled = (unpickle(members.pop(member), name) for member, name in zip(layout.paths, names, strict=True))
+    return _raw(layout, names, pickled)
 
 
 def prepare_images(raw: Raw, base: Prepared | None) -> Content:
@@ -79,25 +92,33 @@ def _members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
                 if file is not None:
                     found[member.name] = file.read()
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path} is not a whole archive: {error}") from error
+        raise DataError(f"{path} is not a whole archive: {one_line(error)}") from error
     return found
 
 
-def _batch(content: Mapping[str, Any], labels_key: str, name: str | Path) -> Arrays:
-    for key in ("data", labels_key):
+def _batch(layout: Layout, content: Mapping[str, Any], name: str, rows: int) -> Arrays:
+    for key in ("data", layout.labels):
         if key not in content:
             raise DataError(f"{name} has no entry {key!r}")
-    rows, labels = content["data"], content[labels_key]
+    pixels, labels = content["data"], content[layout.labels]
     labels = labels.tolist() if isinstance(labels, np.ndarray) else labels  # a list in the official files
-    if not isinstance(rows, np.ndarray) or rows.dtype != np.uint8 or rows.shape[1:] != (ROW,):
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (ROW,):
         raise DataError(f"{name}: 'data' must be rows of {ROW} bytes")
-    if not isinstance(labels, list) or len(labels) != len(rows) or not all(label in range(256) for label in labels):
-        raise DataError(f"{name}: {labels_key!r} must be {len(rows)} numbers from 0 to 255")
-    return {"inputs": rows.reshape(-1, 3, 32, 32), "labels": np.array(labels, dtype=np.int64)}
+    known = range(layout.classes)
+    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(label in known for label in labels):
+        raise DataError(f"{name}: {layout.labels!r} must be {len(pixels)} numbers from 0 to {layout.classes - 1}")
+    check_rows(name, len(pixels), rows)
+    return {"inputs": pixels.reshape(-1, 3, 32, 32), "labels": np.array(labels, dtype=np.int64)}
 
 
-def _raw(batches: Sequence[Arrays]) -> Raw:
+def _raw(layout: Layout, names: Sequence[str], contents: Iterable[Mapping[str, Any]]) -> Raw:
     """Training batches put together, and the last one for testing."""
+    batches = [
+        _batch(layout, content, name, rows) for content, name, rows in zip(contents, names, layout.rows, strict=True)
+    ]
+    for (before, first), (after, second) in combinations(zip(names, batches, strict=True), 2):
+        if np.array_equal(first["labels"], second["labels"]):
+            raise DataError(f"{after} holds the same images as {before}")
     *train, test = batches
     together = {f"train_{name}": np.concatenate([batch[name] for batch in train]) for name in ("inputs", "labels")}
     return Raw(together | {f"test_{name}": test[name] for name in ("inputs", "labels")})

@@ -4,7 +4,7 @@ import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -16,7 +16,7 @@ from errata.datasets.transfer import Report, transfer
 from errata.datasets.where import Found, dataset_folder, how_to_get, locate
 from errata.errors import DataError, ErrataError, MissingDataError, StoreError
 
-STAGING, LOCK = ".fetching", ".fetching.lock"
+STAGING, ARCHIVES, LOCK = ".fetching", "archives", ".fetching.lock"
 
 if sys.platform == "win32":
     import msvcrt
@@ -71,20 +71,39 @@ def _complete(dataset: Dataset, folder: Path) -> Found | None:
 
 @contextlib.contextmanager
 def _alone(dataset: Dataset, place: Path) -> Iterator[None]:
-    """Let no other process fetch the same; the system gives the lock back however a process ends."""
+    """Let no other process fetch the same; the system gives the lock back however a process ends.
+
+    Of a fetch that failed nothing stays but what the next one goes on with.
+    """
+    missing = [path for path in (place, *place.parents) if not path.exists()]
     place.mkdir(parents=True, exist_ok=True)
-    with (place / LOCK).open("a") as file:
+    lock = place / LOCK
+    with lock.open("a") as file:
         try:
             _lock(file)
-        except (BlockingIOError, PermissionError) as error:
+            if not os.path.samestat(os.fstat(file.fileno()), lock.stat()):
+                raise BlockingIOError("the process that held this lock removed it, and another made a new one")
+        except (BlockingIOError, PermissionError, FileNotFoundError) as error:
             raise DataError(f"another process is fetching {dataset.name} into {place}; let it finish") from error
-        yield
+        try:
+            yield
+        finally:
+            with contextlib.suppress(PermissionError):  # Windows deletes nothing that is open
+                lock.unlink()
+            staging = place / STAGING
+            _remove_empty([*(staging / name for name in (ARCHIVES, dataset.name)), staging, *missing])
+
+
+def _remove_empty(folders: Sequence[Path]) -> None:
+    for folder in folders:
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
 
 
 def _bring(dataset: Dataset, place: Path, progress: Report) -> list[Path]:
     # Everything is made ready beside, so that nothing lies in the dataset's folder that was not verified.
     staging = place / STAGING
-    archives, ready = staging / "archives", dataset_folder(dataset, staging)
+    archives, ready = staging / ARCHIVES, dataset_folder(dataset, staging)
     archives.mkdir(parents=True, exist_ok=True)
     ready.mkdir(exist_ok=True)
     for download in dataset.downloads:

@@ -10,6 +10,12 @@ from errata.datasets.spec import Arrays, Content, Prepared, Raw
 from errata.errors import DataError
 
 CLEAN = "clean"
+BIBTEX = """@inproceedings{wei2022learning,
+  author = {Wei, Jiaheng and Zhu, Zhaowei and Cheng, Hao and Liu, Tongliang and Niu, Gang and Liu, Yang},
+  title = {Learning with Noisy Labels Revisited: A Study Using Real-World Human Annotations},
+  booktitle = {International Conference on Learning Representations},
+  year = {2022}
+}"""
 
 
 def read_human_labels(columns: Mapping[str, str], paths: Sequence[Path]) -> Raw:

@@ -24,7 +24,7 @@ def read_verified(dataset: Dataset, found: Found) -> Raw:
         for name, expected in dataset.hashes.items():
             actual = array_hash(raw.arrays[name])
             if actual != expected:
-                where = found.paths[0] if found.paths else dataset.title
+                where = found.paths[0] if len(found.paths) == 1 else f"the data in {found.place}"
                 raise DataError(
                     f"{where} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
                     f"not {expected[:12]}..."

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from errata.datasets.spec import Arrays, Raw
 from errata.errors import DataError
+from errata.extras import require_pillow
+from errata.wording import one_line
 
 TILE = 32
 LABELS = "labels.npz"
@@ -37,13 +39,14 @@ def read_mosaics(paths: Sequence[Path]) -> Raw:
 
 def unmosaic(path: Path) -> NDArray[np.uint8]:
     """The images (n, 3, 32, 32) of one mosaic."""
+    require_pillow(f"reading {path}")
     from PIL import Image
 
     try:
         with Image.open(path) as picture:
             pixels = np.asarray(picture.convert("RGB"))
     except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
     height, width, _ = pixels.shape
     if height % TILE or width % TILE:
         raise DataError(f"{path} is {width} x {height} pixels, not whole tiles of {TILE}")
@@ -56,7 +59,7 @@ def _read_labels(path: Path, part: str) -> NDArray[np.int64]:
         with np.load(path) as file:
             labels: NDArray[Any] = file[part]
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{path}: {part} must be whole numbers (N,), not {labels.dtype} {labels.shape}")
     return labels.astype(np.int64)

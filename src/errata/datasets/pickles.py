@@ -9,6 +9,7 @@ import pickle
 import re
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import DataError
+from errata.wording import one_line
 
 NUMBERS = re.compile(r"[<>=|]?[biuf]\d{1,2}")  # how numpy writes types of numbers: <i8, |u1, f4
 
@@ -62,7 +64,7 @@ def _encode(text: str, encoding: str) -> bytes:
     return text.encode("latin1")
 
 
-KNOWN = {
+KNOWN: dict[tuple[str, str], Callable[..., Any]] = {
     ("numpy", "dtype"): _Type,
     ("numpy", "ndarray"): _Array,
     ("numpy.core.multiarray", "_reconstruct"): _reconstruct,
@@ -77,12 +79,27 @@ class _ForbiddenError(Exception):
     """The name of something a pickle asked for."""
 
 
+class _StandIn:
+    """What a pickle gets in the place of a global: it can be called, and not changed."""
+
+    __slots__ = ("_call", "_name")
+
+    def __init__(self, name: str, call: Callable[..., Any]) -> None:
+        self._name, self._call = name, call
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self._call(*arguments)
+
+    def __setstate__(self, state: Any) -> None:
+        raise _ForbiddenError(f"a change of {self._name}")
+
+
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """What stands for a global; one that is not known is not even looked up."""
         if (module, name) not in KNOWN:
             raise _ForbiddenError(f"{module}.{name}")
-        return KNOWN[module, name]
+        return _StandIn(f"{module}.{name}", KNOWN[module, name])
 
 
 def unpickle(pickled: bytes, name: str | Path) -> dict[str, Any]:
@@ -90,9 +107,9 @@ def unpickle(pickled: bytes, name: str | Path) -> dict[str, Any]:
     try:
         content = _Unpickler(io.BytesIO(pickled), encoding="latin1").load()
     except _ForbiddenError as forbidden:
-        raise DataError(f"{name} is refused: it asks for {forbidden}, which no numbers need") from None
+        raise DataError(f"{name} is refused: it asks for {one_line(forbidden)}, which no numbers need") from None
     except Exception as error:  # a broken pickle raises anything from EOFError to MemoryError
-        raise DataError(f"{name} is not a whole pickle of numbers: {error}") from error
+        raise DataError(f"{name} is not a whole pickle of numbers: {one_line(error)}") from error
     if not isinstance(content, dict):
         raise DataError(f"{name} holds no dictionary but one {type(content).__name__}")
     return {_text(key): value.values if isinstance(value, _Array) else value for key, value in content.items()}
@@ -114,7 +131,7 @@ def read_torch(path: Path) -> dict[str, Any]:
             members = [name for name in archive.namelist() if name.endswith("/data.pkl")]
             pickled = [archive.read(name) for name in members]
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise DataError(f"{path} is not a whole archive of torch: {error}") from error
+        raise DataError(f"{path} is not a whole archive of torch: {one_line(error)}") from error
     if len(pickled) != 1:
         raise DataError(f"{path} is not an archive of torch: it holds {len(pickled)} files data.pkl, not one")
     return unpickle(pickled[0], path)

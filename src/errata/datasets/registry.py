@@ -1,6 +1,5 @@
 """Every dataset and setting there is: the files of `errata.datasets.sets`, found by looking."""
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterable
@@ -10,6 +9,7 @@ from errata.datasets import sets
 from errata.datasets.settings import Setting
 from errata.datasets.spec import Dataset
 from errata.errors import InputError
+from errata.wording import nearest
 
 
 @cache
@@ -41,5 +41,5 @@ def setting(name: str) -> Setting:
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(known)}"
+    near = nearest(name, known)
+    return f"; did you mean {near!r}?" if near else f"; there are {', '.join(known)}"

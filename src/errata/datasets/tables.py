@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from errata.datasets.spec import Arrays, Content
 from errata.errors import DataError
+from errata.wording import one_line
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -51,12 +52,6 @@ def check_rows(where: str | Path, rows: int, expected: int) -> None:
     if rows != expected:
         asked = "; was the file cut short?" if rows < expected else ""
         raise DataError(f"{where} has {rows:,} rows, not {expected:,}{asked}")
-
-
-def one_line(error: BaseException) -> str:
-    """What a library says of a broken file, in one line of bearable length."""
-    said = " ".join(str(error).split())
-    return said if len(said) <= 160 else f"{said[:160]} ..."
 
 
 def table_content(

@@ -56,8 +56,16 @@ def transfer(url: str, path: Path, report: Report) -> None:
     if path.exists():
         return
     part = _Part(url, path)
-    if not part.whole:
-        _receive_all(part, report)
+    try:
+        if not part.whole:
+            _receive_all(part, report)
+    except BaseException:
+        if not (part.whole or part.mark):  # bytes that nothing can be added to
+            part.drop()
+        raise
+    if not part.size:
+        part.drop()
+        raise DataError(f"{url} gave an empty file instead of {path.name}")
     if _is_page(part.path):
         part.drop()
         raise DataError(f"{url} gave a web page instead of {path.name}")

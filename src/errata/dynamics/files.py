@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import StoreError
+from errata.wording import one_line
 
 MANIFEST = "manifest.json"
 _PARTS = ".*.part"
@@ -100,7 +101,7 @@ def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     except FileNotFoundError:
         raise StoreError(f"{path} is missing") from None
     except (ValueError, EOFError, OverflowError, tokenize.TokenError) as error:
-        raise StoreError(f"{path} is not a whole .npy file: {_one_line(error)}") from None
+        raise StoreError(f"{path} is not a whole .npy file: {one_line(error)}") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
     return array if mapped else np.array(array)
@@ -128,11 +129,7 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
     # What numpy and zipfile raise where one byte of an archive is changed, in whatever place.
     except (ValueError, EOFError, RuntimeError, KeyError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
-        raise StoreError(f"{path} is not a whole .npz file: {_one_line(error)}") from None
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+        raise StoreError(f"{path} is not a whole .npz file: {one_line(error)}") from None
 
 
 class LogitsFile:

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from errata.errors import InputError
-from errata.training.transforms import Augmentation, ResizeCentreCrop
+from errata.extras import require_pillow
+from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
+from errata.wording import one_line
 
 Rows = Tensor
 
@@ -144,7 +147,10 @@ class Images(_Normalised):
 
 
 class ImageFiles(_Normalised):
-    """Images in files, too many for memory: decoding workers bring each to one square size, batches stream past."""
+    """Images in files, too many for memory: decoding workers bring each to one size, batches stream past.
+
+    The whole image is squashed to a square; with `keep_shape` it stays in shape, its longer side `decoded_size`.
+    """
 
     resident = False
 
@@ -157,14 +163,18 @@ class ImageFiles(_Normalised):
         prepare: ResizeCentreCrop | None = None,
         *,
         decoded_size: int = 256,
+        keep_shape: bool = False,
         workers: int = 4,
     ) -> None:
         super().__init__(mean, std, augment, prepare)
+        if keep_shape and not (isinstance(augment, RandomResizedCrop) and isinstance(prepare, ResizeCentreCrop)):
+            raise InputError("images that keep their shape need RandomResizedCrop and ResizeCentreCrop to share a size")
+        require_pillow("reading image files")
         self._paths = [str(path) for path in paths]
         missing = next((path for path in self._paths if not Path(path).is_file()), None)
         if missing is not None:
             raise InputError(f"image {missing} is not there")
-        self._decoded_size, self._workers = decoded_size, workers
+        self._decoded_size, self._keep_shape, self._workers = decoded_size, keep_shape, workers
         self._place(torch.device("cpu"))
 
     def __len__(self) -> int:
@@ -179,6 +189,7 @@ class ImageFiles(_Normalised):
             self.augment,
             self.prepare,
             decoded_size=self._decoded_size,
+            keep_shape=self._keep_shape,
             workers=self._workers,
         )
         files._place(device)
@@ -187,7 +198,7 @@ class ImageFiles(_Normalised):
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Decoded images of each batch; workers read ahead while the model is at work."""
         loader: DataLoader[Tensor | InputError] = DataLoader(
-            _Decoded(self._paths, self._decoded_size),
+            _Decoded(self._paths, self._decoded_size, self._keep_shape),
             batch_sampler=[rows.tolist() for rows in batches],
             num_workers=self._workers,
             pin_memory=self.device.type == "cuda",
@@ -198,30 +209,45 @@ class ImageFiles(_Normalised):
 
 
 class _Decoded(Dataset[Tensor | InputError]):
-    """Image files as uint8 (3, size, size): the centre square, brought to that size.
+    """Image files as uint8 (3, size, size), squashed; in their own shape as (4, size, size), see `transforms`.
 
     A file that cannot be read gives the error itself: raised in a worker it would arrive with the worker's traceback.
     """
 
-    def __init__(self, paths: Sequence[str], size: int) -> None:
-        self._paths, self._size = paths, size
+    def __init__(self, paths: Sequence[str], size: int, keep_shape: bool) -> None:
+        self._paths, self._size, self._keep_shape = paths, size, keep_shape
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def __getitem__(self, row: int) -> Tensor | InputError:
-        from PIL import Image, ImageOps
+        from PIL import Image
 
         try:
             with Image.open(self._paths[row]) as file:
-                square = ImageOps.fit(file.convert("RGB"), (self._size, self._size))
+                picture = file.convert("RGB")
+            pixels = np.array(picture.resize(self._target(*picture.size), Image.Resampling.BILINEAR))
         except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
-            return InputError(f"image {self._paths[row]} cannot be read: {error}")
-        return torch.from_numpy(np.array(square)).permute(2, 0, 1)
+            return InputError(f"image {self._paths[row]} cannot be read: {one_line(error)}")
+        return torch.from_numpy(self._placed(pixels) if self._keep_shape else pixels).permute(2, 0, 1)
+
+    def _target(self, width: int, height: int) -> tuple[int, int]:
+        """Width and height to bring an image to."""
+        if not self._keep_shape:
+            return self._size, self._size
+        factor = self._size / max(width, height)
+        return max(1, round(width * factor)), max(1, round(height * factor))
+
+    def _placed(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        height, width, _ = pixels.shape
+        square = np.zeros((self._size, self._size, 4), dtype=np.uint8)
+        square[:height, :width, :3] = pixels
+        square[:height, :width, 3] = 255
+        return square
 
 
 def _stacked(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
-    """A batch (n, 3, size, size) of decoded images, or the first error among them."""
+    """A batch (n, 3 or 4, size, size) of decoded images, or the first error among them."""
     broken = next((image for image in images if isinstance(image, InputError)), None)
     return torch.stack([image for image in images if isinstance(image, Tensor)]) if broken is None else broken
 

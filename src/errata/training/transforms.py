@@ -1,7 +1,8 @@
 """Image transforms in batched tensor code: one call augments a whole batch, each image by its own draw.
 
-Images are uint8 (n, 3, H, W) and stay so through every crop. Everything
-runs on the device of the images and inside a CUDA graph: no draw leaves the device and no shape depends on one.
+Images are uint8 (n, 3, H, W) and stay so through every crop. Images of different shapes share a batch as (n, 4, H, W):
+each lies in the upper left corner, and the fourth channel is not 0 where it is. Everything runs on the device of the
+images and inside a CUDA graph: no draw leaves the device and no shape depends on one.
 """
 
 import math
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import grid_sample, interpolate, pad
+from torch.nn.functional import pad
 
 from errata.errors import InputError
 
@@ -53,20 +54,23 @@ class RandomResizedCrop:
 
     def __call__(self, images: Tensor, generator: Generator | None) -> Tensor:
         """Augmented images (n, 3, size, size)."""
-        count, _, height, width = images.shape
+        pictures, height, width = _pictures(images)
+        count = len(images)
 
         def draw(low: float, high: float) -> Tensor:
             return low + (high - low) * torch.rand(count, device=images.device, generator=generator)
 
         area = draw(*self.scale) * height * width
         shape = draw(math.log(self.ratio[0]), math.log(self.ratio[1])).exp()
-        crop_width = (area * shape).sqrt().clamp(1, width)
-        crop_height = (area / shape).sqrt().clamp(1, height)
+        crop_width = torch.minimum((area * shape).sqrt().clamp(min=1), width)
+        crop_height = torch.minimum((area / shape).sqrt().clamp(min=1), height)
         left = draw(0, 1) * (width - crop_width)
         top = draw(0, 1) * (height - crop_height)
-        direction = torch.where(draw(0, 1) < 0.5, -1.0, 1.0)
-        grid = _sampling_grid(left, top, crop_width * direction, crop_height, (height, width), self.size)
-        return _sample(images, grid)
+        mirrored = draw(0, 1) < 0.5
+        across = _Span(
+            torch.where(mirrored, left + crop_width, left), torch.where(mirrored, -crop_width, crop_width), width
+        )
+        return _resample(pictures, _Span(top, crop_height, height), across, self.size)
 
 
 @dataclass(frozen=True)
@@ -82,26 +86,54 @@ class ResizeCentreCrop:
 
     def __call__(self, images: Tensor, generator: Generator | None = None) -> Tensor:
         """Images (n, 3, size, size); nothing is drawn."""
-        height, width = images.shape[-2:]
-        factor = self.resize / min(height, width)
-        target = (round(height * factor), round(width * factor))
-        resized = interpolate(images.float(), target, mode="bilinear", antialias=True, align_corners=False)
-        top, left = (target[0] - self.size) // 2, (target[1] - self.size) // 2
-        return resized[:, :, top : top + self.size, left : left + self.size].round().clamp(0, 255).to(torch.uint8)
+        pictures, height, width = _pictures(images)
+        factor = self.resize / torch.minimum(height, width)
+        return _resample(pictures, self._centre(height, factor), self._centre(width, factor), self.size)
+
+    def _centre(self, length: Tensor, factor: Tensor) -> "_Span":
+        """The middle of a side that becomes a whole number of pixels long, begun at a whole pixel."""
+        target = (length * factor).round()
+        step = length / target
+        return _Span(((target - self.size) / 2).floor() * step, self.size * step, length)
 
 
-def _sampling_grid(
-    left: Tensor, top: Tensor, width: Tensor, height: Tensor, full: tuple[int, int], size: int
-) -> Tensor:
-    """Where in the image, in -1..1, each output pixel of each crop lies, (n, size, size, 2); negative widths mirror."""
-    steps = (torch.arange(size, device=left.device) + 0.5) / size
-    start = torch.where(width < 0, left - width, left)
-    x = (start[:, None] + width[:, None] * steps) / full[1] * 2 - 1
-    y = (top[:, None] + height[:, None] * steps) / full[0] * 2 - 1
-    rows, columns = y[:, :, None].expand(-1, -1, size), x[:, None, :].expand(-1, size, -1)
-    return torch.stack([columns, rows], dim=-1)
+@dataclass(frozen=True)
+class _Span:
+    """Where a part of each image lies along one side, in pixels; one that is mirrored has a negative length.
+
+    start, length, side: (n,), or (1,) where it is the same for all; `side` is how long the image itself is.
+    """
+
+    start: Tensor
+    length: Tensor
+    side: Tensor
 
 
-def _sample(images: Tensor, grid: Tensor) -> Tensor:
-    sampled = grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
-    return sampled.round().clamp(0, 255).to(torch.uint8)
+def _pictures(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Images (n, 3, H, W), and the height and width of the picture in each: (n,), or (1,) where all are alike."""
+    if images.shape[1] == 3:
+        height, width = (torch.full((1,), float(side), device=images.device) for side in images.shape[2:])
+        return images, height, width
+    filled = images[:, 3] > 0
+    return images[:, :3], filled[:, :, 0].sum(dim=1).float(), filled[:, 0].sum(dim=1).float()
+
+
+def _resample(images: Tensor, down: _Span, across: _Span, size: int) -> Tensor:
+    """A part of each image brought to (n, 3, size, size)."""
+    height, width = images.shape[2:]
+    rows, columns = _weights(down, height, size)[:, None], _weights(across, width, size)[:, None]
+    return (rows @ images.float() @ columns.mT).round().clamp(0, 255).to(torch.uint8)
+
+
+def _weights(span: _Span, pixels: int, size: int) -> Tensor:
+    """How much each of `pixels` counts in each of `size` that are spread over a span, (n, size, pixels).
+
+    The filter of Pillow and torchvision: bilinear, and widened where the image becomes smaller, against aliasing.
+    """
+    step = span.length / size
+    centres = span.start[:, None] + step[:, None] * (torch.arange(size, device=step.device) + 0.5)
+    places = torch.arange(pixels, device=step.device) + 0.5
+    reach = step.abs().clamp(min=1)[:, None, None]
+    weights = (1 - (places - centres[:, :, None]).abs() / reach).clamp(min=0)
+    weights = weights * (places < span.side[:, None, None])
+    return weights / weights.sum(dim=2, keepdim=True)

@@ -19,6 +19,7 @@ from errata.datasets.own.memory import check_fits
 from errata.datasets.own.tables import from_frame, is_name
 from errata.datasets.own.wording import counted, listed
 from errata.errors import DataError, InputError, MissingDataError
+from errata.wording import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,11 +42,12 @@ def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> O
         return from_frame(frame, labels, text, id, origin="the inputs")
     if text is not None:
         raise InputError("text= names a column of a table, and these inputs have none")
-    values = inputs.tocsr() if _is_sparse(inputs) else as_numpy(inputs)
+    values = inputs.tocsr() if _is_sparse(inputs) else _as_array(inputs)
     if values.ndim < 2 or not values.shape[0] or values.dtype.kind not in "biuf":
         raise InputError(f"inputs must be numbers (N, D), images or text (N,), not {values.dtype} {values.shape}")
-    if len(labels) != values.shape[0]:
-        raise InputError(f"there are {values.shape[0]:,} inputs and {len(labels):,} labels")
+    _check_length(labels, "labels", values.shape[0])
+    if id is not None:
+        _check_length(id, "ids", values.shape[0])
     encoded = encode_labels(labels, "the list of labels")
     ids = sample_ids(id, encoded.rows, "the list of ids")
     if len(encoded.rows) < values.shape[0]:
@@ -99,14 +101,15 @@ def _reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
 
 
 def _named(arrays: Mapping[str, Any], names: tuple[str, ...], origin: str, role: str) -> Any:
     for name in names:
         if name in arrays:
             return arrays[name]
-    raise InputError(f"{origin} has no {role} named {' or '.join(map(repr, names))}; there are {listed(arrays)}")
+    there = f"there are {listed(arrays)}" if arrays else "it holds nothing"
+    raise InputError(f"{origin} has no {role} named {' or '.join(map(repr, names))}; {there}")
 
 
 def _with_names(labels: Any, names: Any) -> Any:
@@ -129,7 +132,7 @@ def _as_frame(inputs: Any) -> "pd.DataFrame | None":
         return pd.DataFrame({"text": [_decoded(item) for item in inputs]})
     if _is_sparse(inputs):
         return None
-    array = as_numpy(inputs)
+    array = _as_array(inputs)
     if array.dtype.names is not None:
         return pd.DataFrame(array)
     if array.ndim > 2 or array.dtype.kind not in "OUS":
@@ -137,6 +140,27 @@ def _as_frame(inputs: Any) -> "pd.DataFrame | None":
     if array.ndim == 1:
         return pd.DataFrame({"text": [_decoded(item) for item in array.tolist()]})
     return pd.DataFrame(array.astype(object)).infer_objects()
+
+
+def _as_array(inputs: Any) -> NDArray[Any]:
+    """Inputs as numpy; rows that are not alike, and what is no array at all, are refused."""
+    try:
+        array = as_numpy(inputs)
+    except ValueError as error:
+        sizes = [len(row) if hasattr(row, "__len__") else None for row in inputs]
+        other = next((row for row, size in enumerate(sizes) if size != sizes[0]), None)
+        where = "" if other is None else f", and row {other} is unlike the first"
+        raise InputError(f"the rows of the inputs must have one shape{where}") from error
+    if not array.ndim:
+        raise InputError(f"inputs must be numbers (N, D), images or text (N,), not one {type(inputs).__name__}")
+    return array
+
+
+def _check_length(given: Any, role: str, samples: int) -> None:
+    if not hasattr(given, "__len__"):
+        raise InputError(f"{role} must be one a sample (N,), not one {type(given).__name__}")
+    if len(given) != samples:
+        raise InputError(f"there are {samples:,} inputs and {len(given):,} {role}")
 
 
 def _all_text(items: Any) -> bool:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.datasets.own.files import BROKEN, Read, encoding_of, first_line, frame_of, open_bytes, open_text
+from errata.datasets.own.files import BROKEN, Read, encoding_of, frame_of, open_bytes, open_text
 from errata.datasets.own.memory import check_fits
 from errata.datasets.own.wording import counted
 from errata.errors import DataError
+from errata.wording import one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,7 +67,7 @@ def _read(path: Path, separators: str, *, quoted: bool) -> Read:
         )
     except (pa.ArrowException, *BROKEN) as error:
         ragged = _first_ragged(path, layout)
-        raise DataError(ragged or f"{path} cannot be read as a table: {first_line(error)}") from error
+        raise DataError(ragged or f"{path} cannot be read as a table: {one_line(error)}") from error
     if quoted and _odd_quotes(path):
         cut = _first_ragged(path, layout)
         if cut is not None:

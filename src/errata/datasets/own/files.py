@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, cast
 
 from errata.datasets.own.memory import check_fits
 from errata.errors import DataError
+from errata.wording import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +58,7 @@ def encoding_of(path: Path) -> tuple[str, list[str]]:
     except UnicodeDecodeError:
         return "latin-1", [f"{path.name} is not UTF-8 and was read as Latin-1: look at accented letters"]
     except BROKEN as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
     return "utf-8", []
 
 
@@ -72,7 +73,7 @@ def read_parquet(path: Path) -> Read:
             check_fits(2.0 * sum(groups), f"the table in {path}")
             table = file.read()
     except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a whole Parquet file: {first_line(error)}") from error
+        raise DataError(f"{path} is not a whole Parquet file: {one_line(error)}") from error
     names = [name for name in table.column_names if not name.startswith("__index_level_")]
     return frame_of(table.select(names)), []
 
@@ -86,8 +87,3 @@ def frame_of(table: "pa.Table") -> "pd.DataFrame":
     types = {**whole, pa.bool_(): pd.BooleanDtype()}
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get, date_as_object=False, ignore_metadata=True)
     return frame
-
-
-def first_line(error: BaseException) -> str:
-    """What went wrong, without the page of advice that may follow."""
-    return (str(error).splitlines() or [type(error).__name__])[0]

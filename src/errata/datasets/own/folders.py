@@ -15,6 +15,8 @@ from errata.datasets.own.labels import encode_labels
 from errata.datasets.own.memory import check_fits
 from errata.datasets.own.wording import counted, listed
 from errata.errors import DataError
+from errata.extras import require_pillow
+from errata.wording import one_line
 
 ENDINGS = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
 PARTS = frozenset({"train", "training", "test", "testing", "val", "valid", "validation", "dev"})
@@ -39,6 +41,7 @@ def read_folder(root: Path, skip_bad: bool) -> OwnData:
     Every file is opened once. One that cannot be read is named and refused, or left out with a remark if `skip_bad`.
     Small images of one size are held in memory, others stay in their files.
     """
+    require_pillow(f"reading the images in {root}")
     listing = _listing(root)
     sizes, broken = _opened(root, listing.paths)
     if broken and not skip_bad:
@@ -132,7 +135,7 @@ def _size(path: Path) -> Size | str:
             image.draft("RGB", (1, 1))
             image.load()
     except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
-        return str(error) or type(error).__name__
+        return one_line(error)
     return size
 
 

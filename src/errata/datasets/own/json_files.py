@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _TYPES = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
+_TOO_DEEP = "holds lists or objects in each other too deeply to be a table"
 
 
 def read_json_lines(path: Path) -> Read:
@@ -30,6 +31,8 @@ def read_json(path: Path) -> Read:
         text = file.read()
     try:
         content = json.loads(text)
+    except RecursionError as error:
+        raise DataError(f"{path} {_TOO_DEEP}") from error
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and "\n" in text.strip():
             return read_json_lines(path)
@@ -53,6 +56,8 @@ def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
 def _parsed(line: str, where: str) -> dict[str, Any]:
     try:
         return _checked(json.loads(line.strip()), where)
+    except RecursionError as error:
+        raise DataError(f"{where} {_TOO_DEEP}") from error
     except json.JSONDecodeError as error:
         raise DataError(f"{where} is not whole JSON ({error.msg} at column {error.colno})") from error
 

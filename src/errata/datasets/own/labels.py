@@ -71,15 +71,24 @@ def as_series(values: Any, where: str) -> "pd.Series[Any]":
     if hasattr(values, "to_list"):  # a series of polars
         values = values.to_list()
     if isinstance(values, list | tuple):
-        return pd.Series(list(values), dtype=object)
+        return pd.Series(_decoded(values, where), dtype=object)
     array = as_numpy(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
         raise InputError(f"{where} must have one value a row, not shape {array.shape}; from one-hot take the argmax")
     if array.dtype.kind == "S":
-        array = np.char.decode(array, "utf-8")
+        array = np.array(_decoded(array.tolist(), where))
     return pd.Series(array.astype(object) if array.dtype.kind == "U" else array)
+
+
+def _decoded(values: Sequence[Any], where: str) -> list[Any]:
+    """Values with bytes as the text that they are."""
+    try:
+        return [value.decode("utf-8") if isinstance(value, bytes) else value for value in values]
+    except UnicodeDecodeError as error:
+        row = next(row for row, value in enumerate(values) if value is error.object)
+        raise InputError(f"{where} has bytes in row {row} that are not UTF-8: decode them to text first") from error
 
 
 def is_missing(series: "pd.Series[Any]") -> NDArray[np.bool_]:
@@ -97,7 +106,9 @@ def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
 
     if values is None:
         return rows
-    series = as_series(values, where).iloc[rows]
+    series = as_series(values, where)
+    _refuse_nested(series, where)
+    series = series.iloc[rows]
     missing = is_missing(series)
     if missing.any():
         raise InputError(f"{where} has no id in row {rows[np.argmax(missing)]}")

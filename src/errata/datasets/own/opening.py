@@ -47,6 +47,8 @@ def open_data(
     like. id: the column that tells samples apart, or the ids themselves; by default it is the row, the first being 0.
     skip_bad: leave out image files that cannot be read, instead of refusing the folder.
     """
+    if source is None:
+        raise InputError("there is nothing to open: the source is None")
     if isinstance(source, str | Path):
         return _open_path(Path(source).expanduser(), label, text, id, skip_bad)
     if isinstance(source, Mapping):

@@ -11,8 +11,9 @@ from errata.datasets.own.columns import ENOUGH_ROWS, Column, column_remarks, ins
 from errata.datasets.own.data import OwnData
 from errata.datasets.own.features import frame_features
 from errata.datasets.own.labels import Encoded, encode_labels, sample_ids
-from errata.datasets.own.wording import listed, nearest
+from errata.datasets.own.wording import listed
 from errata.errors import InputError
+from errata.wording import nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +37,8 @@ def from_frame(
     origin: what messages call the table. remarks: what was said when it was read.
     """
     frame, renamed = _plainly_named(frame)
-    if not len(frame):
-        raise InputError(f"{origin} has no rows")
+    if not len(frame) or not len(frame.columns):
+        raise InputError(f"{origin} has no {'columns' if len(frame) else 'rows'}")
     if label is None:
         raise InputError(f"say which column of {origin} holds the labels{_suggested(frame)}")
     texts = [_find(frame, name, origin, "text") for name in ([text] if is_name(text) else text or ())]
@@ -71,7 +72,9 @@ def from_frame(
 
 def is_name(value: Any) -> bool:
     """Whether a value names something, rather than being an array of values itself."""
-    return isinstance(value, str | Path | int | float) or (value is not None and np.ndim(value) == 0)
+    if value is None or isinstance(value, list | tuple):
+        return False
+    return isinstance(value, str | Path | int | float) or np.ndim(value) == 0
 
 
 def _taken(frame: "pd.DataFrame", given: Any, role: str, origin: str, taken: dict[str, str]) -> tuple[Any, str]:

@@ -11,7 +11,9 @@ from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared,
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
 from errata.datasets.tables import check_rows, table_content
 from errata.errors import DataError
+from errata.extras import require
 from errata.training.recipes import Recipe
+from errata.wording import one_line
 
 NAME = "cardiotocography"
 FEATURES = (
@@ -37,16 +39,15 @@ def read(paths: Sequence[Path]) -> Raw:
     try:
         values = np.array([[row[column[name]] for name in (*FEATURES, STATE)] for row in rows], dtype=np.float64)
     except ValueError as error:
-        raise DataError(f"{path}: a cell of the sheet {SHEET!r} is no number: {error}") from error
+        raise DataError(f"{path}: a cell of the sheet {SHEET!r} is no number: {one_line(error)}") from error
     return Raw({"inputs": values[:, :-1], "labels": values[:, -1].astype(np.int64)})
 
 
 def _sheet(path: Path) -> list[list[object]]:
     """The cells of the sheet, row by row."""
-    try:
-        import xlrd
-    except ImportError as error:
-        raise DataError(f"to read {path}, install xlrd: pip install 'errata[data]'") from error
+    require("xlrd", "xlrd", "data", f"reading {path}")
+    import xlrd
+
     try:
         with Path(os.devnull).open("w") as nowhere:  # xlrd prints warnings otherwise
             sheet = xlrd.open_workbook(str(path), logfile=nowhere).sheet_by_name(SHEET)

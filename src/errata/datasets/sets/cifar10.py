@@ -1,6 +1,6 @@
 """CIFAR-10: 60,000 small pictures of ten kinds of things."""
 
-from errata.datasets.cifar_files import Layout, cifar_sources, prepare_images
+from errata.datasets.cifar_files import BIBTEX, Layout, cifar_sources, prepare_images
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
 from errata.training.recipes import Recipe
@@ -12,6 +12,8 @@ LAYOUT = Layout(
     train=tuple(f"data_batch_{number}" for number in range(1, 6)),
     test="test_batch",
     labels="labels",
+    rows=(10_000,) * 6,
+    classes=10,
 )
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = Pixels(mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), transforms="pad-crop-flip")
@@ -22,12 +24,7 @@ DATASET = Dataset(
     title="CIFAR-10",
     source="https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none stated; cite Krizhevsky (2009)",
-    bibtex="""@techreport{krizhevsky2009learning,
-  author = {Krizhevsky, Alex},
-  title = {Learning Multiple Layers of Features from Tiny Images},
-  institution = {University of Toronto},
-  year = {2009}
-}""",
+    bibtex=BIBTEX,
     kind="images",
     classes=CLASSES,
     sources=cifar_sources(LAYOUT),

@@ -1,6 +1,6 @@
 """CIFAR-100: 60,000 small pictures of a hundred kinds of things."""
 
-from errata.datasets.cifar_files import Layout, cifar_sources, prepare_images
+from errata.datasets.cifar_files import BIBTEX, Layout, cifar_sources, prepare_images
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
 from errata.training.recipes import Recipe
@@ -12,6 +12,8 @@ LAYOUT = Layout(
     train=("train",),
     test="test",
     labels="fine_labels",
+    rows=(50_000, 10_000),
+    classes=100,
 )
 CLASS_NAMES = """
 apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle
@@ -35,12 +37,7 @@ DATASET = Dataset(
     title="CIFAR-100",
     source="https://www.cs.toronto.edu/~kriz/cifar.html",
     licence="none stated; cite Krizhevsky (2009)",
-    bibtex="""@techreport{krizhevsky2009learning,
-  author = {Krizhevsky, Alex},
-  title = {Learning Multiple Layers of Features from Tiny Images},
-  institution = {University of Toronto},
-  year = {2009}
-}""",
+    bibtex=BIBTEX,
     kind="images",
     classes=CLASSES,
     sources=cifar_sources(LAYOUT),

@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from errata.datasets.human_labels import prepare_human_labels, read_human_labels
+from errata.datasets.human_labels import BIBTEX, prepare_human_labels, read_human_labels
 from errata.datasets.sets import cifar10
 from errata.datasets.settings import Recorded, Setting
 from errata.datasets.spec import Dataset, Download, Source
@@ -31,12 +31,7 @@ DATASET = Dataset(
     title="CIFAR-10N",
     source="https://github.com/UCSC-REAL/cifar-10-100n",
     licence="CC BY-NC 4.0",
-    bibtex="""@inproceedings{wei2022learning,
-  author = {Wei, Jiaheng and Zhu, Zhaowei and Cheng, Hao and Liu, Tongliang and Niu, Gang and Liu, Yang},
-  title = {Learning with Noisy Labels Revisited: A Study Using Real-World Human Annotations},
-  booktitle = {International Conference on Learning Representations},
-  year = {2022}
-}""",
+    bibtex=BIBTEX,
     kind="images",
     classes=cifar10.CLASSES,
     sources=(Source((FILE,), partial(read_human_labels, COLUMNS)),),

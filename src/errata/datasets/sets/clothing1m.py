@@ -1,12 +1,13 @@
 """Clothing1M: a million pictures of clothes, labelled by the text around them in online shops."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.key_files import as_paths, numbered_lines, read_keys
+from errata.datasets.key_files import as_paths, check_images, numbered_lines, read_keys
 from errata.datasets.settings import Recorded, Setting
 from errata.datasets.spec import UNKNOWN, Content, Dataset, PaperRow, Pixels, Prepared, Raw, Source
 from errata.errors import DataError
@@ -40,8 +41,11 @@ FILES = (
 OFFICIAL_SIZES = (1_024_637, 24_637, 10_526)  # trained on, of these with a clean label too, and tested on
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """Trained on: the noisy list, and those of the clean training list that have a noisy label too."""
+def read(annotations: str, paths: Sequence[Path]) -> Raw:
+    """Trained on: the noisy list, and those of the clean training list that have a noisy label too.
+
+    annotations: the folder that the lists lie in, below that of the dataset.
+    """
     noisy_path, clean_path, noisy_train_path, clean_train_path, clean_test_path = paths
     noisy, clean = read_labels(noisy_path), read_labels(clean_path)
     clean_train, clean_test = read_keys(clean_train_path), read_keys(clean_test_path)
@@ -55,6 +59,9 @@ def read(paths: Sequence[Path]) -> Raw:
         "test_inputs": as_paths(clean_test),
         "test_labels": _look_up(clean_test, clean, clean_test_path, clean_path),
     }
+    root = noisy_path.parents[annotations.count("/")]
+    for keys, listed in ((train, noisy_train_path), (clean_test, clean_test_path)):
+        check_images(root, "images", keys, listed)
     sizes = (len(train), len(known), len(clean_test))
     if sizes == OFFICIAL_SIZES:
         return Raw(arrays)
@@ -105,9 +112,9 @@ DATASET = Dataset(
 }""",
     kind="image files",
     classes=CLASSES,
-    sources=(
-        Source(FILES, read),
-        Source(tuple(f"annotations/{file}" for file in FILES), read),
+    sources=tuple(
+        Source(tuple(f"{annotations}{file}" for file in FILES), partial(read, annotations))
+        for annotations in ("", "annotations/")
     ),
     prepare=prepare,
     settings=(

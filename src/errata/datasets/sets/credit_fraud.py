@@ -8,9 +8,10 @@ import numpy as np
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
-from errata.datasets.tables import BROKEN, check_rows, one_line, table_content
+from errata.datasets.tables import BROKEN, check_rows, table_content
 from errata.errors import DataError
 from errata.training.recipes import Recipe
+from errata.wording import one_line
 
 NAME = "credit_fraud"
 FEATURES = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")
@@ -27,6 +28,18 @@ def read_full(paths: Sequence[Path]) -> Raw:
     check_rows(paths[0], frauds + genuine, FRAUDS + GENUINE)
     if frauds != FRAUDS:
         raise DataError(f"{paths[0]} has {frauds:,} frauds, not {FRAUDS}")
+    return raw
+
+
+def read_part(paths: Sequence[Path]) -> Raw:
+    """Every fraud, and at least as many of the genuine payments as are drawn."""
+    raw = read(paths)
+    frauds, genuine, needed = len(raw.arrays["frauds"]), len(raw.arrays["genuine"]), GENUINE_PER_FRAUD * FRAUDS
+    if frauds != FRAUDS or genuine < needed:
+        raise DataError(
+            f"{paths[0]} has {frauds:,} frauds and {genuine:,} genuine payments, where all {FRAUDS} frauds and "
+            f"at least {needed} genuine payments are needed"
+        )
     return raw
 
 
@@ -84,7 +97,7 @@ DATASET = Dataset(
         Source(("creditcard.csv",), read_full),
         Source(
             ("creditcard_subset.csv.gz",),
-            read,
+            read_part,
             complete=False,
             remark="a part of the official file: every fraud, but only some of the genuine payments to draw from",
         ),

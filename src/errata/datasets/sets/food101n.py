@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.key_files import as_paths, numbered_lines
+from errata.datasets.key_files import as_paths, check_images, numbered_lines
 from errata.datasets.settings import Recorded, Setting
 from errata.datasets.spec import UNKNOWN, Content, Dataset, PaperRow, Pixels, Prepared, Raw, Source
 from errata.errors import DataError
@@ -47,11 +47,17 @@ def read(release: str, paths: Sequence[Path]) -> Raw:
     test = read_classes(paths[len(META)]) if len(paths) > len(META) else {}
     if len(given) != OFFICIAL_SIZE:
         remarks.append(f"a part of Food-101N: {len(given):,} of {OFFICIAL_SIZE:,} images")
+    images = f"{release}images"
+    root = list_path.parents[1 + release.count("/")]
+    train_keys, test_keys = [f"{images}/{key}" for key in given], [f"{TEST_IMAGES}/{key}.jpg" for key in test]
+    check_images(root, images, train_keys, list_path)
+    if test:
+        check_images(root, TEST_IMAGES, test_keys, paths[len(META)])
     arrays = {
-        "train_inputs": as_paths(f"{release}images/{key}" for key in given),
+        "train_inputs": as_paths(train_keys),
         "given": np.array(list(given.values()), dtype=np.int64),
         "wrong": np.array([verdicts.get(key, UNVERIFIED) for key in given], dtype=np.int8),
-        "test_inputs": as_paths(f"{TEST_IMAGES}/{key}.jpg" for key in test),
+        "test_inputs": as_paths(test_keys),
         "test_labels": np.array(list(test.values()), dtype=np.int64),
     }
     return Raw(arrays, remarks=tuple(remarks), complete=len(given) == OFFICIAL_SIZE)

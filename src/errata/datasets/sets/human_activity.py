@@ -12,9 +12,10 @@ from errata.datasets.hashing import array_hash
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Arrays, Content, Dataset, Download, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_fences, principal_components, run_steps, standardise
-from errata.datasets.tables import BROKEN, check_rows, one_line, parse_numbers, table_content
+from errata.datasets.tables import BROKEN, check_rows, parse_numbers, table_content
 from errata.errors import DataError
 from errata.training.recipes import Recipe
+from errata.wording import one_line
 
 NAME = "human_activity"
 ROOT = "UCI HAR Dataset"

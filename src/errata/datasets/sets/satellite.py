@@ -8,18 +8,20 @@ import numpy as np
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_quantiles, run_steps, standardise
-from errata.datasets.tables import read_numbers, table_content
+from errata.datasets.tables import Floats, check_rows, read_numbers, table_content
+from errata.errors import DataError
 from errata.training.recipes import Recipe
 
 NAME = "satellite"
 CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur
 BANDS, PIXELS = 4, 9
+ROWS = (4435, 2000)  # to train on, and to test on
 FEATURES = tuple(f"pixel{pixel}_band{band}" for pixel in range(1, PIXELS + 1) for band in range(1, BANDS + 1))
 
 
 def read(paths: Sequence[Path]) -> Raw:
     """36 values from 0 to 255 a line, and the class code."""
-    train, test = (read_numbers(path, columns=37) for path in paths)
+    train, test = (_part(path, rows) for path, rows in zip(paths, ROWS, strict=True))
     return Raw(
         {
             "train_inputs": train[:, :-1],
@@ -28,6 +30,16 @@ def read(paths: Sequence[Path]) -> Raw:
             "test_labels": test[:, -1].astype(np.int64),
         }
     )
+
+
+def _part(path: Path, rows: int) -> Floats:
+    table = read_numbers(path, columns=len(FEATURES) + 1)
+    check_rows(path, len(table), rows)
+    known = np.isin(table[:, -1], CODES)
+    if not known.all():
+        line = int(np.argmin(known))
+        raise DataError(f"{path}: line {line + 1} has the class {table[line, -1]:g}, not one of 1 to 5 and 7")
+    return table
 
 
 def prepare(raw: Raw, base: Prepared | None) -> Content:

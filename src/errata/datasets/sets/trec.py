@@ -28,7 +28,11 @@ def read(paths: Sequence[Path]) -> Raw:
 
 def _questions(path: Path) -> tuple[Labels, Texts]:
     labels, texts = [], []
-    for number, line in enumerate(path.read_text(encoding="latin-1").removesuffix("\n").split("\n"), start=1):
+    try:
+        lines = path.read_text(encoding="latin-1").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    for number, line in enumerate(lines, start=1):
         tag, _, text = line.partition(" ")
         coarse, colon, _ = tag.partition(":")
         if coarse not in CLASSES or not colon or not text.strip():
