@@ -12,7 +12,16 @@ from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from errata.core import ctrl
-from errata.core.ctrl import CONFIGURATIONS, Configuration, operating_points, select, selection_score, smoothed, votes
+from errata.core.ctrl import (
+    CONFIGURATIONS,
+    Configuration,
+    operating_points,
+    select,
+    select_both,
+    selection_score,
+    smoothed,
+    votes,
+)
 from errata.errors import InputError
 
 
@@ -364,6 +373,19 @@ class TestSelect:
         assert selection.scores[selection.configuration] == pytest.approx(
             selection_score(curves, selection.mask, correct, 0.0)
         )
+
+    @pytest.mark.parametrize("budget", [0, 7, 25])
+    def test_both_at_once_are_each_by_itself(self, trained, budget):
+        losses, labels, correct = trained[:3]
+        for together, alone in zip(
+            select_both(losses, labels, correct, budget=budget),
+            (select(losses, labels, correct, budget=budget), select(losses, labels, correct)),
+            strict=True,
+        ):
+            assert together.configuration == alone.configuration
+            assert together.scores == pytest.approx(alone.scores)
+            np.testing.assert_array_equal(together.votes, alone.votes)
+            np.testing.assert_array_equal(together.mask, alone.mask)
 
     def test_ties_at_the_budget_follow_the_seed_and_not_the_rows(self):
         losses = np.repeat([[0.1], [1.3]], [30, 30], axis=0) * np.ones(20)

@@ -355,5 +355,5 @@ def test_a_budget_that_is_none_is_refused_whether_or_not_it_is_used(logits, labe
 def test_a_budget_may_be_a_fraction(logits, labels):
     dynamics = Dynamics.from_arrays(logits, labels)
     np.testing.assert_array_equal(
-        errata.flags(dynamics, "CTRL-CE", budget=0.5), errata.flags(dynamics, "CTRL-CE", budget=3)
+        errata.score(dynamics, "CTRL-CE", budget=0.5), errata.score(dynamics, "CTRL-CE", budget=3)
     )

@@ -10,7 +10,6 @@ from errata.bench.plan import Cell
 from errata.bench.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
-from errata.core.folds import Verdict
 from errata.datasets.labelled import Labelled
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
@@ -36,7 +35,7 @@ def score_cell(
     """Numbers (a row a method and metric) and scores (a row a scored sample) of one training.
 
     Detection is scored on the samples whose truth is known; CTRL is told how many of these are wrong, as in the paper,
-    but not for its operating point, which it chooses by itself.
+    but chooses its operating point by itself.
     measured: numbers of the model itself, such as its test accuracy. about: where and how long it was trained.
     """
     import pandas as pd
@@ -46,14 +45,13 @@ def score_cell(
     known = ~np.isnan(truth)
     wrong = truth[known] == 1
     said = verdicts(dynamics, methods, budget=int(wrong.sum()))
-    at_own_point = verdicts(dynamics, [name for name, verdict in said.items() if verdict.flags is not None])
     table = pd.DataFrame({"id": rows[known], "given": labelled.given[rows][known], "truth": wrong})
     numbers = [{"method": "", "metric": metric, "value": value} for metric, value in measured.items()]
     for name, verdict in said.items():
         table[name] = verdict.scores[known]
         numbers += [{"method": name} | number for number in _numbers(verdict.scores[known], wrong)]
-        if name in at_own_point:
-            numbers.append({"method": name} | _at_operating_point(at_own_point[name], known, wrong))
+        if verdict.flags is not None:
+            numbers.append({"method": name} | _at_operating_point(verdict.flags[known], wrong))
     columns = {
         "setting": cell.setting,
         "gathering": cell.gathering,
@@ -79,9 +77,7 @@ def _numbers(scores: Floats, wrong: Bools) -> list[dict[str, Any]]:
     return numbers
 
 
-def _at_operating_point(verdict: Verdict, known: Bools, wrong: Bools) -> dict[str, Any]:
+def _at_operating_point(flags: Bools, wrong: Bools) -> dict[str, Any]:
     """FNR where the method itself stops, and how many samples it flags."""
-    assert verdict.flags is not None
-    flags = verdict.flags[known]
-    value = metrics.fnr_at_operating_point(verdict.scores[known], wrong, flags)
+    value = metrics.fnr(flags.astype(np.float64), wrong, int(flags.sum()))
     return {"metric": "fnr_at_operating_point", "budget": int(flags.sum()), "value": value}

@@ -201,16 +201,13 @@ class CTRL(Aggregation):
         candidates = ctrl.CONFIGURATIONS
         if self.windows is not None and self.clusters is not None and self.selected is not None:
             candidates = (ctrl.Configuration(self.windows, self.clusters, self.selected),)
-        chosen = ctrl.select(
-            rows["curve"],
-            labels,
-            rows["correct"],
-            budget=budget,
-            alpha=self.alpha,
-            smooth=self.smooth,
-            configurations=candidates,
-        )
-        return Verdict(chosen.votes.astype(np.float64), chosen.mask)
+        options: dict[str, Any] = {"alpha": self.alpha, "smooth": self.smooth, "configurations": candidates}
+        told = (rows["curve"], labels, rows["correct"])
+        if budget is None:
+            own = ranked = ctrl.select(*told, **options)
+        else:
+            ranked, own = ctrl.select_both(*told, budget=budget, **options)
+        return Verdict(ranked.votes.astype(np.float64), own.mask)
 
 
 def _without_gaps(curve: Floats) -> Floats:

@@ -160,21 +160,70 @@ def select(
     With a `budget` (a count) the mask of a configuration is that many samples with most votes, ties broken by a
     permutation under `seed`; without, each of its own operating points competes.
     """
+    selections = _selections(losses, labels, correct, [budget], alpha, configurations, smooth, per_class, seed)
+    return selections[0]
+
+
+def select_both(
+    losses: ArrayLike,
+    labels: ArrayLike,
+    correct: ArrayLike,
+    *,
+    budget: int,
+    alpha: float = 0.0,
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
+    smooth: int = 5,
+) -> tuple[Selection, Selection]:
+    """What `select` says with a budget and what it says without one; the curves are clustered once for both."""
+    at_budget, by_itself = _selections(
+        losses, labels, correct, [budget, None], alpha, configurations, smooth, per_class=False, seed=0
+    )
+    return at_budget, by_itself
+
+
+def _selections(
+    losses: ArrayLike,
+    labels: ArrayLike,
+    correct: ArrayLike,
+    budgets: Sequence[int | None],
+    alpha: float,
+    configurations: Sequence[Configuration],
+    smooth: int,
+    per_class: bool,
+    seed: int,
+) -> list[Selection]:
     curves = smoothed(losses, labels, smooth)
     given = _check_labels(labels, len(curves))
     right = _check_flags(correct, "correct", len(curves))
     _check_alpha(curves, alpha)
-    if budget is not None and not (isinstance(budget, int | np.integer) and 0 <= budget <= len(curves)):
-        raise InputError(f"budget must be a count from 0 to {len(curves)}, not {budget}")
+    for budget in budgets:
+        if budget is not None and not (isinstance(budget, int | np.integer) and 0 <= budget <= len(curves)):
+            raise InputError(f"budget must be a count from 0 to {len(curves)}, not {budget}")
+    shuffled = np.random.default_rng(check_seed(seed)).permutation(len(curves))
     counted = _votes(curves, given, configurations)
-    if budget is None:
-        masks_of = [operating_points(row, c) for row, c in zip(counted, configurations, strict=True)]
-    else:
-        shuffled = np.random.default_rng(check_seed(seed)).permutation(len(curves))
-        masks_of = [_most_votes(row, budget, shuffled)[None] for row in counted]
-    owner = np.repeat(np.arange(len(configurations)), [len(masks) for masks in masks_of])
-    masks = np.concatenate(masks_of)
+    candidates = [
+        (number, row, mask)
+        for number, budget in enumerate(budgets)
+        for row, configuration in enumerate(configurations)
+        for mask in _masks(counted[row], configuration, budget, shuffled)
+    ]
+    masks = np.array([mask for _, _, mask in candidates])
     scores = _selection_scores(curves, masks, right, alpha, given if per_class else None)
+    asked, owner = (np.array(column) for column in zip(*((number, row) for number, row, _ in candidates), strict=True))
+    return [
+        _best(configurations, counted, masks[asked == number], owner[asked == number], scores[asked == number])
+        for number in range(len(budgets))
+    ]
+
+
+def _masks(votes: Votes, configuration: Configuration, budget: int | None, shuffled: NDArray[np.int64]) -> Mask:
+    """The masks (P, N) that compete for a configuration."""
+    return operating_points(votes, configuration) if budget is None else _most_votes(votes, budget, shuffled)[None]
+
+
+def _best(
+    configurations: Sequence[Configuration], counted: Votes, masks: Mask, owner: NDArray[np.int64], scores: Floats
+) -> Selection:
     best = int(scores.argmax())
     return Selection(
         configuration=configurations[owner[best]],

@@ -72,7 +72,7 @@ class Aggregation(ABC):
         """What the verdict needs of each sample once all epochs are in; by default its score."""
 
     def verdict(self, rows: State, measure: Measure, labels: Labels, budget: int | None) -> Verdict:
-        """Scores of all N samples together; `budget` is how many samples may be flagged, where that matters."""
+        """Scores of all N samples together; `budget` is how many samples will be inspected, where that matters."""
         return Verdict(rows["scores"], None)
 
 

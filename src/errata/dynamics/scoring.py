@@ -48,14 +48,10 @@ def score(
 
 
 def flags(
-    source: Any,
-    *args: Any,
-    window: Window | None = None,
-    budget: int | float | None = None,
-    classes: Sequence[Any] | None = None,
+    source: Any, *args: Any, window: Window | None = None, classes: Sequence[Any] | None = None
 ) -> NDArray[np.bool_]:
     """Flags (N,) at the operating point that confident learning and CTRL choose by themselves; called like score()."""
-    method, verdict = _verdict(source, args, window, budget, classes)
+    method, verdict = _verdict(source, args, window, None, classes)
     if verdict.flags is None:
         raise InputError(f"{method.name} ranks samples and has no operating point of its own; inspect its top scores")
     return verdict.flags
