@@ -104,3 +104,29 @@ def test_a_picture_of_noise_shows_what_was_drawn(real_data):
     shown = noise_picture(labelled).axes[0].images[0].get_array()
     assert np.ma.getmaskarray(shown).trace() == 6
     assert shown.max() == pytest.approx((counts / counts.sum(axis=1, keepdims=True))[~np.eye(6, dtype=bool)].max())
+
+
+def test_own_data_is_described_and_bad_images_are_left_out_only_when_asked(run, tmp_path):
+    from PIL import Image
+
+    table = "name,size,kind\n" + "\n".join(f"n{row},{row * 7 % 13},{'ab'[row % 2]}" for row in range(40))
+    (tmp_path / "own.csv").write_text(table)
+    code, out, _ = run("inspect", "own.csv", "--label", "kind")
+    assert code == 0
+    assert "40 samples in 2 classes, table" in out
+    assert "size" in out
+    code, _, err = run("inspect", "own.csv", "--label", "knd")
+    assert code == 2
+    assert "kind" in err
+    for name in ("cat", "dog"):
+        (tmp_path / "pictures" / name).mkdir(parents=True)
+        for number in range(3):
+            Image.new("RGB", (40, 30), (number * 50, 0, 0)).save(tmp_path / "pictures" / name / f"{number}.png")
+    (tmp_path / "pictures" / "dog" / "broken.png").write_bytes(b"not an image")
+    code, _, err = run("inspect", "pictures")
+    assert code == 2
+    assert "broken.png" in err
+    code, out, _ = run("inspect", "pictures", "--skip-bad")
+    assert code == 0
+    assert "6 samples in 2 classes" in out
+    assert "broken.png" in out

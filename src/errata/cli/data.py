@@ -165,3 +165,29 @@ def show(
         raise InputError("the picture needs matplotlib: pip install 'errata[plot]'")
     save_picture(noise_picture(labelled), picture)
     print(f"wrote {picture}")
+
+
+@data.command()
+def inspect(
+    source: Annotated[
+        Path, typer.Argument(help="Your own data: a table, an .npz, or a folder of images in class folders.")
+    ],
+    label: Annotated[str | None, typer.Option(help="The column with the labels, where there are columns.")] = None,
+    text: Annotated[str | None, typer.Option(help="A column to be taken as text.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The column that names the samples.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+) -> None:
+    """Say what errata understands of your own data: samples, classes, columns, and what it leaves out."""
+    import numpy as np
+    import pandas as pd
+
+    from errata.datasets.own import open_data
+
+    own = open_data(source, label, text=text, id=id_column, skip_bad=skip_bad)
+    print(f"{source}: {own.samples:,} samples in {own.num_classes} classes, {own.kind}")
+    counts = np.bincount(own.labels, minlength=own.num_classes)
+    print_table(pd.DataFrame({"class": [str(name) for name in own.classes], "samples": counts}), "classes")
+    if own.columns:
+        print_table(pd.DataFrame(own.columns.items(), columns=["column", "taken as"]), "columns")
+    for remark in own.remarks:
+        print(f"note: {remark}")
