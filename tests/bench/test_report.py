@@ -55,6 +55,13 @@ def shown(page):
     return page.locator("main > section:visible")
 
 
+def opened(page, title):
+    """Wait until that page is shown: a browser tells of a new address a moment later."""
+    from playwright.sync_api import expect
+
+    expect(page.locator("h2.page:visible")).to_have_text(title)
+
+
 def column(page, number):
     return page.locator(f"main > section:visible table tbody tr > :nth-child({number})").all_inner_texts()
 
@@ -72,11 +79,11 @@ def test_a_page_opens_at_the_overview_and_each_link_shows_its_page_alone(report,
     links = page.locator("nav a")
     for number in range(links.count()):
         links.nth(number).click()
+        opened(page, links.nth(number).inner_text())
         assert shown(page).count() == 1
-        assert page.locator("h2.page:visible").inner_text() == links.nth(number).inner_text()
         assert links.nth(number).get_attribute("aria-current") == "page"
     page.go_back()
-    assert page.locator("h2.page:visible").inner_text() == links.nth(links.count() - 2).inner_text()
+    opened(page, links.nth(links.count() - 2).inner_text())
 
 
 def test_there_is_a_page_a_setting_with_its_numbers_and_pictures(report, page, results):
@@ -93,6 +100,7 @@ def test_there_is_a_page_a_setting_with_its_numbers_and_pictures(report, page, r
         assert pictures.nth(number).evaluate("image => image.complete && image.naturalWidth > 0")
         assert pictures.nth(number).get_attribute("alt")
     page.goto(f"{report.as_uri()}#setting-cifar10n-worse")
+    opened(page, "cifar10n-worse")
     assert "incomplete: not comparable" in shown(page).inner_text()
 
 
