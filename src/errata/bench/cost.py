@@ -1,6 +1,8 @@
 """What a training costs, before it starts: operations, memory on disk, and whether it fits this machine."""
 
+import os
 import shutil
+import sys
 from itertools import pairwise
 from pathlib import Path
 
@@ -10,6 +12,7 @@ from errata.datasets.settings import Setting
 from errata.training.recipes import Recipe
 
 FOLDS = 4
+CURVES = 4  # one a measure
 PASSES = 6  # operations of a training step for each multiplication of a forward pass
 IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "resnet18": 1.8e9, "resnet34": 1.2e9}  # at 32, 224 and 128 pixels
 CPU_RATE = 5e10  # operations a second that convolutions reach on a few cores
@@ -30,11 +33,28 @@ def dynamics_bytes(group: Group, recipe: Recipe, labelled: Labelled) -> int:
     return 4 * recipe.epochs * watched * labelled.data.num_classes * len(group.seeds) * copies
 
 
+def memory_bytes(recipe: Recipe, labelled: Labelled) -> int:
+    """Of the inputs, read and on their device, and of the curves that CTRL's measures hold while a seed is scored."""
+    data = labelled.data
+    inputs = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
+    return 2 * inputs + 8 * CURVES * len(labelled.given) * recipe.epochs
+
+
+def physical_memory() -> int:
+    """Of this machine, in bytes; what cannot be known (Windows) does not limit anything."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
 def reason_to_skip(group: Group, recipe: Recipe, labelled: Labelled, device: str, out: Path) -> str | None:
     """Why the group cannot be trained here, if it cannot."""
     hours = operations(group, recipe, labelled) / CPU_RATE / 3600
     if device == "cpu auto" and hours > PATIENCE_HOURS:
         return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it all the same)"
+    needed, there = memory_bytes(recipe, labelled), physical_memory()
+    if needed > there:
+        return f"needs about {needed / 1e9:,.1f} GB of memory, and this machine has {there / 1e9:,.1f} GB"
     needed, free = dynamics_bytes(group, recipe, labelled), shutil.disk_usage(out).free
     if needed > free:
         return f"needs {needed / 1e9:,.1f} GB on disk for its dynamics, and {free / 1e9:,.1f} GB are free in {out}"

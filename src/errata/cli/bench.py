@@ -10,6 +10,7 @@ from errata.cli.app import app
 from errata.cli.data import DataDir
 from errata.cli.shown import TrainingBar
 from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ SettingOption = Annotated[
 GatheringOption = Annotated[
     list[str] | None, typer.Option("--gathering", help="in-sample or out-of-sample. Default: both.")
 ]
-Seeds = Annotated[int, typer.Option(help="How many seeds: 0, 1, ...", min=1)]
+Seeds = Annotated[int | None, typer.Option(help="How many seeds: 0, 1, ... Default: 3; quick: 1.", min=1)]
 Out = Annotated[Path, typer.Option(help="Folder of the results; what is there already is reused.")]
 
 
@@ -34,24 +35,28 @@ def list_settings(out: Out = Path("results"), data_dir: DataDir = None) -> None:
     """List the settings: data, noise, network, epochs, and how many cells are done."""
     import pandas as pd
 
+    from errata.bench.campaign import recipe_of
+    from errata.bench.plan import Group
     from errata.bench.results import Results
     from errata.datasets.loading import presence
     from errata.datasets.registry import dataset, settings
     from errata.datasets.where import data_dir as find_data_dir
 
     there: dict[str, str] = {}
-    done = list(Results(out).cells())
+    results = Results(out)
+    done = list(results.cells())
     rows = []
     for one in settings().values():
         if one.dataset not in there:
             there[one.dataset], _ = presence(dataset(one.dataset), find_data_dir(data_dir))
         cells = [cell for cell in done if cell.setting == one.name]
+        recipe = recipe_of(Group(one, "in-sample", ()), results)
         rows.append(
             {
                 "setting": one.name,
                 "paper": "*" if one.in_paper else "",
-                "network": "-".join([one.network, *map(str, one.recipe.widths)]),
-                "epochs": one.recipe.epochs,
+                "network": "-".join([one.network, *map(str, recipe.widths)]),
+                "epochs": recipe.epochs,
                 "data": there[one.dataset],
                 "in-sample": sum(cell.gathering == "in-sample" for cell in cells),
                 "out-of-sample": sum(cell.gathering == "out-of-sample" for cell in cells),
@@ -71,17 +76,14 @@ def run(
     plugin: Annotated[
         list[Path] | None, typer.Option(help="A Python file that brings methods of its own. May be repeated.")
     ] = None,
-    seeds: Seeds = 3,
+    seeds: Seeds = None,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     out: Out = Path("results"),
     keep_dynamics: Annotated[bool, typer.Option(help="Keep the logits of every epoch after scoring.")] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Train and score every cell that is not there yet; killed at any moment, it goes on when run again."""
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        raise InputError("the benchmark needs torch: pip install 'errata[torch]'")
+    require("torch", "torch", "torch", "the benchmark")
     from errata.bench.plugins import plugin_methods
     from errata.bench.run import How, Run
     from errata.core.methods import parse
@@ -89,7 +91,7 @@ def run(
     plugins = tuple(plugin or ())
     plugin_methods(plugins)  # a method of theirs may be named
 
-    cells = chosen_cells(suite, setting, gathering, 1 if suite == "quick" else seeds)
+    cells = chosen_cells(suite, setting, gathering, seeds)
     extra = tuple(parse(name).name for name in methods or ())
     with TrainingBar() as watcher:
         campaign = Run(out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
@@ -123,7 +125,7 @@ def choose(
 
 
 def chosen_cells(
-    suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int
+    suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int | None
 ) -> "list[Cell]":
     """The cells of a suite, or of the settings named."""
     from errata.bench.plan import GATHERINGS, plan
@@ -131,5 +133,6 @@ def chosen_cells(
 
     if suite is not None and settings:
         raise InputError("name a suite or settings, not both")
-    names = settings or find_suite(suite or "quick")
-    return plan(names, gathering or GATHERINGS, seeds)  # type: ignore[arg-type]  # other words are refused there
+    named = suite or "quick"
+    usual = 1 if named == "quick" and not settings else 3
+    return plan(settings or find_suite(named), gathering or GATHERINGS, seeds or usual)  # type: ignore[arg-type]  # other words are refused there

@@ -7,7 +7,7 @@ import typer
 
 from errata.cli.bench import Out, SettingOption, bench
 from errata.cli.data import DataDir
-from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import progress_bar
 
 
@@ -24,10 +24,7 @@ def figures(
     data_dir: DataDir = None,
 ) -> None:
     """Draw all that the results allow as PNG and SVG, with the numbers behind each as CSV; say what cannot be drawn."""
-    from importlib.util import find_spec
-
-    if find_spec("matplotlib") is None:
-        raise InputError("drawing needs matplotlib: pip install 'errata[plot]'")
+    require("matplotlib", "matplotlib", "plot", "drawing")
     from errata.bench.figures.drawing import CHOSEN
     from errata.bench.figures.gallery import Gallery, Undrawn
     from errata.bench.results import Results

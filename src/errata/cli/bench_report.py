@@ -7,6 +7,8 @@ import typer
 
 from errata.cli.bench import bench
 from errata.cli.data import DataDir
+from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import progress_bar
 
 
@@ -17,14 +19,9 @@ def report(
     data_dir: DataDir = None,
 ) -> None:
     """Write one page with every table and figure, a page a setting; it opens without a network."""
-    from importlib.util import find_spec
-
-    from errata.errors import InputError
-
     if out.suffix != ".html":
         raise InputError(f"{out} must end in .html")
-    if find_spec("matplotlib") is None:
-        raise InputError("the report needs matplotlib: pip install 'errata[plot]'")
+    require("matplotlib", "matplotlib", "plot", "the report")
     from errata.bench.report import figures_count, write_report
     from errata.bench.results import Results
 

@@ -9,7 +9,7 @@ import typer
 from errata.cli.bench import Out, Seeds, SettingOption, Suite, bench, chosen_cells
 from errata.cli.data import DataDir
 from errata.cli.shown import TrainingBar
-from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def tune(
     suite: Suite = None,
     setting: SettingOption = None,
-    seeds: Seeds = 3,
+    seeds: Seeds = None,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     out: Out = Path("results"),
     data_dir: DataDir = None,
@@ -29,10 +29,7 @@ def tune(
 
     What is chosen is evaluated on the other 90 %. Killed at any moment, it goes on when run again.
     """
-    from importlib.util import find_spec
-
-    if find_spec("torch") is None:
-        raise InputError("tuning needs torch: pip install 'errata[torch]'")
+    require("torch", "torch", "torch", "tuning")
     from errata.bench.tune import Tuning
     from errata.bench.tune_files import TuningFiles
 

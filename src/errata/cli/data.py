@@ -8,6 +8,7 @@ import typer
 
 from errata.cli.app import app
 from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
@@ -140,8 +141,6 @@ def show(
     data_dir: DataDir = None,
 ) -> None:
     """Print the class counts of a dataset and draw which classes the noise of a setting confuses."""
-    from importlib.util import find_spec
-
     from errata.datasets.labelled import load_setting
     from errata.datasets.pictures import check_picture, class_table, noise_picture, save_picture
     from errata.datasets.registry import dataset
@@ -161,8 +160,7 @@ def show(
     noise = labelled.noise
     known_part = f" of {noise['known']:,} that were checked" if "known" in noise else ""
     print(f"{wanted}: {noise['count']:,} labels{known_part} are wrong ({noise['rate']:.2%})")
-    if find_spec("matplotlib") is None:
-        raise InputError("the picture needs matplotlib: pip install 'errata[plot]'")
+    require("matplotlib", "matplotlib", "plot", "the picture")
     save_picture(noise_picture(labelled), picture)
     print(f"wrote {picture}")
 

@@ -7,6 +7,7 @@ import typer
 
 from errata.cli.app import app
 from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import print_table, progress_bar
 
 
@@ -24,14 +25,11 @@ def choose(
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
 ) -> None:
     """Choose a network and how to train it by its accuracy on a validation split, labelled as badly as the rest."""
-    from importlib.util import find_spec
-
     if out.suffix != ".json":
         raise InputError(f"{out} must end in .json")
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist")
-    if find_spec("torch") is None:
-        raise InputError("training needs torch: pip install 'errata[torch]'")
+    require("torch", "torch", "torch", "training")
     inputs, labels, num_classes = _read_table(arrays)
     from errata.training.choose import choose_recipe
     from errata.training.data import Table

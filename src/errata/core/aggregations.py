@@ -111,6 +111,7 @@ class Mean(Aggregation):
     """The measure averaged over the epochs."""
 
     title = "mean"
+    left_out: ClassVar = {}
     known_from: ClassVar = {"CE": ("O2U-Net", "AUL"), "LM": ("AUM",), "CPD": ("Wrong Event",)}
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
@@ -173,6 +174,7 @@ class CTRL(Aggregation):
     alpha: float = 0.0
 
     title = "clustering of training curves"
+    left_out: ClassVar = {}
     known_from: ClassVar = {"CE": ("CTRL",)}
     streams = False
 

@@ -44,7 +44,7 @@ class Aggregation(ABC):
 
     title: ClassVar[str]
     known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    left_out: ClassVar[Mapping[str, str]] = {}
+    left_out: ClassVar[Mapping[str, str] | None] = None  # measure to reason; None: the paper knows nothing of it
     reads: ClassVar[Literal["every epoch", "last epoch", "no epoch"]] = "every epoch"
     streams: ClassVar[bool] = True
     one_vector: ClassVar[bool] = False

@@ -51,8 +51,11 @@ class Composed:
     @property
     def left_out(self) -> str:
         """Why the paper does not evaluate it, or nothing if it does."""
-        if self.measure.name in self.aggregation.left_out:
-            return self.aggregation.left_out[self.measure.name]
+        left_out = self.aggregation.left_out
+        if left_out is None:
+            return "not a method of the paper"
+        if self.measure.name in left_out:
+            return left_out[self.measure.name]
         pair = (self.aggregation.name, self.measure.name)
         if self.gathering == "in-sample" or pair in _OUT_OF_SAMPLE_IN_PAPER:
             return ""
