@@ -1,9 +1,14 @@
 """What every registered noise model keeps to; a new one is checked without being named here."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from errata.core.noise import NOISE_MODELS, inject, transition
+from errata.core.noise import NOISE_MODELS, inject, label_hash, transition
+from errata.datasets.registry import dataset, settings
+from errata.datasets.settings import Drawn, Recorded
+from errata.datasets.spec import UNKNOWN, Prepared
 from errata.errors import InputError
 
 every_model = pytest.mark.parametrize("model", NOISE_MODELS.values(), ids=NOISE_MODELS)
@@ -44,3 +49,50 @@ def test_a_rate_that_is_none_is_refused(model, rate):
 @every_model
 def test_is_described(model):
     assert model.__doc__
+
+
+PUT_IN = {name: one for name, one in settings().items() if not isinstance(one.noise, Drawn | Recorded)}
+PUT_IN |= {one.noise.model: one for one in settings().values() if isinstance(one.noise, Drawn)}
+every_setting = pytest.mark.parametrize("setting", PUT_IN.values(), ids=PUT_IN)
+
+
+def like(name):
+    """A small table with the classes of a dataset, 100 training and 10 test samples of each."""
+    classes = dataset(name).classes
+    rng = np.random.default_rng(0)
+    train, test = (rng.permutation(np.repeat(np.arange(len(classes)), samples)) for samples in (100, 10))
+    inputs = [np.float32(rng.normal(size=(len(labels), 6))) for labels in (train, test)]
+    return Prepared(name, "table", classes, inputs[0], train, inputs[1], test, content_hash="made up")
+
+
+@every_setting
+def test_noise_of_a_setting_is_what_it_says(setting):
+    data = like(setting.dataset)
+    noisy = setting.noise.label(data)
+    part = noisy.data
+    assert len(noisy.given) == len(noisy.truth) == len(part.train_inputs) == len(part.train_labels)
+    assert len(part.test_inputs) == len(part.test_labels)
+    assert noisy.truth.dtype == bool
+    np.testing.assert_array_equal(noisy.truth, noisy.given != part.train_labels)
+    for labels in (noisy.given, part.test_labels, part.train_labels[part.train_labels != UNKNOWN]):
+        assert set(np.unique(labels)) == set(range(part.num_classes))
+    assert noisy.about["count"] == noisy.truth.sum()
+    assert noisy.about["rate"] == noisy.truth.mean()
+    assert noisy.about["nominal_rate"] == setting.noise.rate
+    assert 0.05 < noisy.about["rate"] < setting.noise.rate + 0.05
+    assert noisy.about["hash"] == label_hash(noisy.given)
+    assert f"{noisy.about['nominal_rate']:.0%}" in setting.noise.asked
+    assert setting.noise.name == f"{noisy.about['kind']}-{round(100 * setting.noise.rate)}"
+
+
+@every_setting
+def test_noise_of_a_setting_leaves_the_data_alone_and_is_drawn_once_and_for_all(setting):
+    data = like(setting.dataset)
+    for array in (data.train_inputs, data.train_labels, data.test_inputs, data.test_labels):
+        array.flags.writeable = False
+    noisy, again = setting.noise.label(data), setting.noise.label(data)
+    assert noisy.about == again.about
+    np.testing.assert_array_equal(noisy.data.train_inputs, again.data.train_inputs)
+    assert (noisy.data.content_hash == data.content_hash) == (noisy.data is data)
+    other = replace(setting.noise, seed=1).label(data)
+    assert other.about["hash"] != noisy.about["hash"]

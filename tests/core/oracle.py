@@ -51,6 +51,11 @@ def mean_prob(curve_logits, y, measure):
     return measure([math.log(p) for p in average], y)
 
 
+def ramp_prob(curve_logits, y, measure):
+    repeated = [z for epoch, z in enumerate(curve_logits) for _ in range(epoch + 1)]
+    return mean_prob(repeated, y, measure)
+
+
 def ema(curve_logits, y, measure, decay=0.9):
     average = softmax(curve_logits[0])
     for z in curve_logits[1:]:

@@ -27,6 +27,7 @@ def scores(name, logits, labels, **more):
         ("Last", oracle.last, {}),
         ("Mean", oracle.mean, {}),
         ("MeanProb", oracle.mean_prob, {}),
+        ("RampProb", oracle.ramp_prob, {}),
         ("EMA", oracle.ema, {}),
         ("EMA(decay=0.5)", oracle.ema, {"decay": 0.5}),
         ("LateStopping(delta=0.3)", oracle.late_stopping, {"delta": 0.3}),
@@ -55,7 +56,7 @@ def test_swa_says_what_it_misses(curves):
         scores("SWA-LM", logits, labels)
 
 
-@pytest.mark.parametrize("name", ["MeanProb-LM", "MeanProb-CE", "EMA-LM", "EMA-CE"])
+@pytest.mark.parametrize("name", ["MeanProb-LM", "MeanProb-CE", "RampProb-LM", "EMA-LM", "EMA-CE"])
 def test_mean_probabilities_too_small_for_a_float_still_rank(name):
     gaps = np.array([800.0, 900.0, 5000.0, 9000.0])
     logits = np.zeros((6, 4, 3))
@@ -85,7 +86,7 @@ def ranks(name, logits, labels):
     return rankdata(np.round(scores(name, logits, labels), 10))
 
 
-@pytest.mark.parametrize("aggregation", ["Last", "MeanProb", "EMA"])
+@pytest.mark.parametrize("aggregation", ["Last", "MeanProb", "RampProb", "EMA"])
 def test_ce_and_js_rank_alike_under_one_vector(curves, aggregation):
     logits, labels, _ = curves(3, samples=200)
     ce, js = (scores(f"{aggregation}-{measure}", logits, labels) for measure in ("CE", "JS"))

@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 from errata.core import rates
 from errata.core.noise import symmetric
-from errata.core.rates import from_confident_joint, from_mixture, from_sign
+from errata.core.rates import NoiseRate, from_confident_joint, from_mixture, from_sign, together
 from errata.errors import InputError
 
 
@@ -154,6 +154,30 @@ def test_intervals_hold_the_rate_and_narrow_with_samples_and_with_less_confidenc
     assert loose.high - loose.low < 0.6 * (few.high - few.low)
     assert loose.rate == few.rate
     assert estimate(400, 0) == few, "deterministic"
+
+
+estimates = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)).map(sorted)
+
+
+@given(st.lists(estimates, min_size=1, max_size=4))
+def test_together_estimates_are_their_median_within_the_hull_of_their_intervals(rows):
+    found = together([NoiseRate(rate, low, high, 0.9, "") for low, rate, high in rows])
+    rates_of = sorted(rate for _, rate, _ in rows)
+    middle = len(rows) // 2
+    median = rates_of[middle] if len(rows) % 2 else (rates_of[middle - 1] + rates_of[middle]) / 2
+    assert found.rate == pytest.approx(median)
+    for low, rate, high in rows:
+        assert found.low <= low <= rate <= high <= found.high
+    assert found.low in [low for low, _, _ in rows]
+    assert found.high in [high for _, _, high in rows]
+    assert found.confidence == 0.9
+
+
+def test_together_refuses_nothing_and_what_is_not_alike():
+    with pytest.raises(InputError, match="one or more, all of the same confidence"):
+        together([])
+    with pytest.raises(InputError, match="same confidence"):
+        together([from_sign([1.0, -1.0]), from_sign([1.0, -1.0], confidence=0.5)])
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, nan])

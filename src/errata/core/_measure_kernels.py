@@ -74,11 +74,12 @@ def blend_probabilities(
     totals: NDArray[np.float64],
     keep: float,
     weight: float,
+    first: float,
     blended: NDArray[np.float64],
 ) -> None:
     """Blended = keep * blended + weight * exponentials / totals, in the encoding of TINY; -inf means nothing yet.
 
-    The first probabilities of a sample count in full: a sum starts at them, a moving average too.
+    The first probabilities of a sample count `first` times: a moving average starts at them in full.
     """
     samples, classes = shifted.shape
     for i in range(samples):
@@ -86,7 +87,7 @@ def blend_probabilities(
         for k in range(1, classes):
             lowest = min(lowest, blended[i, k])
             highest = max(highest, blended[i, k])
-        scale = (weight if highest > -np.inf else 1.0) / totals[i]
+        scale = (weight if highest > -np.inf else first) / totals[i]
         if keep * lowest >= TINY:  # nothing tiny in this row: no branch inside
             for k in range(classes):
                 blended[i, k] = keep * blended[i, k] + scale * exponentials[i, k]

@@ -59,7 +59,18 @@ class MeanProb(_ProbabilityAggregation):
     left_out: ClassVar = {"JS": _SAME_AS_CE, "CPD": "is MeanProb-LM cut at zero: " + _BINARY}
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        _blend(state, chunk, keep=1.0, weight=1.0)
+        _blend(state, chunk, keep=1.0, weight=1.0, first=1.0)
+
+
+@aggregation
+@dataclass(frozen=True)
+class RampProb(_ProbabilityAggregation):
+    """The measure of the logarithm of the probabilities averaged with weights 1, 2, 3, ...: later epochs count more."""
+
+    title = "mean probability, later epochs count more"
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        _blend(state, chunk, keep=1.0, weight=chunk.epoch + 1.0, first=chunk.epoch + 1.0)
 
 
 @aggregation
@@ -83,7 +94,7 @@ class EMA(_ProbabilityAggregation):
             raise InputError(f"EMA needs 0 <= decay < 1, not {self.decay:g}")
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        _blend(state, chunk, keep=self.decay, weight=1 - self.decay)
+        _blend(state, chunk, keep=self.decay, weight=1 - self.decay, first=1.0)
 
 
 @aggregation
@@ -224,10 +235,10 @@ def _without_gaps(curve: Floats) -> Floats:
     return np.take_along_axis(curve, source, axis=1)
 
 
-def _blend(state: State, chunk: Chunk, *, keep: float, weight: float) -> None:
+def _blend(state: State, chunk: Chunk, *, keep: float, weight: float, first: float) -> None:
     from errata.core._measure_kernels import blend_probabilities
 
-    blend_probabilities(chunk.shifted, chunk.exponentials, chunk.totals, keep, weight, state["probabilities"])
+    blend_probabilities(chunk.shifted, chunk.exponentials, chunk.totals, keep, weight, first, state["probabilities"])
 
 
 def _log_probabilities(encoded: Floats) -> Floats:

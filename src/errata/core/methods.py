@@ -1,6 +1,6 @@
 """Methods: names in the paper's grammar, of a gathering, an aggregation and a measure, or of confident learning.
 
-Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)
+Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    kNN-MeanProb-LM
 """
 
 import difflib
@@ -11,15 +11,20 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
+import numpy as np
+
 from errata.core import confident_learning
 from errata.core.aggregations import Last
 from errata.core.checks import Labels
-from errata.core.folds import AGGREGATIONS, Aggregation, Fold, State, Verdict, shared_fold
-from errata.core.measures import LM, MEASURES, Measure
+from errata.core.folds import AGGREGATIONS, Aggregation, Fold, State, VectorAggregation, Verdict, shared_fold
+from errata.core.measures import LM, MEASURES, LabelledRows, Measure
+from errata.core.neighbourhood import KNN, Points, Space
 from errata.errors import InputError
 
 Gathering = Literal["in-sample", "out-of-sample"]
 DEFAULT_METHOD = "MeanProb-LM"
+DEFAULT_AMONG: dict[Points, str] = {"inputs": "kNN-MeanProb-LM", "features": "kNN-RampProb-LM"}
+"""The default where neighbours are known; an image model memorises late if at all, so its later epochs count more."""
 
 # The paper asks whether held-out epochs help these two; the rest of the taxonomy it evaluates in-sample only.
 _OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
@@ -27,16 +32,25 @@ _OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
 
 @dataclass(frozen=True)
 class Composed:
-    """A method of the taxonomy: how the epochs are gathered, measured and aggregated."""
+    """A method of the taxonomy: how the epochs are gathered, measured and aggregated, and whether neighbours count."""
 
     aggregation: Aggregation
     measure: Measure
     gathering: Gathering = "in-sample"
+    smoothing: KNN | None = None
+
+    def __post_init__(self) -> None:
+        if self.smoothing is not None and not self.aggregation.one_vector:
+            raise InputError(
+                f"{self.name}: neighbours smooth one probability vector a sample; {self.aggregation.name} yields none"
+            )
 
     @cached_property
     def name(self) -> str:
         """Its name in the grammar; in-sample goes without saying."""
-        return f"{self.aggregation.name}-{self.measure.name}" + (" (OOS)" if self.gathering != "in-sample" else "")
+        smoothing = f"{self.smoothing.name}-" if self.smoothing is not None else ""
+        gathering = " (OOS)" if self.gathering != "in-sample" else ""
+        return f"{smoothing}{self.aggregation.name}-{self.measure.name}{gathering}"
 
     @property
     def paper_name(self) -> str:
@@ -46,13 +60,13 @@ class Composed:
     @property
     def known_from(self) -> tuple[str, ...]:
         """The published detectors it stands for."""
-        return tuple(self.aggregation.known_from.get(self.measure.name, ()))
+        return () if self.smoothing else tuple(self.aggregation.known_from.get(self.measure.name, ()))
 
     @property
     def left_out(self) -> str:
         """Why the paper does not evaluate it, or nothing if it does."""
         left_out = self.aggregation.left_out
-        if left_out is None:
+        if left_out is None or self.smoothing is not None:
             return "not a method of the paper"
         if self.measure.name in left_out:
             return left_out[self.measure.name]
@@ -68,11 +82,21 @@ class Composed:
 
     def rows(self, state: State, labels: Labels, epochs: int) -> State:
         """What its verdict needs of each sample."""
-        return self.aggregation.rows(state, self.measure, labels, epochs)
+        if self.smoothing is None:
+            return self.aggregation.rows(state, self.measure, labels, epochs)
+        from scipy.special import log_softmax
 
-    def verdict(self, rows: State, labels: Labels, budget: int | None) -> Verdict:
-        """Its scores for all samples."""
-        return self.aggregation.verdict(rows, self.measure, labels, budget)
+        assert isinstance(self.aggregation, VectorAggregation)
+        return {"log_probabilities": log_softmax(self.aggregation.vector(state), axis=1)}
+
+    def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
+        """Its scores for all samples, whose neighbours are in `space`."""
+        if self.smoothing is None:
+            return self.aggregation.verdict(rows, self.measure, labels, budget)
+        smoothed = self.smoothing.smooth(rows["log_probabilities"], labels, space)
+        return Verdict(
+            np.asarray(self.measure.of(LabelledRows(smoothed, labels).statistic(self.measure.statistic))), None
+        )
 
 
 @dataclass(frozen=True)
@@ -85,6 +109,7 @@ class ConfidentLearning:
 
     known_from = ("confident learning",)
     left_out = ""
+    smoothing = None
 
     @cached_property
     def name(self) -> str:
@@ -108,7 +133,7 @@ class ConfidentLearning:
 
         return {"probabilities": softmax(state["logits"], axis=-1)}
 
-    def verdict(self, rows: State, labels: Labels, budget: int | None) -> Verdict:
+    def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
         """Flags, and scores that put the flagged first."""
         flagged = confident_learning.flags(rows["probabilities"], labels, self.variant, cleanlab=self.cleanlab)
         return Verdict(confident_learning.scores(flagged, rows["probabilities"], labels), flagged)
@@ -117,6 +142,7 @@ class ConfidentLearning:
 Method = Composed | ConfidentLearning
 
 _NAME = re.compile(
+    r"((?P<smoothing>kNN)(\((?P<near>[^()]*)\))?\s*-\s*)?"
     r"(?P<head>[A-Za-z]\w*)(\((?P<early>[^()]*)\))?\s*-\s*(?P<tail>[A-Za-z/]+)(\((?P<late>[^()]*)\))?"
     r"(\s*\((?P<gathering>IS|OOS)\))?",
     re.IGNORECASE,
@@ -134,39 +160,46 @@ def parse(name: "str | Method") -> Method:
         raise _unknown(name)
     gathering: Gathering = "out-of-sample" if (match["gathering"] or "").upper() == "OOS" else "in-sample"
     head, tail = match["head"].lower(), match["tail"].upper()
-    if head == "cl" and tail in confident_learning.VARIANTS and match["early"] is None:
-        parameters = _parameters(name, match["late"], ConfidentLearning, allowed={"cleanlab"})
+    smoothing = KNN(**_parameters(name, match["near"], KNN)) if match["smoothing"] else None
+    if head == "cl" and tail in confident_learning.VARIANTS and match["early"] is None and smoothing is None:
+        parameters = _parameters(name, match["late"], ConfidentLearning, {"cleanlab"})
         return ConfidentLearning(tail, gathering, bool(parameters.get("cleanlab", False)))
     kind = next((cls for known, cls in AGGREGATIONS.items() if known.lower() == head), None)
     if kind is None or match["late"] is not None:
         raise _unknown(name)
-    aggregation = kind(**_parameters(name, match["early"], kind, {field.name for field in fields(kind)}))
+    aggregation = kind(**_parameters(name, match["early"], kind))
     if tail in ("CE/JS", "JS/CE") and aggregation.one_vector:
         tail = "CE"
     elif tail in ("CE/JS", "JS/CE"):
         raise InputError(f"{name!r}: CE and JS rank alike only where one vector a sample is scored; choose one of them")
     if tail not in MEASURES:
         raise _unknown(name)
-    return Composed(aggregation, MEASURES[tail], gathering)
+    return Composed(aggregation, MEASURES[tail], gathering, smoothing)
 
 
-def _parameters(name: str, text: str | None, kind: type, allowed: set[str]) -> dict[str, Any]:
+def _parameters(name: str, text: str | None, kind: type, allowed: set[str] | None = None) -> dict[str, Any]:
+    if allowed is None:
+        allowed = {field.name for field in fields(kind)}
     parameters: dict[str, Any] = {}
     for item in filter(None, (part.strip() for part in (text or "").split(","))):
         key, equals, value = (part.strip() for part in item.partition("="))
         if not equals or key not in allowed:
             known = ", ".join(sorted(allowed)) or "none"
             raise InputError(f"{name!r}: {kind.__name__} has no parameter {key!r}; it takes {known}")
-        try:
-            number = float(value)
-        except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise InputError(f"{name!r}: parameter {key} is {value!r}, not a number")
         if key in parameters:
             raise InputError(f"{name!r}: parameter {key} is given twice")
-        parameters[key] = int(number) if number == int(number) and "." not in value else number
+        parameters[key] = value if key == "space" else _number(name, key, value)
     return parameters
+
+
+def _number(name: str, key: str, text: str) -> int | float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{name!r}: parameter {key} is {text!r}, not a number")
+    return int(number) if number == int(number) and "." not in text else number
 
 
 def _unknown(name: str) -> InputError:
@@ -178,20 +211,29 @@ def _unknown(name: str) -> InputError:
 
 
 def all_methods() -> Iterator[Method]:
-    """Every method at its default parameters: the whole grid of the taxonomy, then confident learning."""
+    """Every method at its default parameters: the whole grid of the taxonomy, confident learning, then smoothing."""
     gatherings: tuple[Gathering, ...] = ("in-sample", "out-of-sample")
-    for gathering in gatherings:
-        for kind in AGGREGATIONS.values():
-            for measure in MEASURES.values():
-                yield Composed(kind(), measure, gathering)
+    grid = [
+        Composed(kind(), measure, gathering)
+        for gathering in gatherings
+        for kind in AGGREGATIONS.values()
+        for measure in MEASURES.values()
+    ]
+    yield from grid
     for gathering in gatherings:
         for variant in confident_learning.VARIANTS:
             yield ConfidentLearning(variant, gathering)
+    yield from (replace(method, smoothing=KNN()) for method in grid if method.aggregation.one_vector)
 
 
 def paper_methods() -> list[Method]:
     """The 25 methods of the paper's tables."""
     return [method for method in all_methods() if not method.left_out]
+
+
+def own_methods() -> list[Method]:
+    """The defaults of errata that the paper does not know."""
+    return [parse(name) for name in DEFAULT_AMONG.values()]
 
 
 def same_gathering(method: Method, gathering: Gathering | None) -> Method:

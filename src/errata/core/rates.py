@@ -1,10 +1,11 @@
 """The noise rate of a dataset without knowing a single truth: three estimates, each saying what its interval covers.
 
 No interval covers the bias of the assumption behind its estimate, and estimates can differ by more than their
-intervals are wide: side by side they say more than any one of them.
+intervals are wide: taken together they say more than any one of them.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from errata.core.aggregations import MeanProb
 from errata.core.checks import Floats, Labels, check_labels, check_scores, check_seed
+from errata.core.folds import Fold, State, shared_fold
+from errata.core.measures import LM
 from errata.errors import InputError
 
 JOINT_REPLICATES = 1000
@@ -35,6 +39,25 @@ class NoiseRate:
     confidence: float
     how: str
     """What is estimated, and what the interval covers."""
+
+
+@dataclass(frozen=True)
+class MeanProbabilities:
+    """A question to a run: the probabilities averaged over the epochs, in which less is memorised than in the last."""
+
+    name = "the mean probability"
+    smoothing = None
+
+    @property
+    def fold(self) -> Fold:
+        """Probabilities averaged over the epochs."""
+        return shared_fold(MeanProb(), LM)
+
+    def rows(self, state: State, labels: Labels, epochs: int) -> State:
+        """Probabilities (n, K)."""
+        from scipy.special import softmax
+
+        return {"probabilities": softmax(MeanProb().vector(state), axis=1)}
 
 
 def from_confident_joint(
@@ -110,6 +133,20 @@ def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
         how="The share of samples for which the model, averaged over the epochs, prefers another class than the label; "
         "the interval is Wilson's and covers the choice of samples, not wrong labels the model has memorised "
         "or right ones it has not learned.",
+    )
+
+
+def together(estimates: Sequence[NoiseRate]) -> NoiseRate:
+    """The median of estimates from different assumptions, with an interval from the lowest to the highest of theirs."""
+    if len({estimate.confidence for estimate in estimates}) != 1:
+        raise InputError("estimates are taken together when there is one or more, all of the same confidence")
+    return NoiseRate(
+        rate=float(np.median([estimate.rate for estimate in estimates])),
+        low=min(estimate.low for estimate in estimates),
+        high=max(estimate.high for estimate in estimates),
+        confidence=estimates[0].confidence,
+        how=f"The median of {len(estimates)} estimates that err for different reasons; the interval reaches from the "
+        "lowest to the highest of theirs and covers how far they disagree, not an error that they share.",
     )
 
 

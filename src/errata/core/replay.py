@@ -1,7 +1,7 @@
 """Replay epochs through any number of methods in one pass over the logits."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from errata.core.checks import Labels
 from errata.core.folds import Chunk, Fold, State, Verdict
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core.neighbourhood import Space
 from errata.errors import InputError
 
 States = Mapping[Fold, State]
@@ -34,7 +35,7 @@ class Question(Protocol):
 class Judge(Question, Protocol):
     """A question whose answers lead to a verdict on all samples together: a method (errata.core.methods)."""
 
-    def verdict(self, rows: State, labels: Labels, budget: int | None) -> Verdict:
+    def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
         """Its word on all samples together."""
 
 
@@ -42,6 +43,7 @@ class Judge(Question, Protocol):
 class Epochs:
     """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) if there are any.
 
+    Neighbours are sought in `space`.
     With `allow_missing`, a row of NaN means that the sample was not recorded at that epoch.
     """
 
@@ -49,12 +51,15 @@ class Epochs:
     labels: Labels
     swa_logits: NDArray[Any] | None = None
     allow_missing: bool = False
+    space: Space = field(default_factory=Space)
 
 
 def replay(epochs: Epochs, methods: Sequence[Judge], budget: int | None = None) -> list[Verdict]:
     """The verdict of every method."""
     answers = ask(epochs, methods)
-    return [method.verdict(rows, epochs.labels, budget) for method, rows in zip(methods, answers, strict=True)]
+    return [
+        method.verdict(rows, epochs.labels, budget, epochs.space) for method, rows in zip(methods, answers, strict=True)
+    ]
 
 
 def ask(epochs: Epochs, questions: Sequence[Question], progress: Progress | None = None) -> list[State]:

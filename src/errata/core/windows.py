@@ -54,7 +54,7 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
     if len(set(windows)) < len(windows):
         raise InputError("the same window is given twice")
     shared = isinstance(method, Composed) and isinstance(method.aggregation, Mean | MeanProb | Last)
-    if not shared or epochs.allow_missing:
+    if not shared or method.smoothing is not None or epochs.allow_missing:
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
     assert isinstance(method, Composed)
     runs = _Runs(windows)
@@ -131,4 +131,4 @@ def _folded(epochs: Epochs, method: Composed, windows: Sequence[Window], block: 
 
 def _slice(epochs: Epochs, window: Window) -> Epochs:
     part: NDArray[Any] = epochs.logits[check_window(window, len(epochs.logits))]
-    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing)
+    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing, space=epochs.space)

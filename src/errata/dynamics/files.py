@@ -150,15 +150,19 @@ class LogitsFile:
             raise StoreError(f"{path} cannot be written: {error.strerror}") from error
         self.epochs = epochs
 
-    def begin_epoch(self) -> NDArray[Any]:
-        """Room (N, K) for the next epoch, filled with NaN; taken from the disk now, so that it cannot run out later."""
+    def begin_epoch(self, whole: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The next epoch (N, K): whole, if it is there already, or room for it, filled with NaN.
+
+        It is taken from the disk now, so that it cannot run out later.
+        """
         start = self._header_bytes + self.epochs * self.epoch_bytes
-        blank = np.full(min(_FILL_BYTES, self.epoch_bytes) // self._dtype.itemsize, np.nan, self._dtype).tobytes()
         try:
             with self.path.open("r+b") as file:
                 file.seek(start)
-                for written in range(0, self.epoch_bytes, len(blank)):
-                    file.write(blank[: self.epoch_bytes - written])
+                if whole is None:
+                    self._fill(file)
+                else:
+                    file.write(np.ascontiguousarray(whole, self._dtype).data)
             self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
         except OSError as error:
             with contextlib.suppress(OSError):
@@ -167,6 +171,11 @@ class LogitsFile:
                 f"{self.path}: no room for epoch {self.epochs} ({self.epoch_bytes:,} bytes): {error.strerror}"
             ) from error
         return self._pending
+
+    def _fill(self, file: BinaryIO) -> None:
+        blank = np.full(min(_FILL_BYTES, self.epoch_bytes) // self._dtype.itemsize, np.nan, self._dtype).tobytes()
+        for written in range(0, self.epoch_bytes, len(blank)):
+            file.write(blank[: self.epoch_bytes - written])
 
     def flush_epoch(self, *, durable: bool) -> int:
         """Put the epoch in progress into the header, and on disk if it is to be durable; returns its checksum."""

@@ -67,7 +67,7 @@ def _merge(
             recorder.update(names[rows], shard.replayable().logits[epoch][positions])
         recorder.end_epoch(durable=False)
     together = {}
-    for name in ("swa_logits", "features"):
+    for name in ("swa_logits", "features", "inputs"):
         parts = [getattr(shard, name) for shard in shards]
         if all(part is not None for part in parts):
             whole = np.empty((len(labels), parts[0].shape[1]), dtype=parts[0].dtype)

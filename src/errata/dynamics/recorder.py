@@ -113,18 +113,30 @@ class Recorder:
         self._run.end_epoch(durable=durable)
         self._seen[:] = False
 
+    def drop_epoch(self) -> None:
+        """Forget what there is of the epoch in progress: one that was cut short counts as not begun."""
+        if self._run is not None and self._seen.any():
+            self._run.drop_epoch()
+            self._seen[:] = False
+
     def sync(self) -> None:
         """Let every epoch that is closed survive a crash."""
         if self._run is not None:
             self._run.sync()
 
-    def finish(self, *, swa_logits: Any | None = None, features: Any | None = None) -> Dynamics:
-        """The recorded dynamics, with the averaged model's logits (N, K) and features (N, D) of all if given."""
+    def finish(
+        self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
+    ) -> Dynamics:
+        """The recorded dynamics, with what is known besides.
+
+        That is the averaged model's logits (N, K) and, where neighbours are sought, the features (N, D) that go into
+        the last layer or the inputs (N, D) as scaled columns.
+        """
         if self._run is None or self._run.epochs == 0:
             raise InputError("no whole epoch was recorded")
         if self._seen.any():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
-        return self._run.finish(swa_logits, features)
+        return self._run.finish(swa_logits, features, inputs)
 
     def _take_in(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
         """Check and write the logits (n, K) of the samples in `rows` (n,)."""
@@ -144,7 +156,10 @@ class Recorder:
         if not is_welcome(rows, checked, self._seen, self._position):
             self._refuse(rows, values, kept)
         run = self._open(values.shape[1], self._found()) if self._run is None else self._run
-        run.write(rows, kept)
+        if rows is self._everyone:  # nobody can have been seen before: there is nothing to write between
+            run.write_all(kept)
+        else:
+            run.write(rows, kept)
         self._seen[rows] = True
 
     def _found(self) -> dict[str, Any] | None:

@@ -14,8 +14,8 @@ from errata.dynamics.files import LogitsFile, drop_parts, new_folder, save_array
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.manifest import write_manifest
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import Dynamics, check_aligned, open_folder, start_folder
-from errata.errors import StoreError
+from errata.dynamics.store import Dynamics, check_aligned, check_points, open_folder, start_folder
+from errata.errors import InputError, StoreError
 
 _OF_THE_LAST_EPOCH = ("swa_logits", "features")
 
@@ -74,13 +74,26 @@ class Run:
     def write(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
         """Keep logits (n, K) of the samples in `rows` (n,)."""
         if self._reducers is not None:
-            if self._lent:
-                self._reducers, self._lent = copy.deepcopy(self._reducers), False
-            self._reducers.add(rows.copy(), logits.copy(), self._labels)
+            self._reduce(rows.copy(), logits.copy())
             return
         if self._epoch is None:
             self._epoch = self._blank() if self._file is None else self._file.begin_epoch()
         self._epoch[rows] = logits
+
+    def write_all(self, logits: NDArray[Any]) -> None:
+        """Keep logits (N, K) of all samples in their order: an epoch that nothing else was written in."""
+        if self._reducers is not None:
+            self._reduce(np.arange(len(logits)), logits.copy())
+        elif self._file is not None:
+            self._epoch = self._file.begin_epoch(logits)
+        else:
+            self._epoch = np.array(logits, dtype=self._manifest["dtype"], order="C")
+
+    def _reduce(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
+        assert self._reducers is not None
+        if self._lent:
+            self._reducers, self._lent = copy.deepcopy(self._reducers), False
+        self._reducers.add(rows, logits, self._labels)
 
     def end_epoch(self, *, durable: bool) -> None:
         """Close the epoch; one that is not durable survives a crash only after `sync`."""
@@ -102,6 +115,15 @@ class Run:
             write_manifest(self._folder, manifest)
         self._count_epoch(manifest)
 
+    def drop_epoch(self) -> None:
+        """Forget the epoch in progress; running sums hold it already and cannot."""
+        if self._reducers is not None:
+            raise InputError(
+                "running sums cannot take back an epoch that was cut short; if they went to a folder, "
+                "errata.Dynamics.open reads them as they were after the last whole epoch"
+            )
+        self._epoch = None
+
     def sync(self) -> None:
         """Make all epochs durable."""
         if self._folder is not None and self._file is not None:
@@ -119,13 +141,14 @@ class Run:
         if self._reducers is not None:
             self._reducers.end_epoch()
 
-    def finish(self, swa_logits: Any | None, features: Any | None) -> Dynamics:
+    def finish(self, swa_logits: Any | None, features: Any | None, inputs: Any | None) -> Dynamics:
         """The dynamics of all whole epochs."""
         self.sync()
         samples = len(self._labels)
         given = {
             "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
-            "features": check_aligned("features", features, samples),
+            "features": check_points("features", features, samples),
+            "inputs": check_points("inputs", inputs, samples),
         }
         for name, array in given.items():
             if array is None:

@@ -11,8 +11,8 @@ from errata.core import rates
 from errata.core.checks import Floats
 from errata.core.folds import State, Verdict
 from errata.core.methods import (
+    DEFAULT_AMONG,
     DEFAULT_METHOD,
-    ConfidentLearning,
     Method,
     paper_methods,
     parse,
@@ -29,6 +29,8 @@ from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+MARGINS = "MeanProb-LM"  # what noise rates are estimated from, whatever ranks best: their biases were measured on it
 
 
 def score(
@@ -94,7 +96,8 @@ def verdicts(
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     answers = _ask(dynamics, chosen, window, progress)
     return {
-        method.name: method.verdict(rows, dynamics.labels, count) for method, rows in zip(chosen, answers, strict=True)
+        method.name: method.verdict(rows, dynamics.labels, count, dynamics.space)
+        for method, rows in zip(chosen, answers, strict=True)
     }
 
 
@@ -128,7 +131,7 @@ def rank(
     own, count = find_method(dynamics, method), _count(budget, dynamics)
     suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
     answers, *others = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
-    verdict = own.verdict(answers, dynamics.labels, count)
+    verdict = own.verdict(answers, dynamics.labels, count, dynamics.space)
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
     table = pd.DataFrame(columns | {"score": verdict.scores})
@@ -145,34 +148,44 @@ def rank(
 
 
 def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
-    """Three estimates of the share of wrong labels, none of which sees the truth, each with an interval."""
+    """Three estimates of the share of wrong labels, none of which sees the truth, and first what they say together.
+
+    A row an estimate: its name, rate, low, high, how it comes about, and its kind, the same for all dynamics.
+    """
     import pandas as pd
 
     _require_dynamics(dynamics, "noise_rates")
     if not 0 < confidence < 1:
         raise InputError(f"confidence is {confidence}, not between 0 and 1")
-    gathering = dynamics.gathering or "in-sample"
-    confident = ConfidentLearning("CYY", gathering)
-    margins = with_gathering(parse(DEFAULT_METHOD), gathering)
-    last, mean = _ask(dynamics, [confident, margins], window)
-    scores = margins.verdict(mean, dynamics.labels, None).scores
-    estimates: dict[str, Callable[[], rates.NoiseRate]] = {
-        "confident joint": lambda: rates.from_confident_joint(
-            last["probabilities"], dynamics.labels, confidence=confidence
+    margins = with_gathering(parse(MARGINS), dynamics.gathering or "in-sample")
+    mean, judged = _ask(dynamics, [rates.MeanProbabilities(), margins], window)
+    scores = margins.verdict(judged, dynamics.labels, None, dynamics.space).scores
+    made = {
+        "confident joint": _attempt(
+            lambda: rates.from_confident_joint(mean["probabilities"], dynamics.labels, confidence=confidence)
         ),
-        f"mixture on {margins.name}": lambda: rates.from_mixture(scores, confidence=confidence),
-        f"sign of {margins.name}": lambda: rates.from_sign(scores, confidence=confidence),
+        "mixture": _attempt(lambda: rates.from_mixture(scores, confidence=confidence)),
+        "sign": _attempt(lambda: rates.from_sign(scores, confidence=confidence)),
     }
-    return pd.DataFrame([{"estimate": name} | _estimate(estimate) for name, estimate in estimates.items()])
+    found = [estimate for estimate in made.values() if isinstance(estimate, rates.NoiseRate)]
+    names = {"mixture": f"mixture on {margins.name}", "sign": f"sign of {margins.name}"}
+    every = {"together": _attempt(lambda: rates.together(found)), **made}
+    return pd.DataFrame([{"estimate": names.get(kind, kind), **_row(one), "kind": kind} for kind, one in every.items()])
 
 
-def _estimate(estimate: Callable[[], rates.NoiseRate]) -> dict[str, Any]:
-    """One estimate as a row; where the scores do not allow it, a gap and the reason."""
+def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:
+    """An estimate or, where the scores do not allow it, why."""
     try:
-        found = estimate()
+        return estimate()
     except InputError as error:
-        return {"rate": np.nan, "low": np.nan, "high": np.nan, "how": f"because {error}"}
-    return {"rate": found.rate, "low": found.low, "high": found.high, "how": found.how}
+        return error
+
+
+def _row(estimate: rates.NoiseRate | InputError) -> dict[str, Any]:
+    """An estimate as a row; one that there is not is a gap with the reason."""
+    if isinstance(estimate, InputError):
+        return {"rate": np.nan, "low": np.nan, "high": np.nan, "how": f"because {estimate}"}
+    return {"rate": estimate.rate, "low": estimate.low, "high": estimate.high, "how": estimate.how}
 
 
 def _count(budget: int | float | None, dynamics: Dynamics) -> int | None:
@@ -189,9 +202,14 @@ def _require_dynamics(given: object, function: str) -> None:
 
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """The method, checked against how the dynamics were gathered; None is the default one."""
-    if method is None:
-        return with_gathering(parse(DEFAULT_METHOD), dynamics.gathering or "in-sample")
-    return same_gathering(parse(method), dynamics.gathering)
+    if method is not None:
+        return same_gathering(parse(method), dynamics.gathering)
+    known = [DEFAULT_AMONG[points] for points in ("inputs", "features") if points in dynamics.space.points]
+    for name in (*known[:1], DEFAULT_METHOD):
+        default = with_gathering(parse(name), dynamics.gathering or "in-sample")
+        if dynamics.reducers is None or dynamics.reducers.answers(default):
+            break
+    return default
 
 
 def _verdict(
@@ -212,7 +230,7 @@ def _verdict(
     method = find_method(dynamics, rest[0] if rest else None)
     count = _count(budget, dynamics)
     (rows,) = _ask(dynamics, [method], window)
-    return method, method.verdict(rows, dynamics.labels, count)
+    return method, method.verdict(rows, dynamics.labels, count, dynamics.space)
 
 
 def _ask(

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, get_args
 
@@ -18,6 +19,7 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
+from errata.core.neighbourhood import Space
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
@@ -27,7 +29,7 @@ from errata.dynamics.manifest import describe, id_hash, read_manifest, write_man
 from errata.dynamics.reducers import Reducers
 from errata.errors import InputError, StoreError
 
-OPTIONAL_ARRAYS = ("fold", "features", "swa_logits")
+OPTIONAL_ARRAYS = ("fold", "features", "inputs", "swa_logits")
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Dynamics:
 
     logits (E, N, K) may be a memory map; it is None for a run of which only running sums were kept (`reducers`).
     labels (N,) are column numbers, `classes` their names if they have any; `gathering` is None when nobody said.
+    Neighbours are sought in `features` (N, D), what went into the last layer, or in `inputs` (N, D), scaled columns.
     """
 
     logits: NDArray[Any] | None
@@ -45,6 +48,7 @@ class Dynamics:
     classes: tuple[Any, ...] | None = None
     fold: NDArray[Any] | None = None
     features: NDArray[Any] | None = None
+    inputs: NDArray[Any] | None = None
     swa_logits: NDArray[Any] | None = None
     gathering: Gathering | None = None
     allow_missing: bool = False
@@ -62,6 +66,7 @@ class Dynamics:
         classes: Sequence[Any] | None = None,
         fold: Any | None = None,
         features: Any | None = None,
+        inputs: Any | None = None,
         swa_logits: Any | None = None,
         gathering: Gathering | None = None,
         partial: str = "error",
@@ -90,7 +95,8 @@ class Dynamics:
             num_classes=num_classes,
             classes=None if classes is None else tuple(classes),
             fold=check_aligned("fold", fold, samples),
-            features=check_aligned("features", features, samples),
+            features=check_points("features", features, samples),
+            inputs=check_points("inputs", inputs, samples),
             swa_logits=check_aligned("swa_logits", swa_logits, samples, num_classes),
             gathering="out-of-sample" if gathering is None and fold is not None else check_gathering(gathering),
             allow_missing=check_partial(partial),
@@ -106,16 +112,13 @@ class Dynamics:
     def save(self, path: str | Path) -> "Dynamics":
         """Write to a new folder and open it from there."""
         folder = Path(path)
-        if self.logits is None:
-            raise InputError("running sums are saved by their Recorder, not again")
-        dtype = self.logits.dtype if self.logits.dtype.itemsize <= 4 else np.dtype(np.float64)
         manifest = describe(
             self.labels,
             self.ids,
             self.num_classes,
             self.classes,
-            dtype=dtype,
-            keep="all",
+            dtype=self._stored_dtype,
+            keep="stream" if self.logits is None else "all",
             allow_missing=self.allow_missing,
             gathering=self.gathering,
             settings=self.settings,
@@ -123,13 +126,22 @@ class Dynamics:
         extra = {name: getattr(self, name) for name in OPTIONAL_ARRAYS if getattr(self, name) is not None}
         with new_folder(folder):
             start_folder(folder, manifest, self.labels, self.ids, extra)
-            file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, dtype, 0)
-            for epoch in self.logits:
-                file.begin_epoch()[:] = epoch
-                manifest["checksums"].append(file.flush_epoch(durable=True))
-                file.end_epoch()
+            if self.reducers is not None:
+                self.reducers.save(folder, self.epochs)
+            if self.logits is not None:
+                file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, self._stored_dtype, 0)
+                for epoch in self.logits:
+                    file.begin_epoch()[:] = epoch
+                    manifest["checksums"].append(file.flush_epoch(durable=True))
+                    file.end_epoch()
             write_manifest(folder, manifest | {"epochs": self.epochs})
         return Dynamics.open(folder)
+
+    @property
+    def _stored_dtype(self) -> np.dtype[Any]:
+        if self.logits is None:
+            return np.dtype(np.float32)
+        return self.logits.dtype if self.logits.dtype.itemsize <= 4 else np.dtype(np.float64)
 
     @property
     def epochs(self) -> int:
@@ -144,19 +156,26 @@ class Dynamics:
         """How many samples there are."""
         return len(self.labels)
 
+    @cached_property
+    def space(self) -> Space:
+        """Where the samples' neighbours are sought."""
+        return Space(self.features, self.inputs)
+
     def window(self, window: Window | None) -> "Dynamics":
         """The same run seen over epochs start to end, both included; weight averages are of the whole run only."""
         if window is None or check_window(window, self.epochs) == slice(0, self.epochs):
             return self
         if self.logits is None:
             raise InputError("this run kept running sums of all epochs; a window needs the logits of each (keep='all')")
-        return replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
+        seen = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
+        seen.__dict__["space"] = self.space  # the samples have the same neighbours: they are sought once
+        return seen
 
     def replayable(self) -> Epochs:
         """The epochs as methods take them."""
         if self.logits is None:
             raise InputError("this run kept running sums only; the logits of each epoch are needed here (keep='all')")
-        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing)
+        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.space)
 
     def class_name(self, number: int) -> Any:
         """A class by its name, or by its number if it has none."""
@@ -248,6 +267,14 @@ def check_gathering(gathering: Gathering | None) -> Gathering | None:
     if gathering is not None and gathering not in get_args(Gathering):
         raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
     return gathering
+
+
+def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | None:
+    """Points (N, D) among which neighbours are sought."""
+    checked = check_aligned(name, array, samples)
+    if checked is not None and (checked.ndim != 2 or checked.dtype.kind not in "fiu"):
+        raise InputError(f"{name} must be numbers of shape ({samples}, D), not {checked.dtype} {checked.shape}")
+    return checked
 
 
 def check_aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:

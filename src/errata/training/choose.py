@@ -229,7 +229,7 @@ class _Trial:
             raise InputError(f"there are {len(given)} labels for {len(inputs)} samples")
         held_out = split_off(given, validation, seed)
         rest = np.setdiff1d(np.arange(len(given)), held_out)
-        return cls(inputs, given, num_classes, rest, held_out, _check_device(device))
+        return cls(inputs, given, num_classes, rest, held_out, check_device(device))
 
     def run(
         self, model: Model, recipes: Sequence[Recipe], epochs: int, share: float, progress: ShareDone
@@ -288,7 +288,8 @@ def _check_widths(widths: Sequence[Sequence[int]]) -> list[Widths]:
     return [tuple(int(width) for width in network) for network in widths]
 
 
-def _check_device(device: Device) -> torch.device:
+def check_device(device: Device) -> torch.device:
+    """The device of that name; one that is not there is refused."""
     try:
         chosen = choose_device(device)
     except RuntimeError as error:

@@ -62,6 +62,12 @@ class Table(Inputs):
     def __len__(self) -> int:
         return len(self.values)
 
+    def scaled(self, rows: Rows) -> Tensor:
+        """Columns (n, D) of mean 0 and deviation 1 over all rows; one that is constant is 0."""
+        centred = self.values - self.values.mean(dim=0)
+        deviation = centred.square().mean(dim=0).sqrt()
+        return (centred / torch.where(deviation > 0, deviation, 1))[rows]
+
     def to(self, device: torch.device) -> "Table":
         """The same table on that device."""
         return Table(self.values.to(device))

@@ -86,12 +86,24 @@ class DistributedRecorder:
             self._shard.go_on_after(self.epoch + 1)
             self._merged[:] = False
 
-    def finish(self, *, swa_logits: Any | None = None, features: Any | None = None) -> Dynamics:
-        """The recorded dynamics on every rank, with swa_logits (N, K) and features (N, D) as rank 0 gives them."""
+    def drop_epoch(self) -> None:
+        """Forget what the ranks saw of the epoch in progress; all of them call this."""
+        if self._shard is not None:
+            self._shard.go_on_after(self.epoch)
+            self._merged[:] = False
+        with self._ranks.together():
+            if self._whole is not None:
+                self._whole.drop_epoch()
+                _drop_shards(self._folder)
+
+    def finish(
+        self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
+    ) -> Dynamics:
+        """The recorded dynamics on every rank, with swa_logits, features and inputs as rank 0 gives them."""
         self._merge_shards()  # an epoch that was not ended is seen by rank 0, which refuses it
         with self._ranks.together():
             if self._whole is not None:
-                self._whole.finish(swa_logits=swa_logits, features=features)
+                self._whole.finish(swa_logits=swa_logits, features=features, inputs=inputs)
         return Dynamics.open(self._folder)
 
     @property

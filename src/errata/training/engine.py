@@ -23,6 +23,7 @@ from errata.training.checkpoints import (
     load_state,
     save_state,
 )
+from errata.training.data import Table
 from errata.training.executors import Executor, evaluate, features
 from errata.training.interrupts import Interruptible
 from errata.training.jobs import Job
@@ -40,8 +41,11 @@ RESULT = "trained.pt"
 class Options:
     """What is kept of a job besides its logits, and how often it is secured.
 
+    features: what goes into the last layer, and of a table its columns, scaled: neighbours are sought there.
+
     when: logits of the training pass itself, or of the watched rows evaluated after every epoch. batch_norm: recompute
-    its statistics for the averaged weights.
+    its statistics for the averaged weights. stream: keep the running sums of these methods instead of all logits, for
+    runs that are held in memory.
     """
 
     when: When = "training pass"
@@ -49,6 +53,7 @@ class Options:
     features: bool = False
     batch_norm: bool = True
     checkpoint_seconds: float = 30.0
+    stream: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +81,8 @@ def train(
     With a folder every job has a subfolder of its own, and what was trained there before is gone on with.
     """
     _check(jobs, side_by_side)
+    if options.stream is not None and folder is not None:
+        raise InputError("running sums cannot go back to a checkpoint: train without a folder to keep these alone")
     done: dict[str, Trained] = {}
     if folder is not None:
         done = _already_trained(jobs, labels, options, folder)
@@ -237,6 +244,8 @@ class _Track:
             labels=self._labels,
             ids=self._rows.cpu(),
             num_classes=self._num_classes,
+            keep="all" if self._options.stream is None else "stream",
+            methods=self._options.stream,
             gathering="in-sample" if self._seen_in_training else "out-of-sample",
             settings=asdict(self._job.recipe) | {"when": self._options.when},
             resume=recorded if path is not None and path.exists() else False,
@@ -295,5 +304,8 @@ class _Track:
                 recompute_batch_norm(mean, inputs, train_rows, draws)
             averaged = evaluate(mean, inputs, self._rows)
         wanted = self._options.features and self._stopped is None
-        seen = features(model, inputs, self._rows) if wanted else None
-        return self._recorder.finish(swa_logits=averaged, features=seen)
+        return self._recorder.finish(
+            swa_logits=averaged,
+            features=features(model, inputs, self._rows) if wanted else None,
+            inputs=inputs.scaled(self._rows) if wanted and isinstance(inputs, Table) else None,
+        )

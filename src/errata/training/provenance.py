@@ -18,7 +18,7 @@ def provenance(job: Job, labels: NDArray[np.int64], options: dict[str, Any]) -> 
     """All that decides what becomes of a job, but for its inputs and its model."""
     arrays = {"labels": labels, "train_rows": job.train_rows, "watched": job.watched}
     hashes = {name: zlib.crc32(array.astype("<i8").tobytes()) for name, array in arrays.items()}
-    wanted = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT}
+    wanted = {name: value for name, value in options.items() if name not in _WITHOUT_EFFECT and value is not None}
     return asdict(job.recipe) | wanted | hashes
 
 

@@ -3,14 +3,38 @@
 import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal, Self
 
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError, StoreError
 
 
 @dataclass(frozen=True)
-class Recipe:
+class _Kept:
+    """What can be written to a file and read from it."""
+
+    def save(self, path: str | Path) -> None:
+        """Write as JSON."""
+        text = json.dumps(asdict(self), indent=1) + "\n"
+        replace_atomically(Path(path), lambda file: file.write(text.encode()))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        try:
+            return cls._read(json.loads(Path(path).read_text(encoding="utf-8")))
+        except OSError as error:
+            raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
+            raise StoreError(f"{path} is not a recipe: {error}") from error
+
+    @classmethod
+    def _read(cls, values: dict[str, Any]) -> Self:
+        return cls(**values)
+
+
+@dataclass(frozen=True)
+class Recipe(_Kept):
     """Optimiser, rates, batches, epochs and seed of one run.
 
     Weight decay is L2 added to the gradient (for Adam too: not AdamW). `schedule` holds pairs (epoch, factor): from
@@ -53,19 +77,43 @@ class Recipe:
         """The same recipe for another run."""
         return replace(self, seed=seed)
 
-    def save(self, path: str | Path) -> None:
-        """Write as JSON."""
-        text = json.dumps(asdict(self), indent=1) + "\n"
-        replace_atomically(Path(path), lambda file: file.write(text.encode()))
-
     @classmethod
-    def load(cls, path: str | Path) -> "Recipe":
-        """Read what `save` wrote."""
-        try:
-            values: dict[str, Any] = json.loads(Path(path).read_text(encoding="utf-8"))
-            schedule = tuple((int(start), float(factor)) for start, factor in values.pop("schedule"))
-            return cls(schedule=schedule, widths=tuple(values.pop("widths")), **values)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} is not a recipe: {error}") from error
+    def _read(cls, values: dict[str, Any]) -> Self:
+        schedule = tuple((int(start), float(factor)) for start, factor in values.pop("schedule"))
+        return cls(schedule=schedule, widths=tuple(values.pop("widths")), **values)
+
+
+@dataclass(frozen=True)
+class Rounds(_Kept):
+    """Gradient boosting: an epoch is a round, in which every class (of two, one) gets a tree of so many leaves.
+
+    l2: what is added to the second derivatives summed in a leaf, which makes small leaves timid. row_share and
+    column_share: how much of the table a round and a tree see; the seed draws which part.
+    """
+
+    epochs: int
+    learning_rate: float = 0.05
+    leaves: int = 31
+    l2: float = 5.0
+    row_share: float = 0.7
+    column_share: float = 0.7
+    seed: int = 0
+    parts: ClassVar[int] = 1  # every round is of the whole table
+    widths: ClassVar[tuple[int, ...]] = ()  # and trees have no layers
+
+    def __post_init__(self) -> None:
+        if self.epochs < 1 or self.leaves < 2:
+            raise InputError(
+                f"boosting needs at least one round and two leaves a tree, not {self.epochs} and {self.leaves}"
+            )
+        if not self.learning_rate > 0 or not self.l2 >= 0:
+            raise InputError("boosting needs learning_rate > 0 and l2 >= 0")
+        if not 0 < self.row_share <= 1 or not 0 < self.column_share <= 1:
+            raise InputError("boosting needs row_share and column_share above 0 and at most 1")
+
+    def with_seed(self, seed: int) -> "Rounds":
+        """The same recipe for another run."""
+        return replace(self, seed=seed)
+
+
+AnyRecipe = Recipe | Rounds

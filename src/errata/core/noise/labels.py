@@ -1,0 +1,169 @@
+"""Draw labels from a transition matrix, and say what came of it."""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from errata.core.checks import Floats, Labels, check_labels, check_seed
+from errata.core.noise.matrices import asymmetric_matrix, check_matrix, pairflip_matrix, symmetric_matrix
+from errata.errors import InputError
+
+Draw = Literal["independent", "exact"]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyLabels:
+    """Labels after noise, and what was done to them."""
+
+    labels: Labels
+    """Given labels, (N,)."""
+    truth: NDArray[np.bool_]
+    """True where the label is wrong, (N,)."""
+    realised: Labels
+    """Counts that came of it, true class × given label, (K, K)."""
+    seed: int
+
+    @property
+    def count(self) -> int:
+        """Number of wrong labels."""
+        return int(self.truth.sum())
+
+    @property
+    def rate(self) -> float:
+        """Fraction of wrong labels."""
+        return self.count / len(self.truth)
+
+    @property
+    def hash(self) -> str:
+        """`label_hash` of the given labels."""
+        return label_hash(self.labels)
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Plain values that identify this noise in a result file."""
+        return {"count": self.count, "rate": self.rate, "hash": self.hash, "seed": self.seed}
+
+
+@dataclass(frozen=True, eq=False)
+class MatrixNoise(NoisyLabels):
+    """Labels drawn from a transition matrix."""
+
+    matrix: Floats
+    """Transition matrix asked for, (K, K)."""
+    draw: Draw
+
+    def metadata(self) -> dict[str, int | float | str]:
+        """Plain values that identify this noise in a result file."""
+        return super().metadata() | {"draw": self.draw}
+
+
+def inject(labels: ArrayLike, matrix: ArrayLike, *, draw: Draw = "independent", seed: int = 0) -> MatrixNoise:
+    """Give every sample of `labels` (N,) a label from its class's row of `matrix` (K, K).
+
+    "independent" draws each label on its own, so that the realised rate varies around the one asked for. "exact" gives
+    every pair of classes its nearest whole number of samples and draws which samples those are.
+    """
+    if draw not in ("independent", "exact"):
+        raise InputError(f"draw must be 'independent' or 'exact', not {draw!r}")
+    transitions = check_matrix(matrix)
+    true = check_some_labels(labels, len(transitions))
+    rng = np.random.default_rng(check_seed(seed))
+    given = (_draw_independent if draw == "independent" else _draw_exact)(true, transitions, rng)
+    realised = transition(true, given, len(transitions))
+    return MatrixNoise(given, given != true, realised, int(seed), transitions, draw)
+
+
+def symmetric(
+    labels: ArrayLike, rate: float, num_classes: int | None = None, *, draw: Draw = "independent", seed: int = 0
+) -> MatrixNoise:
+    """Symmetric noise on `labels` (N,): see `symmetric_matrix` and `inject`."""
+    return inject(labels, symmetric_matrix(count_classes(labels, num_classes), rate), draw=draw, seed=seed)
+
+
+def pairflip(
+    labels: ArrayLike, rate: float, num_classes: int | None = None, *, draw: Draw = "independent", seed: int = 0
+) -> MatrixNoise:
+    """Pairflip noise on `labels` (N,): see `pairflip_matrix` and `inject`."""
+    return inject(labels, pairflip_matrix(count_classes(labels, num_classes), rate), draw=draw, seed=seed)
+
+
+def asymmetric(
+    labels: ArrayLike,
+    rate: float,
+    flips: Mapping[int, int],
+    num_classes: int | None = None,
+    *,
+    draw: Draw = "independent",
+    seed: int = 0,
+) -> MatrixNoise:
+    """Asymmetric noise on `labels` (N,), from each class in `flips` to one other: see `asymmetric_matrix`, `inject`."""
+    return inject(labels, asymmetric_matrix(count_classes(labels, num_classes), rate, flips), draw=draw, seed=seed)
+
+
+def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
+    """Count samples by true class (row) and given label (column), both (N,), in a matrix (K, K)."""
+    rows, columns = check_labels(true, num_classes), check_labels(given, num_classes)
+    if len(rows) != len(columns):
+        raise InputError(f"there are {len(rows)} true labels but {len(columns)} given ones")
+    return np.bincount(rows * num_classes + columns, minlength=num_classes**2).reshape(num_classes, num_classes)
+
+
+def label_hash(labels: ArrayLike) -> str:
+    """SHA-256 of `labels` (N,) as little-endian int64: the same on every machine for the same labels."""
+    return hashlib.sha256(_class_numbers(labels).astype("<i8").tobytes()).hexdigest()
+
+
+def members(labels: Labels, num_classes: int) -> list[NDArray[np.intp]]:
+    """Find the samples of each class, in sample order."""
+    by_class = np.argsort(labels, kind="stable")
+    return np.split(by_class, np.cumsum(np.bincount(labels, minlength=num_classes))[:-1])
+
+
+def count_classes(labels: ArrayLike, num_classes: int | None) -> int:
+    """Count the classes up to the highest label, unless told."""
+    return int(_class_numbers(labels).max(initial=-1)) + 1 if num_classes is None else num_classes
+
+
+def check_some_labels(labels: ArrayLike, num_classes: int) -> Labels:
+    """Labels (N,) of that many classes, at least one of them."""
+    checked = check_labels(labels, num_classes)
+    if not len(checked):
+        raise InputError("labels are empty")
+    return checked
+
+
+def _class_numbers(labels: ArrayLike) -> Labels:
+    """Labels of a number of classes that is not told."""
+    return check_labels(labels, np.iinfo(np.int64).max)
+
+
+def _draw_independent(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
+    uniform = rng.random(len(true))
+    given = np.empty_like(true)
+    for row, rows in zip(matrix, members(true, len(matrix)), strict=True):
+        cumulative = np.cumsum(row)
+        # Divided by its own end, a row that sums to 1 - 1e-16 cannot leave a draw beyond the last possible class.
+        given[rows] = np.searchsorted(cumulative / cumulative[-1], uniform[rows], side="right")
+    return given
+
+
+def _draw_exact(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
+    given = np.empty_like(true)
+    for row, rows in zip(matrix, members(true, len(matrix)), strict=True):
+        counts = _largest_remainder(len(rows) * row / row.sum(), rng)
+        given[rng.permutation(rows)] = np.repeat(np.arange(len(row)), counts)
+    return given
+
+
+def _largest_remainder(quotas: Floats, rng: np.random.Generator) -> Labels:
+    """Whole numbers nearest to `quotas` (K,) with the same sum; equal remainders are served in random order."""
+    # Rounded, so that remainders that differ by float error alone are equal, and no class is favoured for it.
+    rounded = quotas.round(9)
+    counts = np.floor(rounded).astype(np.int64)
+    left = round(float(quotas.sum())) - int(counts.sum())
+    first_served = np.lexsort((rng.permutation(len(quotas)), -(rounded - counts).round(9)))[:left]
+    counts[first_served] += 1
+    return counts

@@ -1,0 +1,174 @@
+"""Neighbour smoothing against a loop over samples, its rules, and how it composes with the rest of the taxonomy."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+
+from errata.core.measures import LM
+from errata.core.methods import own_methods, parse
+from errata.core.neighbourhood import KNN, Choice, Space, votes
+from errata.core.replay import Epochs, replay
+from errata.dynamics.scoring import find_method, rank, score
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+
+
+def by_hand(log_p, labels, points, k, a, share):
+    """The docstring's formula, one sample and one class at a time."""
+    samples, classes = log_p.shape
+    result = np.empty_like(log_p)
+    for i in range(samples):
+        others = [j for j in range(samples) if j != i]
+        near = sorted(others, key=lambda j: (math.dist(points[i], points[j]), j))[:k]
+        for c in range(classes):
+            heard = [(1 - share) * math.exp(log_p[j, c]) + share * (labels[j] == c) for j in near]
+            mean = math.fsum(heard) / len(near)
+            if share > 0:
+                mean = (mean * len(near) + 1 / classes) / (len(near) + 1)
+            result[i, c] = a * log_p[i, c] + (1 - a) * math.log(mean)
+    return result
+
+
+@pytest.fixture
+def few():
+    rng = np.random.default_rng(3)
+    return log_softmax(rng.normal(size=(30, 4)), axis=1), rng.integers(0, 4, 30), rng.normal(size=(30, 3))
+
+
+@given(
+    k=st.integers(1, 12),
+    a=st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
+    seed=st.integers(0, 20),
+)
+def test_the_blend_is_the_formula(k, a, share, seed):
+    rng = np.random.default_rng(seed)
+    log_p, labels = log_softmax(2 * rng.normal(size=(14, 3)), axis=1), rng.integers(0, 3, 14)
+    points = rng.normal(size=(14, 2))
+    found = KNN(k=k, a=a, labels=share, space="inputs").smooth(log_p, labels, Space(inputs=points))
+    np.testing.assert_allclose(found, by_hand(log_p, labels, points, k, a, share), rtol=1e-9, atol=1e-12)
+
+
+def test_features_are_compared_by_angle(few):
+    log_p, labels, points = few
+    scaled = points * np.linspace(0.1, 9, len(points))[:, None]
+    smoothing = KNN(k=4, a=0.5, labels=0.0)
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    expected = by_hand(log_p, labels, unit, 4, 0.5, 0.0)
+    np.testing.assert_allclose(smoothing.smooth(log_p, labels, Space(features=scaled)), expected, rtol=1e-9)
+
+
+def test_a_whole_method_smooths_what_its_aggregation_yields(curves):
+    logits, labels, _ = curves(5, samples=40)
+    points = np.random.default_rng(0).normal(size=(len(labels), 2))
+    method = parse("kNN(k=5,a=0.5,labels=0,space=inputs)-MeanProb-LM")
+    found = replay(Epochs(logits, labels, space=Space(inputs=points)), [method])[0].scores
+    mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
+    np.testing.assert_allclose(found, LM(by_hand(mean, labels, points, 5, 0.5, 0.0), labels), rtol=1e-7, atol=1e-9)
+
+
+def test_votes_count_the_labels_of_the_neighbours():
+    near = np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32)
+    np.testing.assert_array_equal(votes(np.array([0, 2, 2]), near, 3), [[0, 0, 2], [1, 0, 1], [1, 0, 1]])
+
+
+def well_separated(samples=200, dimensions=2, noise=0.05):
+    """Two clusters that are the classes, and probabilities that know them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(samples) % 2
+    points = np.zeros((samples, dimensions))
+    points[:, 0] = 10 * labels
+    log_p = log_softmax(4.0 * np.eye(2)[labels] + rng.normal(scale=0.1, size=(samples, 2)), axis=1)
+    return log_p, labels, points + noise * rng.normal(size=points.shape)
+
+
+def test_rules_for_images_and_tables():
+    log_p, labels, near_by_class = well_separated()
+    noise = np.random.default_rng(1).normal(size=(len(labels), 2))
+    assert KNN().choose(log_p, labels, Space(features=noise)) == Choice("features", 50, 0.5, 0.0)
+    both = Space(features=noise, inputs=near_by_class)
+    assert KNN().choose(log_p, labels, both) == Choice("inputs", 10, 0.7, 1.0)
+    misleading = Space(features=near_by_class, inputs=noise)
+    assert KNN().choose(log_p, labels, misleading) == Choice("features", 20, 0.7, 1.0)
+
+
+def test_inputs_that_say_nothing_are_left_alone():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 5, 300)
+    log_p, noise = log_softmax(4.0 * np.eye(5)[labels], axis=1), Space(inputs=rng.normal(size=(300, 2)))
+    assert KNN().choose(log_p, labels, noise).a == 1
+    np.testing.assert_array_equal(KNN().smooth(log_p, labels, noise), log_p)
+
+
+def test_what_is_given_is_not_chosen():
+    log_p, labels, points = well_separated()
+    given = KNN(k=3, a=0.2, labels=0.5, space="features")
+    both = Space(features=points, inputs=points)
+    assert given.choose(log_p, labels, both) == Choice("features", 3, 0.2, 0.5)
+    assert KNN(k=3).choose(log_p, labels, both) == Choice("inputs", 3, 0.7, 1.0)
+
+
+def test_planted_errors_come_first_where_the_model_has_memorised_them():
+    """The model is sure of every given label; only the neighbours know better."""
+    _, labels, points = well_separated()
+    planted = np.arange(len(labels)) % 9 == 0
+    given = np.where(planted, 1 - labels, labels)
+    memorised = log_softmax(3.0 * np.eye(2)[given], axis=1)
+    dynamics = Dynamics.from_arrays(memorised, given, inputs=points)
+    ranking = rank(dynamics)
+    assert set(ranking["id"][: planted.sum()]) == set(np.flatnonzero(planted))
+    assert not planted[np.argmax(score(dynamics, "MeanProb-LM"))] or len(set(score(dynamics, "MeanProb-LM"))) == 1
+
+
+def test_the_default_follows_what_is_known_of_neighbours(few):
+    log_p, labels, points = few
+    found = {
+        "MeanProb-LM": Dynamics.from_arrays(log_p, labels),
+        "kNN-MeanProb-LM": Dynamics.from_arrays(log_p, labels, inputs=points, features=points),
+        "kNN-RampProb-LM": Dynamics.from_arrays(log_p, labels, features=points),
+    }
+    for name, dynamics in found.items():
+        assert find_method(dynamics, None).name == name
+    assert {method.name for method in own_methods()} == set(found) - {"MeanProb-LM"}
+    assert find_method(Dynamics.from_arrays(log_p, labels, gathering="out-of-sample", inputs=points), None).name == (
+        "kNN-MeanProb-LM (OOS)"
+    )
+
+
+def test_a_window_has_the_same_neighbours(few, monkeypatch):
+    log_p, labels, points = few
+    dynamics = Dynamics.from_arrays(np.stack([log_p, log_p[::-1]]), labels, inputs=points)
+    assert dynamics.window((0, 0)).space is dynamics.space
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("kNN-Mean-LM", "neighbours smooth one probability vector a sample; Mean yields none"),
+        ("kNN-CTRL-CE", "CTRL yields none"),
+        ("kNN-CL-PBNR (IS)", "unknown method"),
+        ("kNN(k=0)-Last-LM", "whole number of neighbours"),
+        ("kNN(k=2.5)-Last-LM", "whole number of neighbours"),
+        ("kNN(a=2)-Last-LM", "a between 0 and 1"),
+        ("kNN(labels=-1)-Last-LM", "labels between 0 and 1"),
+        ("kNN(space=moon)-Last-LM", "features or inputs, not 'moon'"),
+        ("kNN(q=1)-Last-LM", "no parameter 'q'"),
+    ],
+)
+def test_bad_names(name, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        parse(name)
+
+
+def test_without_points_a_sentence(few):
+    log_p, labels, points = few
+    with pytest.raises(InputError, match="kNN-MeanProb-LM needs features or inputs|needs features or inputs"):
+        score(Dynamics.from_arrays(log_p, labels), "kNN-MeanProb-LM")
+    with pytest.raises(InputError, match="needs inputs of the samples"):
+        score(Dynamics.from_arrays(log_p, labels, features=points), "kNN(space=inputs)-MeanProb-LM")
+    with pytest.raises(InputError, match=r"inputs must be numbers of shape \(30, D\)"):
+        Dynamics.from_arrays(log_p, labels, inputs=np.zeros(30))

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+import errata
+from errata import Dynamics
+from errata.core import rates
+
+
+def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs(curves):
+    logits, labels, _ = curves(3, samples=200)
+    found = errata.noise_rates(Dynamics.from_arrays(logits, labels), window=(2, 9)).set_index("kind")
+    mean = softmax(logits[2:10].astype(float), axis=2).mean(axis=0)
+    every = np.arange(len(labels))
+    others = mean.copy()
+    others[every, labels] = 0
+    margins = np.log(others.max(axis=1)) - np.log(mean[every, labels])
+    expected = {
+        "confident joint": rates.from_confident_joint(mean, labels),
+        "mixture": rates.from_mixture(margins),
+        "sign": rates.from_sign(margins),
+    }
+    for kind, estimate in expected.items():
+        values = found.loc[kind, ["rate", "low", "high"]].tolist()
+        assert values == pytest.approx([estimate.rate, estimate.low, estimate.high], abs=1e-4)
+        assert found.loc[kind, "how"] == estimate.how
+    alone = found.drop(index="together")
+    together = found.loc["together"]
+    assert (together["rate"], together["low"], together["high"]) == (
+        alone["rate"].median(),
+        alone["low"].min(),
+        alone["high"].max(),
+    )
+    assert found["estimate"].tolist() == [
+        "together",
+        "confident joint",
+        "mixture on MeanProb-LM",
+        "sign of MeanProb-LM",
+    ]
+
+
+def test_running_sums_of_the_default_method_are_enough(curves):
+    logits, labels, _ = curves(0)
+    recorder = errata.Recorder(labels=labels, keep="stream", methods=["MeanProb-LM"], quiet=True)
+    for epoch in logits:
+        recorder.update(range(len(labels)), epoch)
+        recorder.end_epoch()
+    streamed = errata.noise_rates(recorder.finish())
+    kept = errata.noise_rates(Dynamics.from_arrays(logits, labels))
+    columns = ["rate", "low", "high"]
+    np.testing.assert_allclose(streamed[columns], kept[columns])
