@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.hashing import array_hash
-from errata.datasets.labelled import label
+from errata.datasets.labelled import Labelled, label
 from errata.datasets.loading import load
-from errata.datasets.settings import Drawn
 from errata.datasets.spec import Dataset, Prepared
 from errata.datasets.where import Found, how_to_get, locate
 from errata.errors import DataError, ErrataError, InputError, MissingDataError
@@ -95,9 +94,7 @@ def _labels(dataset: Dataset, data: Prepared) -> Iterator[Check]:
     else:
         yield Check("class counts", _shown(counts), None)
     for setting in dataset.settings:
-        noise = label(setting, data).noise
-        asked = setting.noise.rate if isinstance(setting.noise, Drawn) else None
-        yield Check(f"noise of {setting.name}", _noise(noise, asked), None)
+        yield Check(f"noise of {setting.name}", _noise(label(setting, data)), None)
 
 
 def _shown(counts: NDArray[Any]) -> str:
@@ -106,7 +103,7 @@ def _shown(counts: NDArray[Any]) -> str:
     return f"{counts.min()} to {counts.max()} in {len(counts)} classes"
 
 
-def _noise(noise: dict[str, Any], asked: float | None) -> str:
-    known = f" of {noise['known']:,} known" if "known" in noise else ""
-    drawn = "" if asked is None else f", drawn at {asked:.0%}"
-    return f"{noise['count']:,}{known} wrong, {noise['rate']:.2%}{drawn}"
+def _noise(labelled: Labelled) -> str:
+    noise, asked = labelled.noise, labelled.setting.noise.asked
+    samples = f" of {noise['known']:,} known" if "known" in noise else f" of {len(labelled.given):,}"
+    return f"{noise['count']:,}{samples} wrong, {noise['rate']:.2%}" + (f", {asked}" if asked else "")

@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.noise import NOISE_MODELS, inject, label_hash
 from errata.datasets.loading import load
 from errata.datasets.registry import setting as find_setting
-from errata.datasets.settings import Drawn, Setting
+from errata.datasets.settings import Setting
 from errata.datasets.spec import Prepared
 from errata.errors import InputError
 
@@ -25,7 +24,8 @@ class Labelled:
     """Training samples as a benchmark sees them.
 
     given (N,): the labels models are trained on. truth (N,): whether each is wrong, as bool; where some are not known,
-    as float with NaN for those. noise: how the labels came about, with the realised count.
+    as float with NaN for those. noise: how the labels came about, with the realised count. data: all of the dataset, or
+    the part that the setting's noise leaves; rows and ids are counted in it.
     """
 
     setting: Setting
@@ -71,16 +71,5 @@ def load_setting(name: str, folder: str | Path | None = None) -> Labelled:
 
 def label(setting: Setting, data: Prepared) -> Labelled:
     """Give the training samples the labels of the setting."""
-    if isinstance(setting.noise, Drawn):
-        matrix = NOISE_MODELS[setting.noise.model](data.num_classes, setting.noise.rate)
-        drawn = inject(data.train_labels, matrix, seed=setting.noise.seed)
-        kind = {"kind": setting.noise.model, "nominal_rate": setting.noise.rate}
-        return Labelled(setting, data, drawn.labels, drawn.truth, kind | drawn.metadata())
-    column = setting.noise.column or "real"
-    given, wrong = np.array(data.given[column]), np.array(data.wrong[column])  # copies: what is kept is read-only
-    known = wrong >= 0
-    truth = (wrong == 1) if known.all() else np.where(known, wrong.astype(np.float64), np.nan)
-    count = int((wrong == 1).sum())
-    noise = {"kind": "recorded", "column": column, "known": int(known.sum()), "count": count}
-    rate = count / max(1, int(known.sum()))
-    return Labelled(setting, data, given, truth, noise | {"rate": rate, "hash": label_hash(given)})
+    noisy = setting.noise.label(data)
+    return Labelled(setting, noisy.data, noisy.given, noisy.truth, noisy.about)

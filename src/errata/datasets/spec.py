@@ -13,7 +13,7 @@ from errata.datasets.settings import Setting
 Kind = Literal["table", "images", "image files"]
 Arrays = dict[str, NDArray[Any]]
 Read = Callable[[Sequence[Path]], "Raw"]
-UNKNOWN = -1  # the label of a sample whose true class nobody knows
+UNKNOWN = -1  # the label of a sample whose true class nobody knows, or that is of none of the classes
 
 
 @dataclass(frozen=True, eq=False)

@@ -51,7 +51,7 @@ def open_data(
         raise InputError("there is nothing to open: the source is None")
     if isinstance(source, str | Path):
         return _open_path(Path(source).expanduser(), label, text, id, skip_bad)
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) and not hasattr(source, "tocsr"):  # a sparse table may be a mapping of its cells
         return from_named(source, label, id, text, "the dataset")
     if isinstance(source, tuple) and len(source) == 2 and label is None:
         source, label = source

@@ -5,17 +5,28 @@ from pathlib import Path
 
 import numpy as np
 
+from errata.datasets.noises import Asymmetric, Imbalanced, InstanceDependent, OpenSet
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Prepared, Raw, Source
 from errata.datasets.steps import stratified_split
 from errata.datasets.tables import table_content
-from errata.training.recipes import Recipe
+from errata.training.recipes import Recipe, Rounds
 
 NAME = "digits"
 SIDE, BRIGHTEST = 8, 16
 FEATURES = tuple(f"row{row}_column{column}" for row in range(1, SIDE + 1) for column in range(1, SIDE + 1))
 TRAIN = 1347
 RECIPE = Recipe(epochs=100, batch_size=128, learning_rate=1e-3, widths=(64,))
+# the class map of Patrini et al. (2017) for MNIST
+LOOK_ALIKES = (("2", "7"), ("3", "8"), ("5", "6"), ("6", "5"), ("7", "1"))
+NOISES = (
+    Drawn("symmetric", 0.2),
+    Drawn("pairflip", 0.2),
+    Asymmetric(0.4, flips=LOOK_ALIKES),
+    InstanceDependent(0.2),
+    Imbalanced(0.2),
+    OpenSet(0.2, held_out=2),
+)
 
 
 def read(paths: Sequence[Path]) -> Raw:
@@ -49,8 +60,10 @@ DATASET = Dataset(
     classes=tuple("0123456789"),
     sources=(Source((), read),),
     prepare=prepare,
-    settings=tuple(
-        Setting(NAME, Drawn(model, 0.2), "mlp", RECIPE, in_paper=False) for model in ("symmetric", "pairflip")
+    settings=(
+        *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in NOISES),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(90), in_paper=False),
+        Setting(NAME, Drawn("pairflip", 0.2), "boosting", Rounds(163), in_paper=False),
     ),
     hashes={
         "inputs": "11a9196c7e923a1379b0001943e0f76bc3d36c7b9a7500f54184152e1a03ea5f",

@@ -14,7 +14,7 @@ from errata.datasets.spec import Arrays, Content, Dataset, Download, PaperRow, P
 from errata.datasets.steps import clip_fences, principal_components, run_steps, standardise
 from errata.datasets.tables import BROKEN, check_rows, parse_numbers, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe
+from errata.training.recipes import Recipe, Rounds
 from errata.wording import one_line
 
 NAME = "human_activity"
@@ -142,6 +142,7 @@ DATASET = Dataset(
             horizon=1594,
             accuracy=76.62,
         ),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(72), in_paper=False),  # chosen on the stand-in
     ),
     downloads=(Download(f"https://archive.ics.uci.edu/static/public/240/{DOWNLOAD}", DOWNLOAD, unpack=True),),
     hashes=HASHES,

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from errata.datasets.noises import Asymmetric, Imbalanced, InstanceDependent, OpenSet
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
 from errata.datasets.tables import as_integers, check_rows, read_cells, table_content
-from errata.training.recipes import Recipe
+from errata.training.recipes import Recipe, Rounds
 
 NAME = "letter"
 LETTERS = tuple(string.ascii_uppercase)
@@ -19,6 +20,16 @@ FEATURES = (
     *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
 )
 ROWS, TRAIN = 20_000, 15_000
+RECIPE = Recipe(epochs=785, batch_size=1024, learning_rate=1e-3, widths=(128, 64))  # the widths are ours
+# The six pairs, no letter twice, that five nearest neighbours take for each other most often: training rows with their
+# true labels, five-fold. Both ways, so that about as many labels are wrong as with the map of CIFAR-10.
+LOOK_ALIKES = (("I", "J"), ("H", "K"), ("F", "P"), ("B", "R"), ("O", "Q"), ("T", "Y"))
+BEYOND_PAPER = (
+    Asymmetric(0.4, flips=(*LOOK_ALIKES, *((second, first) for first, second in LOOK_ALIKES))),
+    InstanceDependent(0.2),
+    Imbalanced(0.2),
+    OpenSet(0.2, held_out=6),
+)
 
 
 def read(paths: Sequence[Path]) -> Raw:
@@ -55,14 +66,9 @@ DATASET = Dataset(
     sources=(Source(("letter-recognition.data",), read),),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            Drawn("symmetric", 0.2),
-            "mlp",
-            Recipe(epochs=785, batch_size=1024, learning_rate=1e-3, widths=(128, 64)),  # the widths are ours
-            horizon=1570,
-            accuracy=90.58,
-        ),
+        Setting(NAME, Drawn("symmetric", 0.2), "mlp", RECIPE, horizon=1570, accuracy=90.58),
+        *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in BEYOND_PAPER),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(124), in_paper=False),
     ),
     downloads=(
         Download(
