@@ -37,8 +37,12 @@ def write_cell(
     label_hash="labels",
     scores=None,
     truth=None,
+    rates=None,
 ):
-    """A cell with the FNR of some methods, FNR and budget at operating points, and scores (N,) if they matter."""
+    """A cell with the FNR of some methods, and what else matters.
+
+    operating_points: budget and FNR there. scores: (N,) a method. rates: an estimate of the noise rate, low and high.
+    """
     truth = np.array([True, False]) if truth is None else truth
     rows = [
         {"method": name, "metric": "fnr", "budget": int(truth.sum()), "value": value} for name, value in fnr.items()
@@ -46,6 +50,11 @@ def write_cell(
     rows += [
         {"method": name, "metric": "fnr_at_operating_point", "budget": budget, "value": value}
         for name, (budget, value) in (operating_points or {}).items()
+    ]
+    rows += [
+        {"method": kind, "metric": metric, "value": value}
+        for kind, values in (rates or {}).items()
+        for metric, value in zip(("noise_rate", "noise_rate_low", "noise_rate_high"), values, strict=True)
     ]
     if accuracy is not None:
         rows.append({"method": "", "metric": "test_accuracy", "budget": None, "value": accuracy})

@@ -17,11 +17,12 @@ from errata.bench.cost import reason_to_skip
 from errata.bench.plan import Cell, groups, plan, suite
 from errata.bench.results import Results
 from errata.core.folds import AGGREGATIONS
-from errata.core.methods import paper_methods
+from errata.core.methods import own_methods, paper_methods
 from errata.datasets.labelled import load_setting
 from errata.errors import InputError
 
 PAPER = {method.name for method in paper_methods()}
+OWN = {method.name for method in own_methods()}
 WITHOUT_TIME = ["seconds"]
 
 
@@ -78,7 +79,7 @@ def _command(folder, cache, *options):
 
 def test_every_method_of_the_paper_has_its_numbers_and_scores(whole):
     numbers = whole.numbers()
-    assert set(numbers["method"]) - {""} == PAPER
+    assert set(numbers.loc[numbers["metric"] == "fnr", "method"]) == PAPER | OWN
     assert set(numbers.loc[numbers["method"] == "", "metric"]) == {"test_accuracy"}
     assert numbers.groupby(["gathering", "seed"]).ngroups == 4
     assert (numbers["samples"] == 1347).all()
@@ -96,6 +97,19 @@ def test_numbers_are_those_of_the_scores_beside_them(whole):
         for row in own[own["metric"].isin(["fnr", "auroc", "auprc"])].itertuples():
             metric = getattr(errata.metrics, row.metric)
             assert metric(scores[row.method], scores["truth"]) == row.value
+
+
+def test_every_cell_keeps_the_estimates_of_its_noise_rate(whole):
+    numbers = whole.numbers()
+    kept = numbers[numbers["metric"].str.startswith("noise_rate")]
+    wide = kept.pivot(index=["gathering", "seed", "method"], columns="metric", values="value")
+    assert len(wide) == 4 * 4
+    assert set(kept["method"]) == {"together", "confident joint", "mixture", "sign"}
+    assert (wide["noise_rate_low"] <= wide["noise_rate"]).all()
+    assert (wide["noise_rate"] <= wide["noise_rate_high"]).all()
+    # The sign of the margins is among the scores that the cell keeps.
+    margins = whole.scores(Cell(DIGITS, "in-sample", 1))["MeanProb-LM"]
+    assert wide.loc[("in-sample", 1, "sign"), "noise_rate"] == (margins > 0).mean()
 
 
 def test_given_labels_and_truth_are_those_of_the_setting(whole):
@@ -243,7 +257,8 @@ def test_a_file_brings_a_method_to_every_cell(short, run_digits, plugin):
     results = short()
     run_digits(results, seeds=1, gatherings=("in-sample",), plugins=(plugin,), methods=("EMA-LM",), keep_dynamics=True)
     in_sample = {method.name for method in paper_methods() if method.gathering == "in-sample"}
-    assert set(results.numbers()["method"]) - {""} == in_sample | {"Largest-LM", "EMA-LM"}
+    numbers = results.numbers()
+    assert set(numbers.loc[numbers["metric"] == "fnr", "method"]) == in_sample | OWN | {"Largest-LM", "EMA-LM"}
     assert in_sample <= PAPER
     scores = results.scores(Cell(DIGITS, "in-sample", 0))
     dynamics = errata.Dynamics.open(results.work(f"{DIGITS}-in-sample") / "seed0" / "dynamics")

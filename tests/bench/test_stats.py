@@ -104,6 +104,47 @@ def test_the_bootstrap_is_seeded_and_draws_whole_settings():
     assert again.loc["a", "high"] in every
 
 
+def cells_of(settings, **methods):
+    """Cells of settings with so many seeds each, from a list of values a method."""
+    index = [(name, seed) for name, seeds in settings.items() for seed in range(seeds)]
+    return pd.DataFrame(methods, index=pd.MultiIndex.from_tuples(index, names=["setting", "seed"]))
+
+
+def every_mean(differences):
+    """The mean of every equally likely draw of settings and, in each, of seeds; from a list of seeds a setting."""
+    of_setting = [[np.mean(draw) for draw in product(seeds, repeat=len(seeds))] for seeds in differences]
+    # So that all draws weigh alike, a setting with fewer of them has each as often as the others have theirs.
+    most = np.lcm.reduce([len(means) for means in of_setting])
+    of_setting = [np.repeat(means, most // len(means)) for means in of_setting]
+    drawn = product(of_setting, repeat=len(of_setting))
+    return np.concatenate([np.add.outer(*means).ravel() / 2 for means in drawn])
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [([0.3, 0.1], [-0.05, 0.4]), ([0.3, -0.2], [-0.1]), ([0.7, 0.1, 0.2], [-0.3, 0.2])]
+)
+def test_the_paired_bootstrap_draws_settings_and_seeds_of_these(first, second):
+    reference = np.linspace(0.2, 0.9, len(first) + len(second))
+    settings = {"s": len(first), "t": len(second)}
+    cells = cells_of(settings, old=reference, new=reference + np.array(first + second), same=reference)
+    found = stats.paired_bootstrap(cells, "old", draws=40_000, level=0.81)
+    exact = every_mean([first, second])
+    expected = np.quantile(exact, [0.095, 0.905], method="inverted_cdf")
+    np.testing.assert_allclose(found.loc["new", ["low", "high"]], expected, atol=1e-6)
+    assert found.loc["new", "difference"] == pytest.approx((np.mean(first) + np.mean(second)) / 2)
+    one_side = min(np.mean(exact <= 1e-12), np.mean(exact >= -1e-12))
+    assert found.loc["new", "p"] == pytest.approx(min(1, 2 * one_side), abs=0.02)
+    assert found.loc["same"].tolist() == [0, 0, 0, 1]
+
+
+def test_what_both_methods_share_is_no_uncertainty_of_their_difference():
+    values = np.random.default_rng(0).random(12)
+    cells = cells_of({"s": 5, "t": 7}, old=values, new=values + 0.25)
+    found = stats.paired_bootstrap(cells, "old").loc["new"]
+    np.testing.assert_allclose(found[["difference", "low", "high"]], 0.25)
+    assert found["p"] == pytest.approx(2 / (stats.DRAWS + 1))
+
+
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=9))
 def test_a_paired_comparison_counts_and_tests_as_all_sign_flips_do(rows):
     first, second = np.array(rows).T / 31
@@ -180,6 +221,9 @@ def test_methods_are_compared_over_the_cells_and_settings_they_share():
         (lambda: stats.nemenyi_critical_difference(1, 5), "needs 2 methods"),
         (lambda: stats.nemenyi_critical_difference(3, 5, alpha=5), "alpha lies between 0 and 1"),
         (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), level=95), "level between 0 and 1"),
+        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), draws=0), "needs a draw or more, not 0"),
+        (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0]), "b"), "no method 'b' to compare with"),
+        (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0], b=[np.nan]), "a"), "b has no value on"),
         (lambda: stats.paired([1, 2], [1]), "as many values of both"),
         (lambda: stats.paired([1, np.nan], [1, 2]), "finite"),
         (lambda: stats.holm([0.1, 1.5]), "between 0 and 1"),

@@ -312,6 +312,27 @@ def test_datasets_with_the_wrong_labels_that_were_counted(tmp_path):
     assert len(build("datasets", Results(results.folder / "empty")).rows) == 17
 
 
+# Intervals.
+
+
+def test_an_interval_is_beside_its_number_and_what_is_missing_is_said_to_be(tmp_path):
+    truth = np.arange(400) % 4 == 0
+    scores = {"Mean-CE": truth + np.random.default_rng(0).normal(size=400)}
+    for seed in range(2):
+        write_cell(tmp_path, WORSE, seed, {"Mean-CE": 0.31}, scores=scores, truth=truth)
+    write_cell(tmp_path, PAIRFLIP, 0, {"Mean-LM": 0.5}, truth=truth, complete=False)
+    table = build("intervals", Results(tmp_path))
+    assert [row[0].text for row in table.rows] == ["Mean-CE", "Mean-LM"]
+    numbers = table.numbers.set_index("method").loc["Mean-CE"]
+    text = f"31.00 ({numbers['low_percent']:.2f}–{numbers['high_percent']:.2f})"
+    assert entry(table, WORSE, "Mean-CE").text == text
+    assert entry(table, WORSE, "Mean-LM").text == MISSING
+    assert entry(table, PAIRFLIP, "Mean-LM").text.endswith("†")
+    assert noted(table, "One seed", f"{PAIRFLIP}, in-sample")
+    assert noted(table, "not scored", f"Mean-LM in {WORSE}")
+    assert build("intervals", Results(tmp_path), ["letter-symmetric-20"]).rows == ()
+
+
 # All of them.
 
 
@@ -324,7 +345,8 @@ def test_without_results_there_is_no_table(tmp_path, name):
 @pytest.mark.parametrize("name", TABLES)
 def test_every_table_is_as_wide_as_its_columns_and_keeps_its_numbers(tmp_path, name):
     write_tuning(tmp_path, WORSE, TUNED)
-    results = write_seeds(tmp_path, WORSE, {"Mean-CE": [7.0, 8.0], "CL-CC (OOS)": [9.0]}, accuracy=0.8)
+    rates = {"sign": (0.4, 0.3, 0.5)}
+    results = write_seeds(tmp_path, WORSE, {"Mean-CE": [7.0, 8.0], "CL-CC (OOS)": [9.0]}, accuracy=0.8, rates=rates)
     table = build(name, results)
     assert {len(row) for row in table.rows} == {len(table.columns)}
     assert list(table.frame.columns) == list(table.columns)

@@ -11,10 +11,10 @@ from errata.bench.cost import FOLDS, reason_to_skip
 from errata.bench.desk import Desk, Job, describe, drop_folder, scoring_pool
 from errata.bench.plan import Cell, Group, groups
 from errata.bench.results import Results
-from errata.bench.training import choose_device, gather
+from errata.bench.training import choose_device, gather, trained_on
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import MissingDataError
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered
@@ -43,15 +43,15 @@ class Outcome:
     skipped: dict[Cell, str] = field(default_factory=dict)
 
 
-def model_epochs(group: Group, recipe: Recipe) -> int:
+def model_epochs(group: Group, recipe: AnyRecipe) -> int:
     """Epochs of all models of a group together."""
     return recipe.epochs * len(group.seeds) * (1 if group.gathering == "in-sample" else FOLDS)
 
 
-def recipe_of(group: Group, results: Results) -> Recipe:
+def recipe_of(group: Group, results: Results) -> AnyRecipe:
     """The recipe chosen for the setting in this folder, else the setting's own."""
     chosen = results.recipe_path(group.setting.name)
-    return Recipe.load(chosen) if chosen.exists() else group.setting.recipe
+    return type(group.setting.recipe).load(chosen) if chosen.exists() else group.setting.recipe
 
 
 class Campaign(ABC):
@@ -82,15 +82,17 @@ class Campaign(ABC):
         """The name of the folder a group is trained in."""
 
     @abstractmethod
-    def recipe(self, group: Group) -> Recipe:
+    def recipe(self, group: Group) -> AnyRecipe:
         """How the group is trained."""
 
     @abstractmethod
-    def check(self, group: Group, recipe: Recipe, labelled: Labelled) -> None:
+    def check(self, group: Group, recipe: AnyRecipe, labelled: Labelled) -> None:
         """Refuse before it is trained what could not be kept afterwards."""
 
     @abstractmethod
-    def job(self, cell: Cell, gathered: "Gathered", recipe: Recipe, labelled: Labelled, about: dict[str, Any]) -> Job:
+    def job(
+        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
+    ) -> Job:
         """What is to be made into the results of a cell; `about` says where and how long it was trained."""
 
     def run(self, cells: Sequence[Cell]) -> Outcome:
@@ -169,7 +171,7 @@ class Campaign(ABC):
         trained = gather(group, labelled, recipe, self._device, self.work(group), self._watcher.advance)
         seconds = (time.monotonic() - start) / len(group.seeds)
         self._watcher.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s a seed")
-        about = {"device": self._machine.removesuffix(" auto"), "seconds": seconds}
+        about = {"device": trained_on(recipe, self._machine), "seconds": seconds}
         jobs = []
         for gathered in trained:
             if gathered.dynamics is None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from errata.bench.plan import Group
 from errata.datasets.labelled import Labelled
 from errata.datasets.settings import Setting
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe, Recipe
 
 FOLDS = 4
 CURVES = 4  # one a measure
@@ -26,14 +26,14 @@ def operations(group: Group, recipe: Recipe, labelled: Labelled) -> float:
     return PASSES * samples * models * len(group.seeds) * _multiplications(group.setting, recipe, labelled)
 
 
-def dynamics_bytes(group: Group, recipe: Recipe, labelled: Labelled) -> int:
+def dynamics_bytes(group: Group, recipe: AnyRecipe, labelled: Labelled) -> int:
     """Of the logits that all seeds leave on disk while they are trained and scored."""
     watched = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
     copies = 1 if group.gathering == "in-sample" else 2  # folds, and folds put together
     return 4 * recipe.epochs * watched * labelled.data.num_classes * len(group.seeds) * copies
 
 
-def memory_bytes(recipe: Recipe, labelled: Labelled) -> int:
+def memory_bytes(recipe: AnyRecipe, labelled: Labelled) -> int:
     """Of the inputs, read and on their device, and of the curves that CTRL's measures hold while a seed is scored."""
     data = labelled.data
     inputs = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
@@ -47,11 +47,12 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def reason_to_skip(group: Group, recipe: Recipe, labelled: Labelled, device: str, out: Path) -> str | None:
+def reason_to_skip(group: Group, recipe: AnyRecipe, labelled: Labelled, device: str, out: Path) -> str | None:
     """Why the group cannot be trained here, if it cannot."""
-    hours = operations(group, recipe, labelled) / CPU_RATE / 3600
-    if device == "cpu auto" and hours > PATIENCE_HOURS:
-        return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it all the same)"
+    if device == "cpu auto" and isinstance(recipe, Recipe):  # trees grow on the CPU anyway
+        hours = operations(group, recipe, labelled) / CPU_RATE / 3600
+        if hours > PATIENCE_HOURS:
+            return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it all the same)"
     needed, there = memory_bytes(recipe, labelled), physical_memory()
     if needed > there:
         return f"needs about {needed / 1e9:,.1f} GB of memory, and this machine has {there / 1e9:,.1f} GB"

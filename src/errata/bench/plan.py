@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from errata.core.methods import Gathering
+from errata.datasets.noises import BeyondPaper
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings
 from errata.datasets.settings import Setting
@@ -47,12 +48,14 @@ class Group:
 
 
 def suite(name: str) -> tuple[str, ...]:
-    """The settings of a suite: paper, tabular, cifar or quick."""
+    """The settings of a suite: paper, tabular, cifar, noise (kinds that the paper does not have), boosting or quick."""
     paper = [one for one in settings().values() if one.in_paper]
     suites = {
         "paper": tuple(one.name for one in paper),
         "tabular": tuple(one.name for one in paper if one.network == "mlp"),
         "cifar": tuple(one.name for one in paper if one.network == "cnn9"),
+        "noise": tuple(one.name for one in settings().values() if isinstance(one.noise, BeyondPaper)),
+        "boosting": tuple(one.name for one in settings().values() if one.network == "boosting"),
         "quick": QUICK,
     }
     if name not in suites:

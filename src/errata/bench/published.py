@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from errata.core.methods import parse
 from errata.datasets.registry import settings
-from errata.datasets.settings import Drawn, Setting
+from errata.datasets.settings import Drawn, Recorded, Setting
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def _is(setting: Setting, dataset: str, noise: str, rate: float) -> bool:
         return False
     if isinstance(setting.noise, Drawn):
         return (setting.noise.model, setting.noise.rate) == (noise, rate)
-    return (setting.noise.column or "real") == noise
+    return isinstance(setting.noise, Recorded) and (setting.noise.column or "real") == noise
 
 
 def _read(name: str) -> "pd.DataFrame":

@@ -4,6 +4,7 @@ import base64
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 from errata.bench import compare
 from errata.bench.figures.drawing import Drawing
 from errata.bench.figures.gallery import Gallery, Undrawn
+from errata.bench.leaderboard import leaderboard
 from errata.bench.render import html
 from errata.bench.results import Results
 from errata.bench.tables import TABLES, Table, build
+from errata.bench.tables.leaderboard import leaderboard_table
 from errata.bench.tables.over_seeds import order_methods, order_settings, shown_method
 from errata.bench.tables.table import from_frame
 from errata.datasets.pictures import picture_bytes
@@ -91,9 +94,11 @@ def _drawn(gallery: Gallery, progress: Progress) -> tuple[dict[str, Drawing], li
 def _tables(results: Results) -> tuple[list[Page], list[str]]:
     """A page a table; a table that cannot be made is told in a sentence."""
     pages, missing = [], []
-    for name in TABLES:
+    makers: dict[str, Callable[[], Table]] = {"leaderboard": lambda: leaderboard_table(leaderboard(results))}
+    makers |= {name: partial(build, name, results) for name in TABLES}
+    for name, make in makers.items():
         try:
-            table = build(name, results)
+            table = make()
         except ErrataError as error:
             missing.append(f"table {name}: {error}")
             continue
@@ -110,7 +115,7 @@ def _overview(results: Results, numbers: "pd.DataFrame", missing: Sequence[str])
     facts = [
         ("settings", str(numbers["setting"].nunique())),
         ("cells", str(numbers.groupby(["setting", "gathering", "seed"]).ngroups)),
-        ("methods", str(numbers.loc[numbers["method"] != "", "method"].nunique())),
+        ("methods", str(numbers.loc[numbers["metric"] == "fnr", "method"].nunique())),
         ("devices", ", ".join(sorted(numbers["device"].unique()))),
         ("versions", ", ".join(sorted(numbers["version"].unique()))),
         ("made by", f"errata {installed_version()}"),
@@ -145,6 +150,10 @@ def _setting_page(results: Results, numbers: "pd.DataFrame", name: str, drawings
 
 
 def _recipe_text(parameters: dict[str, Any]) -> str:
+    if parameters["network"] == "boosting":
+        shares = f"{parameters['row_share']:.0%} of the rows and {parameters['column_share']:.0%} of the columns"
+        trees = f"{parameters['epochs']} rounds of trees of {parameters['leaves']} leaves from {shares}"
+        return f"boosting, {trees}, learning rate {parameters['learning_rate']:g}, l2 {parameters['l2']:g}"
     network = "-".join([parameters["network"], *map(str, parameters["widths"])])
     drops = [f"times {factor:g} from epoch {start}" for start, factor in parameters["schedule"] if start]
     rate = ", ".join([f"learning rate {parameters['learning_rate']:g}", *drops])
@@ -157,7 +166,7 @@ def setting_table(own: "pd.DataFrame", name: str) -> Table:
     """Every number of a setting's methods, means over seeds."""
     import pandas as pd
 
-    methods = own[own["method"] != ""]
+    methods = own[own["method"].isin(own.loc[own["metric"] == "fnr", "method"])]
     mean = methods.pivot_table(index="method", columns="metric", values="value", aggfunc="mean")
     budget = methods.pivot_table(index="method", columns="metric", values="budget", aggfunc="mean")
     deviation = methods[methods["metric"] == "fnr"].groupby("method")["value"].std(ddof=0)

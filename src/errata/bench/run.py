@@ -12,10 +12,10 @@ from errata.bench.plugins import plugin_methods
 from errata.bench.results import Results
 from errata.bench.scoring import score_cell
 from errata.bench.training import dynamics_folder, test_accuracy
-from errata.core.methods import paper_methods, parse
+from errata.core.methods import own_methods, paper_methods, parse
 from errata.datasets.labelled import Labelled, load_setting
 from errata.dynamics.store import Dynamics
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered
@@ -43,7 +43,7 @@ class ScoringJob:
 
     cell: Cell
     dynamics: Path
-    recipe: Recipe
+    recipe: AnyRecipe
     methods: list[str]
     measured: dict[str, float]
     about: dict[str, Any]
@@ -86,15 +86,15 @@ class Run(Campaign):
         """A folder a setting and gathering."""
         return f"{group.setting.name}-{group.gathering}"
 
-    def recipe(self, group: Group) -> Recipe:
+    def recipe(self, group: Group) -> AnyRecipe:
         """As chosen for the setting, else its own."""
         return recipe_of(group, self.results)
 
-    def check(self, group: Group, recipe: Recipe, labelled: Labelled) -> None:
+    def check(self, group: Group, recipe: AnyRecipe, labelled: Labelled) -> None:
         """A cell can always be kept."""
 
     def job(
-        self, cell: Cell, gathered: "Gathered", recipe: Recipe, labelled: Labelled, about: dict[str, Any]
+        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
     ) -> ScoringJob:
         """Score its dynamics by all methods; the model itself is tested here, where it was trained."""
         measured = {}
@@ -114,6 +114,6 @@ class Run(Campaign):
 
 
 def methods_of(cell: Cell, extra: Sequence[str]) -> list[str]:
-    """The paper's methods for the gathering, and those asked for besides."""
-    every = (*paper_methods(), *map(parse, extra))
+    """The paper's methods for the gathering, errata's own, and those asked for besides."""
+    every = (*paper_methods(), *own_methods(), *map(parse, extra))
     return list(dict.fromkeys(method.name for method in every if method.gathering == cell.gathering))

@@ -7,13 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.bench.plan import Cell
+from errata.bench.rate_scores import rate_numbers
 from errata.bench.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
 from errata.datasets.labelled import Labelled
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
 
 if TYPE_CHECKING:
@@ -27,12 +28,14 @@ def score_cell(
     cell: Cell,
     labelled: Labelled,
     dynamics: Dynamics,
-    recipe: Recipe,
+    recipe: AnyRecipe,
     methods: list[str] | None,
     measured: dict[str, float],
     about: dict[str, Any],
 ) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Numbers (a row a method and metric) and scores (a row a scored sample) of one training.
+
+    Estimates of the noise rate are among the numbers, with the kind of estimate in place of a method.
 
     Detection is scored on the samples whose truth is known; CTRL is told how many of these are wrong, as in the paper,
     but chooses its operating point by itself.
@@ -52,6 +55,7 @@ def score_cell(
         numbers += [{"method": name} | number for number in _numbers(verdict.scores[known], wrong)]
         if verdict.flags is not None:
             numbers.append({"method": name} | _at_operating_point(verdict.flags[known], wrong))
+    numbers += rate_numbers(dynamics)
     columns = {
         "setting": cell.setting,
         "gathering": cell.gathering,

@@ -16,6 +16,7 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+Floats = NDArray[np.float64]
 DRAWS = 10_000
 LEVEL = 0.95
 _DECIMALS = 12  # means of equal values differ in the last bits, and would not be ties
@@ -98,15 +99,67 @@ def bootstrap_interval(
     """Mean, low and high of every method: the percentile interval of its mean when settings are drawn again."""
     import pandas as pd
 
-    if draws < 1 or not 0 < level < 1:
-        raise InputError(f"an interval needs a draw and a level between 0 and 1, not {draws} and {level}")
     values = _whole(table)
     settings = len(values)
     # The mean of settings drawn with replacement: what matters of a draw is how often it holds each setting.
-    counts = np.random.default_rng(seed).multinomial(settings, np.full(settings, 1 / settings), size=draws)
-    means = counts @ values.to_numpy() / settings
-    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    means = _times_drawn(settings, draws, np.random.default_rng(seed)) @ values.to_numpy() / settings
+    low, high = percentile_interval(means, level)
     return pd.DataFrame({"mean": values.mean(), "low": low, "high": high}, index=values.columns)
+
+
+def percentile_interval(draws: Floats, level: float = LEVEL, axis: int = 0) -> tuple[Floats, Floats]:
+    """The middle part of draws, low and high, that holds `level` of them."""
+    if not draws.shape[axis] or not 0 < level < 1:
+        raise InputError(f"an interval needs a draw and a level between 0 and 1, not {draws.shape[axis]} and {level}")
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=axis)
+    return low, high
+
+
+def paired_bootstrap(
+    cells: "pd.DataFrame", reference: str, *, draws: int = DRAWS, level: float = LEVEL, seed: int = 0
+) -> "pd.DataFrame":
+    """Every other method against the reference when settings, and in each its seeds, are drawn again for both at once.
+
+    Cells without a hole. A row a method (index): difference, the mean over settings of method - reference; low and high
+    of its percentile interval; p, two-sided, of the draws on the other side of no difference. From few settings little
+    can be drawn, and interval and p are too sure: then Wilcoxon's p over settings is the one to settle a matter by.
+    """
+    import pandas as pd
+
+    _check_reference(cells, reference)
+    whole = _whole(cells)
+    differences = whole.drop(columns=reference).sub(whole[reference], axis=0).round(_DECIMALS)
+    places = differences.index.get_level_values("setting")
+    means = _cell_weights(places, draws, seed) @ differences.to_numpy()
+    low, high = percentile_interval(means, level)
+    side = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0))
+    columns = {
+        "difference": differences.groupby(places, sort=False).mean().mean(),
+        "low": low,
+        "high": high,
+        "p": np.minimum(1, 2 * (side + 1) / (draws + 1)),  # the data themselves are a draw: p is never 0
+    }
+    return pd.DataFrame(columns, index=differences.columns)
+
+
+def _cell_weights(settings: "pd.Index[str]", draws: int, seed: int) -> Floats:
+    """What every cell, of these settings, counts in the mean of every draw of settings and seeds: (draws, cells)."""
+    names, rng = settings.unique(), np.random.default_rng(seed)
+    times = _times_drawn(len(names), draws, rng)
+    weights = np.empty((draws, len(settings)))
+    for place, name in enumerate(names):
+        seeds = np.flatnonzero(settings == name)
+        # A setting that is drawn k times has its seeds drawn k times over.
+        drawn = rng.multinomial(times[:, place] * len(seeds), np.full(len(seeds), 1 / len(seeds)))
+        weights[:, seeds] = drawn / (len(seeds) * len(names))
+    return weights
+
+
+def _times_drawn(things: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+    """How often each of n things is among n drawn with replacement, (draws, n)."""
+    if draws < 1:
+        raise InputError(f"an interval needs a draw or more, not {draws}")
+    return rng.multinomial(things, np.full(things, 1 / things), size=draws)
 
 
 def paired(first: ArrayLike, second: ArrayLike) -> Paired:
@@ -143,8 +196,7 @@ def compare_with(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    if reference not in cells:
-        raise InputError(f"there is no method {reference!r} to compare with; there are {', '.join(cells.columns)}")
+    _check_reference(cells, reference)
     rows = []
     for method in cells.columns.drop(reference):
         shared = cells[[method, reference]].dropna()
@@ -158,7 +210,7 @@ def compare_with(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
     return compared.assign(p_holm=compared.groupby("over")["p"].transform(lambda p: holm(p.to_numpy())))
 
 
-def holm(p_values: ArrayLike) -> NDArray[np.float64]:
+def holm(p_values: ArrayLike) -> Floats:
     """P-values (n,) of n tests after Holm's step-down correction, in their order."""
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
@@ -167,6 +219,11 @@ def holm(p_values: ArrayLike) -> NDArray[np.float64]:
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
     return adjusted
+
+
+def _check_reference(cells: "pd.DataFrame", reference: str) -> None:
+    if reference not in cells:
+        raise InputError(f"there is no method {reference!r} to compare with; there are {', '.join(cells.columns)}")
 
 
 def _whole(table: "pd.DataFrame") -> "pd.DataFrame":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,9 +10,10 @@ from errata.bench.cost import FOLDS
 from errata.bench.plan import Cell, Group
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe, Recipe, Rounds
 
 if TYPE_CHECKING:
+    from errata.training.data import Table
     from errata.training.gather import Gathered, Model
 
 
@@ -24,6 +25,11 @@ def choose_device(wanted: str) -> str:
 
     found = choose(wanted)
     return torch.cuda.get_device_name(found) if found.type == "cuda" else "cpu auto" if wanted == "auto" else "cpu"
+
+
+def trained_on(recipe: AnyRecipe, machine: str) -> str:
+    """The device that models are trained on, on a machine as `choose_device` names it: trees grow on the CPU."""
+    return "cpu" if isinstance(recipe, Rounds) else machine.removesuffix(" auto")
 
 
 def network(labelled: Labelled, recipe: Recipe) -> "Model":
@@ -39,7 +45,7 @@ def network(labelled: Labelled, recipe: Recipe) -> "Model":
 def gather(
     group: Group,
     labelled: Labelled,
-    recipe: Recipe,
+    recipe: AnyRecipe,
     device: str,
     work: Path,
     progress: Callable[[int], object],
@@ -48,6 +54,8 @@ def gather(
     from errata.training.engine import Options
     from errata.training.gather import in_sample, out_of_sample
 
+    if isinstance(recipe, Rounds):
+        return _boost(group, labelled, recipe, work, progress)
     train = inputs(labelled.data, "train")
     common = (train, labelled.given, labelled.data.num_classes, network(labelled, recipe), recipe)
     if group.gathering == "out-of-sample":
@@ -56,7 +64,7 @@ def gather(
     return in_sample(
         *common,
         seeds=group.seeds,
-        options=Options(swa=True),
+        options=Options(swa=True, features=True),
         device=device,
         folder=work,
         watched=watched,
@@ -64,13 +72,43 @@ def gather(
     )
 
 
+def _boost(
+    group: Group, labelled: Labelled, recipe: Rounds, work: Path, progress: Callable[[int], object]
+) -> "list[Gathered]":
+    from errata.training.boosting import boost_in_sample, boost_out_of_sample
+
+    common = (table(labelled, "train"), labelled.given, labelled.data.num_classes, recipe)
+    if group.gathering == "out-of-sample":
+        return boost_out_of_sample(*common, folds=FOLDS, seeds=group.seeds, folder=work, progress=progress)
+    return boost_in_sample(*common, seeds=group.seeds, folder=work, progress=progress)
+
+
+def table(labelled: Labelled, part: Literal["train", "test"]) -> "Table":
+    """The training or test part of a setting of a table."""
+    from errata.training.data import Table
+
+    values = inputs(labelled.data, part)
+    assert isinstance(values, Table)
+    return values
+
+
 def dynamics_folder(work: Path, cell: Cell) -> Path:
     """Where `gather` leaves the dynamics of a cell."""
     return work / (f"seed{cell.seed}/dynamics" if cell.gathering == "in-sample" else f"seed{cell.seed}-folds")
 
 
-def test_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float:
+def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "Gathered", device: str) -> float:
     """Share of the test samples that the model of all samples classifies right."""
+    if isinstance(recipe, Rounds):
+        from errata.training.boosting import boosted_classes
+
+        assert gathered.dynamics is not None
+        classes = boosted_classes(gathered.dynamics, table(labelled, "test"))
+        return float(np.mean(classes == labelled.data.test_labels))
+    return _network_accuracy(labelled, recipe, gathered, device)
+
+
+def _network_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float:
     import torch
 
     from errata.training.executors import evaluate

@@ -16,7 +16,7 @@ from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.settings import Setting
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.training.recipes import Recipe
+from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def search_and_keep(job: TuningJob) -> float:
     return time.monotonic() - start
 
 
-def longer(recipe: Recipe, setting: Setting) -> Recipe:
+def longer(recipe: AnyRecipe, setting: Setting) -> AnyRecipe:
     """The recipe for the horizon of tuning: the paper's, where both are; else twice the epochs, as the paper says.
 
     Twice is also for a recipe that was chosen in the place of the setting's own, and for settings the paper has not.
@@ -87,16 +87,16 @@ class Tuning(Campaign):
         """A folder a setting."""
         return f"{group.setting.name}-tuning"
 
-    def recipe(self, group: Group) -> Recipe:
+    def recipe(self, group: Group) -> AnyRecipe:
         """For the longer horizon."""
         return longer(recipe_of(group, self.results), group.setting)
 
-    def check(self, group: Group, recipe: Recipe, labelled: Labelled) -> None:
+    def check(self, group: Group, recipe: AnyRecipe, labelled: Labelled) -> None:
         """Seeds of one setting are of one recipe and of the same labels."""
         self._files.check(group.setting.name, self._about(group, recipe, labelled))
 
     def job(
-        self, cell: Cell, gathered: "Gathered", recipe: Recipe, labelled: Labelled, about: dict[str, Any]
+        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
     ) -> TuningJob:
         """Search windows and configurations on its dynamics."""
         (group,) = groups([cell])
@@ -105,11 +105,11 @@ class Tuning(Campaign):
         everything = self._about(group, recipe, labelled) | about
         return TuningJob(cell, where, own, everything, self.data_dir, self.results.folder)
 
-    def _about(self, group: Group, recipe: Recipe, labelled: Labelled) -> dict[str, Any]:
+    def _about(self, group: Group, recipe: AnyRecipe, labelled: Labelled) -> dict[str, Any]:
         return _about(labelled, recipe, recipe_of(group, self.results).epochs)
 
 
-def _about(labelled: Labelled, recipe: Recipe, recipe_epochs: int) -> dict[str, Any]:
+def _about(labelled: Labelled, recipe: AnyRecipe, recipe_epochs: int) -> dict[str, Any]:
     """What produced the results of a setting; `parameters` are those of the longer training."""
     parameters = asdict(recipe) | {"network": labelled.setting.network}
     del parameters["seed"]  # has a column

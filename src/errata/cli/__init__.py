@@ -3,11 +3,13 @@
 from errata.cli import (  # noqa: F401  # each registers its commands
     bench,
     bench_figures,
+    bench_rank,
     bench_report,
     bench_tables,
     bench_tune,
     data,
     demo,
+    find,
     scoring,
     training,
 )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 bench = typer.Typer(help="The benchmark: run it, and see it beside the published numbers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
-Suite = Annotated[str | None, typer.Option(help="paper, tabular, cifar or quick. Default: quick.")]
+Suite = Annotated[str | None, typer.Option(help="paper, tabular, cifar, noise, boosting or quick. Default: quick.")]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A setting, such as letter-symmetric-20. May be repeated.")
 ]
@@ -117,11 +117,8 @@ def choose(
 
     for name in setting:
         with progress_bar(name, 1) as advance:
-            choice = choose_for(name, out, data_dir, device, advance)
-        recipe = choice.recipe
-        network = "-".join(map(str, recipe.widths))
-        rates = f"learning rate {recipe.learning_rate:g}, weight decay {recipe.weight_decay:g}"
-        print(f"{name}: {network}, {rates}, {recipe.epochs} epochs: {choice.accuracy:.2%} of noisy labels", flush=True)
+            found = choose_for(name, out, data_dir, device, advance)
+        print(f"{name}: {found}", flush=True)
 
 
 def chosen_cells(

@@ -16,14 +16,17 @@ ResultsFolder = Annotated[Path, typer.Option("--results", help="Folder of the re
 @bench.command()
 def table(
     name: Annotated[
-        str, typer.Argument(help="noise-rate, operating-point, tuned, chosen, accuracy, training or datasets.")
+        str,
+        typer.Argument(
+            help="noise-rate, operating-point, intervals, tuned, chosen, accuracy, training, datasets or noise-rates."
+        ),
     ],
     form: Annotated[
         str | None,
         typer.Option("--format", help="terminal, markdown, latex, html or csv. Default: by the ending of --out."),
     ] = None,
     setting: SettingOption = None,
-    suite: Annotated[str | None, typer.Option(help="The settings of a suite: paper, tabular, cifar or quick.")] = None,
+    suite: Annotated[str | None, typer.Option(help="The settings of a suite, such as paper or noise.")] = None,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: print.")] = None,
     results: ResultsFolder = Path("results"),
 ) -> None:

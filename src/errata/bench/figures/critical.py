@@ -48,10 +48,11 @@ def standing(numbers: "pd.DataFrame") -> Standing:
         "not run on all settings": means.columns.drop(table.columns).tolist(),
         "incomplete data": [name for name in numbers["setting"].unique() if name not in whole],
     }
-    return _standing(table, {reason: names for reason, names in left_out.items() if names})
+    return standing_of(table, {reason: names for reason, names in left_out.items() if names})
 
 
-def _standing(table: "pd.DataFrame", left_out: dict[str, list[str]]) -> Standing:
+def standing_of(table: "pd.DataFrame", left_out: dict[str, list[str]]) -> Standing:
+    """Of FNR without a hole, a row a setting and a column a method; `left_out` is kept as it is."""
     import pandas as pd
 
     ranked = stats.average_ranks(table).sort_values(kind="stable")

@@ -1,5 +1,6 @@
 """FNR at the noise rate, as the results have it: by cell, and by setting over its seeds."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,13 +48,14 @@ def fnr_by_setting(results: Results, numbers: "pd.DataFrame") -> "pd.DataFrame":
         table["ratio_to_best"] = np.where(table["fnr_percent"] == best, 1.0, table["fnr_percent"] / best)
     seeds = sorted(set(numbers["seed"]))
     missing = [
-        "" if there else _why_missing(results, setting, method, seeds)
+        "" if there else why_missing(results, setting, method, seeds)
         for setting, method, there in zip(table["setting"], table["method"], table["seeds"].notna(), strict=True)
     ]
     return table.assign(seeds=table["seeds"].fillna(0), complete=table["setting"].isin(whole), missing=missing)
 
 
-def _why_missing(results: Results, setting: str, method: str, seeds: list[int]) -> str:
+def why_missing(results: Results, setting: str, method: str, seeds: Sequence[int]) -> str:
+    """Whether a method failed on a setting, and how, or was not run there at all."""
     try:
         gathering = parse(method).gathering
     except InputError:  # of a plugin that is not loaded: it may be of either

@@ -5,6 +5,8 @@ from collections.abc import Callable, Sequence
 from errata.bench.results import Results
 from errata.bench.tables.about import accuracy_table, datasets_table, training_table
 from errata.bench.tables.detection import noise_rate_table, operating_point_table
+from errata.bench.tables.intervals import intervals_table
+from errata.bench.tables.rates import noise_rates_table
 from errata.bench.tables.table import Entry, Table
 from errata.bench.tables.tuned import chosen_table, tuned_table
 from errata.datasets.registry import setting
@@ -15,11 +17,13 @@ __all__ = ["TABLES", "Entry", "Table", "build"]
 TABLES: dict[str, Callable[[Results, Sequence[str] | None], Table]] = {
     "noise-rate": noise_rate_table,
     "operating-point": operating_point_table,
+    "intervals": intervals_table,
     "tuned": tuned_table,
     "chosen": chosen_table,
     "accuracy": accuracy_table,
     "training": training_table,
     "datasets": datasets_table,
+    "noise-rates": noise_rates_table,
 }
 
 

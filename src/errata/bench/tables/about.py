@@ -16,6 +16,7 @@ from errata.bench.tables.over_seeds import (
     seeds_note,
 )
 from errata.bench.tables.table import INCOMPLETE, MISSING, Entry, Table, from_frame, group_starts
+from errata.datasets.noises import Imbalanced, OpenSet
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings as known_settings
@@ -78,7 +79,7 @@ def training_table(results: Results, settings: Sequence[str] | None = None) -> T
     names = order_settings(ours["setting"], settings)
     paper = published.training_hyperparameters().assign(source="paper", widths=None)
     columns = ["setting", "source", *HYPERPARAMETERS, "parts"]
-    both = pd.concat([ours[columns], paper[columns]], ignore_index=True)
+    both = pd.concat([ours.reindex(columns=columns), paper[columns]], ignore_index=True)  # trees have few of them
     both = both[both["setting"].isin(names)]
     absent = Absent(results)
     rows: list[tuple[Entry, ...]] = []
@@ -120,7 +121,7 @@ def recipes(results: Results) -> "pd.DataFrame":
         alone = cells.loc[cells["setting"] == setting, "recipe"].nunique() == 1
         source = "ours" if alone else f"ours, {' and '.join(group['gathering'])}"
         values = json.loads(text)
-        schedule = tuple((int(start), float(factor)) for start, factor in values["schedule"])
+        schedule = tuple((int(start), float(factor)) for start, factor in values.get("schedule", ()))
         rows.append(values | {"setting": setting, "source": source, "schedule": schedule})
     return pd.DataFrame(rows)
 
@@ -144,12 +145,14 @@ def datasets_table(results: Results, settings: Sequence[str] | None = None) -> T
         rows.append(_about(name) | {"noise, paper": _rate(rates.get(name)), "noisy": noisy})
     numbers = [_about(name) | {"paper_noise_rate": rates.get(name)} | measured.get(name, {}) for name in names]
     incomplete = [name for name, cells in measured.items() if name in names and not cells["complete"]]
+    parts = [name for name in names if isinstance(find_setting(name).noise, Imbalanced | OpenSet)]
     return from_frame(
         pd.DataFrame(rows, dtype=object),  # a count stays one beside a missing one
         "Settings: data, split and wrong labels",
         numbers=pd.DataFrame(numbers).convert_dtypes(),
         notes=[
             "Noisy: labels known to be wrong, of those whose truth is known, in the cells of these results.",
+            *([f"Sizes are of the whole dataset, of which these use a part: {', '.join(parts)}"] if parts else []),
             *([f"{INCOMPLETE} on incomplete data: {', '.join(incomplete)}"] if incomplete else []),
             *absent.notes(names),
         ],
@@ -164,7 +167,10 @@ def _recipe_row(recipe: dict[Any, Any], beside: dict[Any, Any] | None) -> tuple[
 
 
 def _shown(recipe: dict[Any, Any]) -> dict[str, str]:
-    """Texts; empty where there is no such thing, as momentum of Adam."""
+    """Texts; empty where there is no such thing, as momentum of Adam, or nearly all of it for trees."""
+    if recipe["network"] == "boosting":
+        known = {name: f"{recipe[name]:g}" for name in ("epochs", "learning_rate")}
+        return dict.fromkeys(HYPERPARAMETERS, "") | {"network": recipe["network"]} | known
     parts, widths = int(recipe["parts"]), recipe["widths"]
     texts = {name: f"{recipe[name]:g}" for name in ("batch_size", "learning_rate", "weight_decay")}
     return texts | {
