@@ -77,7 +77,7 @@ class MarginRecorder:
         logits = margins if margins.ndim == 2 else np.stack([np.zeros_like(margins), margins], axis=1)
         if self._recorder is None:
             self._recorder = self._open(logits.shape[1], trained_on)
-            self._total = np.zeros(logits.shape)
+            self._total = np.zeros_like(logits, dtype=np.float64)  # laid out as the margins: quicker to add
         assert self._total is not None
         self._recorder.update_all(logits)
         self._total += logits
