@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from errata.errors import ErrataError as ErrataError
     from errata.errors import InputError as InputError
     from errata.errors import StoreError as StoreError
+    from errata.finding.detector import ErrataDetector as ErrataDetector
+    from errata.finding.find import find as find
+    from errata.finding.found import Found as Found
 
 _HOME = {
     "Dynamics": "errata.dynamics.store",
@@ -30,6 +33,9 @@ _HOME = {
     "ErrataError": "errata.errors",
     "InputError": "errata.errors",
     "StoreError": "errata.errors",
+    "ErrataDetector": "errata.finding.detector",
+    "Found": "errata.finding.found",
+    "find": "errata.finding.find",
 }
 _MODULES = {"metrics": "errata.core.metrics", "noise": "errata.core.noise"}
 

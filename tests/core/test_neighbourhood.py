@@ -166,7 +166,7 @@ def test_bad_names(name, message):
 
 def test_without_points_a_sentence(few):
     log_p, labels, points = few
-    with pytest.raises(InputError, match="kNN-MeanProb-LM needs features or inputs|needs features or inputs"):
+    with pytest.raises(InputError, match="needs features or inputs"):
         score(Dynamics.from_arrays(log_p, labels), "kNN-MeanProb-LM")
     with pytest.raises(InputError, match="needs inputs of the samples"):
         score(Dynamics.from_arrays(log_p, labels, features=points), "kNN(space=inputs)-MeanProb-LM")

@@ -2,7 +2,7 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -127,6 +127,7 @@ def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[s
 
 def _read(source: Path, labels: Path | None) -> "Dynamics":
     from errata.dynamics.files import load_array
+    from errata.dynamics.reading import read_npz
     from errata.dynamics.store import Dynamics
 
     if labels is not None and source.suffix != ".npy":
@@ -134,7 +135,7 @@ def _read(source: Path, labels: Path | None) -> "Dynamics":
     if source.is_dir():
         return Dynamics.open(source)
     if source.suffix == ".npz":
-        return _read_npz(source)
+        return read_npz(source)
     if source.suffix == ".npy":
         if labels is None:
             raise InputError(f"{source} holds logits only; pass --labels with a .npy of the given labels")
@@ -142,17 +143,3 @@ def _read(source: Path, labels: Path | None) -> "Dynamics":
     if not source.exists():
         raise InputError(f"{source} does not exist")
     raise InputError(f"{source} is neither a dynamics folder nor a .npy or .npz file")
-
-
-def _read_npz(source: Path) -> "Dynamics":
-    from errata.dynamics.files import load_arrays
-    from errata.dynamics.store import Dynamics
-
-    arrays: dict[str, Any] = load_arrays(source)
-    for name in ("logits", "labels"):
-        if name not in arrays:
-            raise InputError(f"{source} has no array named {name}; it has {', '.join(arrays) or 'none'}")
-    known = {name: arrays[name] for name in ("ids", "classes", "swa_logits", "features", "fold") if name in arrays}
-    if "classes" in known:
-        known["classes"] = known["classes"].tolist()
-    return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)

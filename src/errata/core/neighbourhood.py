@@ -88,7 +88,7 @@ class KNN:
         """The parameters, those that are not given by rule (docs/research.md has the evidence).
 
         Images, of which there are features alone: 50 neighbours and their probabilities. Tables: the labels of the 10
-        nearest in the inputs, which no model has memorised; where these agree with the given labels too rarely, distances
+        nearest in the inputs, which no model has memorised; where these agree with the given labels too rarely, inputs
         say little, and the labels of the 20 nearest in the features count instead, if there are any, else the sample
         alone.
         """

@@ -1,0 +1,1 @@
+"""From anybody's labelled data to a ranked, readable list of label errors."""

@@ -1,0 +1,84 @@
+"""The answer in the user's terms: how many labels are wrong, how far to look, what is confused, what was assumed."""
+
+import math
+from typing import TYPE_CHECKING
+
+from errata.datasets.own.wording import counted
+
+if TYPE_CHECKING:
+    from errata.finding.found import Found
+
+CONFUSIONS_NAMED = 5
+FEWEST_TO_LOOK_AT = 20
+
+
+def answer(found: "Found") -> list[str]:
+    """Sentences to print, most important first."""
+    said = [how_many(found), where_to_stop(found), what_is_confused(found), certain_conflicts(found), assumed(found)]
+    return [sentence for sentence in said if sentence]
+
+
+def how_many(found: "Found") -> str:
+    """The estimated number of wrong labels, with its interval and how it was estimated."""
+    samples, estimate = len(found.ranking), found.estimate
+    low, high = math.floor(estimate.low * samples), math.ceil(estimate.high * samples)
+    number = counted(found.expected, "label is", "labels are")
+    return (
+        f"About {number} wrong of {samples:,} ({estimate.rate:.1%}), probably between {low:,} and {high:,}. "
+        f"{estimate.how}"
+    )
+
+
+def where_to_stop(found: "Found") -> str:
+    """How many errors to expect when some of the ranking is looked at, and how many are left then."""
+    looked_at = suggested_budget(found.expected, len(found.ranking))
+    hits, left = expectation(found, looked_at)
+    if found.expected == 0:
+        return f"Look at the first {looked_at:,} all the same: no estimate is sure of none."
+    return (
+        f"Look at the first {looked_at:,}: expect about {counted(round(hits), 'error')}; "
+        f"after that about {left:.0%} of the errors remain."
+    )
+
+
+def expectation(found: "Found", looked_at: int) -> tuple[float, float]:
+    """How many errors are expected among the first so many of the ranking, and which share of all is then left."""
+    curve = found.curve["expected_errors_found"].to_numpy()
+    hits, every = float(curve[min(looked_at, len(curve) - 1)]), float(curve[-1])
+    return hits, 1 - hits / every if every > 0 else 0.0
+
+
+def suggested_budget(expected: int, samples: int) -> int:
+    """A round number of samples to look at, about as many as there are errors."""
+    if expected < FEWEST_TO_LOOK_AT:
+        return min(FEWEST_TO_LOOK_AT, samples)
+    unit: int = 10 ** (len(str(expected)) - 1)
+    return min(samples, max(FEWEST_TO_LOOK_AT, round(2 * expected / unit) * unit // 2))
+
+
+def what_is_confused(found: "Found") -> str:
+    """The pairs of classes that stand out among the estimated errors."""
+    if not len(found.confusions):
+        return ""
+    rows = found.confusions.head(CONFUSIONS_NAMED).itertuples(index=False)
+    pairs = [f"{row.label} → {row.suggested} ({row.count:,})" for row in rows]
+    return f"Most often among them (given → suggested): {', '.join(pairs)}."
+
+
+def certain_conflicts(found: "Found") -> str:
+    """Samples with the same inputs and different labels."""
+    if not len(found.conflicts):
+        return ""
+    groups = int(found.conflicts["group"].nunique())
+    return (
+        f"{counted(len(found.conflicts), 'sample')} in {counted(groups, 'group')} have the same inputs as another and "
+        "a different label: at least one label of each group is wrong, or the inputs do not tell the classes apart."
+    )
+
+
+def assumed(found: "Found") -> str:
+    """What the numbers rest on."""
+    return (
+        "These numbers assume that the model has learned what most of a class have in common, and that wrong labels "
+        "are the exception to it. Mistakes that follow a rule, the same for samples alike, look right to it."
+    )

@@ -1,0 +1,172 @@
+"""Models that suit a user's data, each with how it would be trained at most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.own import OwnData
+from errata.datasets.own.memory import check_fits
+from errata.errors import InputError
+from errata.extras import require_pillow
+
+if TYPE_CHECKING:
+    from errata.training.data import Inputs
+    from errata.training.gather import Model
+    from errata.training.recipes import AnyRecipe, Recipe
+
+ModelName = Literal["auto", "boosting", "mlp", "cnn9", "resnet18"]
+OF_IMAGES = ("cnn9", "resnet18")
+# Hidden widths, learning rate and weight decay. Words tell classes apart almost by themselves, and hidden units
+# memorise with them: on TREC (coarse, 20 % wrong) 128 units missed 16.9 % of the errors, a linear model 16.0 %.
+NETWORKS = (((64, 32), 1e-3, 1e-3), ((256, 128), 1e-3, 1e-3))
+TEXT_NETWORKS = (((), 1e-2, 3e-4),)
+MOST_BOOSTED_CLASSES = 100  # every class gets a tree a round
+LONGEST, FEWEST_EPOCHS, MOST_STEPS = 100, 10, 8_000  # epochs, and steps of the optimiser in all of them
+LONGEST_OF_IMAGES = 40
+BATCHES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 128), (200_000, 256))  # up to so many samples, a batch of
+LARGEST_BATCH = 1_024
+LARGEST_FOR_CNN9 = 64  # pixels a side
+SMALLEST_FOR_CNN9 = 28  # what is smaller is gone before its last convolution
+DECODED, CROPPED = 144, 128  # pixels a side of larger images
+IN_MEMORY = 1 << 30  # bytes of decoded images, beyond which they are read anew every epoch
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A model to try: `model` builds it, or is the hidden widths of an MLP; None is gradient boosting."""
+
+    name: str
+    inputs: "Inputs"
+    model: "Model | None"
+    recipe: "AnyRecipe"
+
+    @property
+    def title(self) -> str:
+        """What a reader calls it."""
+        if self.model is None:
+            return "gradient boosting (LightGBM)"
+        if self.name != "mlp":
+            return self.name
+        widths = "-".join(map(str, self.recipe.widths))
+        return f"an MLP of {widths} hidden units" if widths else "a linear model"
+
+
+def candidates_for(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+    """What to choose from: of a table boosting and MLPs, of text MLPs, of images one network; or the one wanted."""
+    if wanted not in get_args(ModelName):
+        raise InputError(f"model must be one of {', '.join(get_args(ModelName))}, not {wanted!r}")
+    images = data.kind in ("images", "image files")
+    if wanted != "auto" and images != (wanted in OF_IMAGES):
+        fitting = OF_IMAGES if images else ("boosting", "mlp")
+        raise InputError(f"{wanted} does not take {data.kind}; take one of auto, {', '.join(fitting)}")
+    return _of_images(data, wanted, seed) if images else _of_table(data, wanted, seed)
+
+
+def batch_size(samples: int) -> int:
+    """Samples a batch; never so that a last batch has a single sample, which batch norm cannot take."""
+    size = next((size for most, size in BATCHES if samples <= most), LARGEST_BATCH)
+    return size + 1 if samples % size == 1 else size
+
+
+def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+    from errata.training.data import Table
+    from errata.training.recipes import Rounds
+
+    table = Table(data.prepare().matrix)
+    found: list[Candidate] = []
+    boosts = data.kind == "table" and data.num_classes <= MOST_BOOSTED_CLASSES and find_spec("lightgbm") is not None
+    if wanted == "boosting" or (wanted == "auto" and boosts):
+        from errata.training.boosting import LONGEST as MOST_ROUNDS
+
+        found.append(Candidate("boosting", table, None, Rounds(MOST_ROUNDS, seed=seed)))
+    if wanted in ("auto", "mlp"):
+        found += [
+            Candidate("mlp", table, widths, _recipe(data.samples, LONGEST, rate, decay, seed, widths))
+            for widths, rate, decay in (TEXT_NETWORKS if data.kind == "text" else NETWORKS)
+        ]
+    return found
+
+
+def _recipe(samples: int, longest: int, rate: float, decay: float, seed: int, widths: tuple[int, ...] = ()) -> "Recipe":
+    from errata.training.recipes import Recipe
+
+    batch = batch_size(samples)
+    epochs = max(FEWEST_EPOCHS, min(longest, MOST_STEPS * batch // samples))
+    return Recipe(epochs, batch, rate, decay, seed=seed, widths=widths)
+
+
+def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+    from errata.training import models
+
+    side = max(data.inputs.shape[2:]) if data.root is None else _usual_side(data)
+    name = wanted if wanted != "auto" else "cnn9" if side <= LARGEST_FOR_CNN9 else "resnet18"
+    build = models.cnn9 if name == "cnn9" else models.resnet18
+    classes = data.num_classes
+    recipe = _recipe(data.samples, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
+    return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]
+
+
+def _usual_side(data: OwnData) -> int:
+    """The longer side of most images, from some of them."""
+    require_pillow("reading image files")
+    from PIL import Image
+
+    assert data.root is not None
+    sides = []
+    for path in data.inputs[:: max(1, data.samples // 100)].tolist():
+        with Image.open(data.root / path) as image:
+            sides.append(max(image.size))
+    return int(np.median(sides))
+
+
+def _image_inputs(data: OwnData, side: int) -> "Inputs":
+    from errata.training.data import ImageFiles, Images
+    from errata.training.transforms import PadCropFlip, ResizeCentreCrop
+
+    if data.root is None:
+        pixels = _large_enough(data.inputs)
+        return Images(pixels, *_colours(pixels), None if _is_grey(pixels) else PadCropFlip())
+    small = side <= LARGEST_FOR_CNN9
+    decoded = max(side, SMALLEST_FOR_CNN9) if small else DECODED
+    augment, prepare = (PadCropFlip(), None) if small else (PadCropFlip(0, CROPPED), ResizeCentreCrop(DECODED, CROPPED))
+    if 3 * data.samples * decoded**2 > IN_MEMORY:
+        paths = [data.root / path for path in data.inputs.tolist()]
+        return ImageFiles(paths, IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=decoded)
+    pixels = _decoded(data, decoded)
+    return Images(pixels, *_colours(pixels), augment, prepare)
+
+
+def _large_enough(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Images (N, 3, H, W) whose pixels are doubled where they are too few."""
+    factor = -(-SMALLEST_FOR_CNN9 // min(pixels.shape[2:]))
+    return pixels if factor == 1 else pixels.repeat(factor, axis=2).repeat(factor, axis=3)
+
+
+def _is_grey(pixels: NDArray[np.uint8]) -> bool:
+    """Whether all is without colour, as scans and drawings are, which often mean something else in a mirror."""
+    return bool((pixels[:, 0] == pixels[:, 1]).all() and (pixels[:, 0] == pixels[:, 2]).all())
+
+
+def _colours(pixels: NDArray[np.uint8]) -> tuple[Sequence[float], Sequence[float]]:
+    """Mean and deviation of each channel, from some of the images."""
+    some = pixels[:: max(1, len(pixels) // 2_000)].astype(np.float32) / 255
+    return some.mean(axis=(0, 2, 3)).tolist(), np.maximum(some.std(axis=(0, 2, 3)), 1e-3).tolist()
+
+
+def _decoded(data: OwnData, side: int) -> NDArray[np.uint8]:
+    """All images, squashed to squares: (N, 3, side, side)."""
+    from PIL import Image
+
+    assert data.root is not None
+    check_fits(3.0 * data.samples * side**2, f"{data.samples:,} images of {side} × {side} pixels")
+    pixels = np.empty((data.samples, 3, side, side), dtype=np.uint8)
+    for row, path in enumerate(data.inputs.tolist()):
+        with Image.open(data.root / path) as image:
+            square = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
+        pixels[row] = np.asarray(square).transpose(2, 0, 1)
+    return pixels

@@ -1,0 +1,104 @@
+"""ErrataDetector: `find` as an estimator of scikit-learn."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator  # noqa: TID253  # a base class is needed when the class is made
+
+from errata.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from errata.finding.candidates import ModelName
+    from errata.finding.found import Found
+
+
+class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+    """Finds the samples of (X, y) whose labels are probably wrong.
+
+    After fit: scores_ (N,), higher = more suspicious; flags_ (N,), whether a sample is among the estimated errors;
+    suggested_ (N,), the label the model would give; p_wrong_ (N,); ranking_, the table of all samples with their row as
+    id; classes_; found_, everything `errata.find` says.
+
+    model, folds, device: as for `errata.find`. random_state: a seed, None for 0, or numpy's generator of them.
+    """
+
+    def __init__(
+        self,
+        model: "ModelName" = "auto",
+        *,
+        folds: int | None = None,
+        device: str = "auto",
+        random_state: int | np.random.RandomState | None = 0,
+    ) -> None:
+        self.model = model
+        self.folds = folds
+        self.device = device
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "ErrataDetector":
+        """Train on X, numbers (N, D), a data frame, images or text, and the given labels y (N,) of any type."""
+        from errata.finding.find import find
+
+        labels = self._checked(X, y)
+        found = find(X, labels, model=self.model, folds=self.folds, device=self.device, seed=self._seed())
+        assert found.data is not None
+        if found.data.samples < len(labels):
+            raise InputError("y has rows without a label; leave them out of X and y")
+        in_order = found.ranking.sort_values("id")
+        self.found_: Found = found
+        self.ranking_: pd.DataFrame = found.ranking
+        self.classes_: NDArray[Any] = np.unique(labels)
+        self.scores_: NDArray[np.float64] = in_order["score"].to_numpy()
+        self.p_wrong_: NDArray[np.float64] = in_order["p_wrong"].to_numpy()
+        self.flags_: NDArray[np.bool_] = (in_order["rank"] <= found.expected).to_numpy()
+        self.suggested_: NDArray[Any] = np.asarray(in_order["suggested"].tolist(), dtype=labels.dtype)
+        return self
+
+    def fit_predict(self, X: Any, y: Any) -> NDArray[np.bool_]:
+        """The flags (N,) of fit."""
+        return self.fit(X, y).flags_
+
+    def _checked(self, X: Any, y: Any) -> NDArray[Any]:
+        """The labels (N,); what scikit-learn knows how to check is checked as it does."""
+        from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
+        from sklearn.utils.multiclass import check_classification_targets
+
+        if y is None:
+            raise InputError("This ErrataDetector estimator requires y to be passed, but the target y is None.")
+        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        if labels.dtype.kind in "biufc":
+            assert_all_finite(labels, input_name="y", estimator_name="ErrataDetector")
+            check_classification_targets(labels)
+        if _is_plain(X):
+            X = check_array(X, accept_sparse=True, dtype=None, allow_nd=True)
+        check_consistent_length(X, labels)
+        if len(getattr(X, "shape", ())) > 1:
+            self.n_features_in_ = int(X.shape[1])
+        if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
+            self.feature_names_in_ = np.asarray(X.columns, dtype=object)
+        return labels
+
+    def _seed(self) -> int:
+        from sklearn.utils import check_random_state
+
+        if self.random_state is None or isinstance(self.random_state, int | np.integer):
+            return int(self.random_state or 0)
+        return int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _is_plain(inputs: Any) -> bool:
+    """Whether scikit-learn knows how to check them: arrays of numbers, dense or sparse, and lists of them."""
+    if hasattr(inputs, "tocsr"):
+        return True
+    if hasattr(inputs, "columns"):
+        return False
+    return np.asarray(inputs).dtype.kind in "biufc" if isinstance(inputs, list | np.ndarray) else False

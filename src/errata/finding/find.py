@@ -1,0 +1,128 @@
+"""errata.find: one call from labelled data to the list of labels to look at."""
+
+import hashlib
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.datasets.own import OwnData
+from errata.dynamics.scoring import find_method
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+from errata.finding.answer import answer
+from errata.finding.conflicts import conflicts
+from errata.finding.found import DYNAMICS, Found, check_folder, no_conflicts
+from errata.finding.models import Learned, Silence, Wanted, Watcher, learn
+from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
+from errata.finding.sources import open_source
+from errata.version import installed_version
+
+if TYPE_CHECKING:
+    from errata.finding.candidates import ModelName
+
+WORK = "work"  # what an interrupted run needs to go on, inside the folder it writes to
+
+
+def find(
+    source: Any,
+    label: Any = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    id: Any = None,  # noqa: A002
+    model: "ModelName" = "auto",
+    folds: int | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    out: str | Path | None = None,
+    skip_bad: bool = False,
+) -> Found:
+    """Find the samples whose labels are probably wrong; nothing of the data is ever changed.
+
+    source, label, text, id and skip_bad say what the data is, as for `errata.datasets.own.open_data`: find(X, y), a
+    data frame or a file with the name of its label column, a folder of images. Dynamics, a folder of them or an .npz
+    with `logits` and `labels` are ranked as they are; anything else is learned by a `model`, once, in-sample, or once a
+    fold with `folds`, out-of-sample.
+    out: a folder for the ranking, the report and the dynamics. Interrupted, the same call goes on from there.
+    """
+    opened = open_source(source, label, text, id, skip_bad)
+    folder = None if out is None else Path(out)
+    if isinstance(opened, Dynamics):
+        return find_in_dynamics(opened, folder)
+    return find_in_data(opened, Wanted(model, folds, device, seed), folder)
+
+
+def find_in_data(
+    data: OwnData, wanted: Wanted | None = None, out: Path | None = None, watcher: Watcher | None = None
+) -> Found:
+    """Train on the data, rank its samples and, with a folder `out`, write everything there."""
+    wanted = wanted or Wanted()
+    if out is not None:
+        check_folder(out)
+    started = time.monotonic()
+    work = None if out is None else out / WORK / _key(data, wanted)
+    learned = learn(data, wanted, work, watcher or Silence())
+    found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
+    return found if out is None else _kept(found, out)
+
+
+def find_in_dynamics(dynamics: Dynamics, out: Path | None = None) -> Found:
+    """Rank the samples of a run that was recorded before."""
+    if dynamics.num_classes < 2:
+        raise InputError("label errors need at least two classes, and these dynamics have one")
+    if out is not None:
+        check_folder(out)
+    found = _found(dynamics, None, None, {}, time.monotonic())
+    return found if out is None else _kept(found, out)
+
+
+def _found(
+    dynamics: Dynamics, data: OwnData | None, learned: Learned | None, settings: dict[str, Any], started: float
+) -> Found:
+    estimate = estimated_rate(dynamics)
+    ranking = ranked(dynamics, estimate)
+    found = Found(
+        ranking=ranking,
+        dynamics=dynamics,
+        estimate=estimate,
+        conflicts=no_conflicts() if data is None else conflicts(data),
+        confusions=confusions(ranking, round(estimate.rate * len(ranking))),
+        curve=expected_curve(ranking["p_wrong"].to_numpy()),
+        summary={},
+        data=data,
+    )
+    method = find_method(dynamics, None).name
+    summary = {
+        "samples": len(ranking),
+        "classes": dynamics.num_classes,
+        "kind": "dynamics" if data is None else data.kind,
+        "model": "as recorded" if learned is None else learned.model,
+        "method": method,
+        "estimate": asdict(estimate),
+        "notes": [
+            *answer(found),
+            *([] if learned is None else [learned.how]),
+            f"Ranked by {method}, {dynamics.gathering or 'in-sample'}, over {dynamics.epochs:,} epochs.",
+            *(f"Note: {remark}." for remark in (() if data is None else data.remarks)),
+        ],
+        "settings": settings,
+        "seconds": round(time.monotonic() - started, 1),
+        "version": installed_version(),
+    }
+    return replace(found, summary=summary)
+
+
+def _kept(found: Found, out: Path) -> Found:
+    """Written to the folder; from here on what an interruption would have needed is not."""
+    found.save(out)
+    kept = replace(found, dynamics=Dynamics.open(out / DYNAMICS))
+    shutil.rmtree(out / WORK, ignore_errors=True)
+    return kept
+
+
+def _key(data: OwnData, wanted: Wanted) -> str:
+    """A name for the work on this data with these wishes: another is begun afresh."""
+    told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
+    return hashlib.sha256(told.encode()).hexdigest()[:16]

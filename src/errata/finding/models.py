@@ -1,0 +1,280 @@
+"""Which model, and how long: tried on a part of the data held out, wrong labels and all. Then it is trained once."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from errata.core.methods import DEFAULT_AMONG, DEFAULT_METHOD
+from errata.core.neighbours import APPROXIMATE_BEYOND
+from errata.datasets.own import OwnData
+from errata.datasets.own.memory import check_fits
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+from errata.extras import require
+from errata.finding.candidates import Candidate, ModelName, candidates_for
+from errata.finding.ranking import ASKED
+from errata.finding.trials import FEWEST_SAMPLES, Tried, attempt
+
+if TYPE_CHECKING:
+    from errata.training.gather import Gathered
+
+# Losses this close are no difference on a few hundred samples, and boosting then ranks better: on Digits it missed
+# 1.6 % of the errors with a log loss of 1.001, an MLP 3.4 % with 0.996.
+CLEARLY = 0.02
+# Bytes of logits in memory, where they are held twice for a moment, and in a folder: beyond, running sums are kept.
+STREAM_BEYOND, STREAM_BEYOND_ON_DISK = 1 << 28, 1 << 30
+STREAMED = tuple(dict.fromkeys([*ASKED, DEFAULT_METHOD, *DEFAULT_AMONG.values()]))
+CHECKPOINT_SECONDS = 10.0  # at most that much of the training is lost by Ctrl-C
+
+
+class Watcher(Protocol):
+    """Who is told how far the training is."""
+
+    def total(self, epochs: int) -> None:
+        """So many epochs are to be trained in all, as far as is known yet."""
+
+    def begin(self, name: str, epochs: int) -> None:
+        """Something is trained for so many epochs."""
+
+    def advance(self, epochs: int) -> None:
+        """So many more epochs are done."""
+
+
+class Silence:
+    """Nobody is told."""
+
+    def total(self, epochs: int) -> None: ...  # noqa: D102
+    def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
+    def advance(self, epochs: int) -> None: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked for: a model, folds to train out-of-sample (None: in-sample), a device, a seed."""
+
+    model: ModelName = "auto"
+    folds: int | None = None
+    device: str = "auto"
+    seed: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The dynamics of all samples, the model they come from, and how it was chosen, in words."""
+
+    dynamics: Dynamics
+    model: str
+    how: str
+
+
+def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Learned:
+    """Choose a model, train it, and hand back what it said of every sample at every epoch.
+
+    In a folder, what an interrupted call has done already is not done again.
+    """
+    require("torch", "torch", "torch", "training")
+    from errata.training.choose import check_device
+
+    _check_size(data, wanted)
+    check_device(wanted.device)
+    candidates = candidates_for(data, wanted.model, wanted.seed)
+    trials = sum(candidate.recipe.epochs for candidate in candidates)
+    watcher.total(trials)
+    chosen, how = _choose(candidates, data, wanted, folder, watcher)
+    watcher.total(trials + (wanted.folds or 1) * chosen.recipe.epochs)
+    dynamics = _train_once(chosen, data, wanted, folder, watcher)
+    return Learned(_of_samples(dynamics, data, wanted), f"{chosen.title}, {_duration(chosen)}", how)
+
+
+def _check_size(data: OwnData, wanted: Wanted) -> None:
+    if data.samples < FEWEST_SAMPLES:
+        raise InputError(f"there are {data.samples} samples; finding wrong labels takes at least {FEWEST_SAMPLES}")
+    if wanted.folds is not None and not 2 <= wanted.folds <= data.samples:
+        raise InputError(f"{data.samples:,} samples cannot be dealt out to {wanted.folds} folds; take 2 to 10")
+    numbers = 4.0 * data.samples * data.num_classes
+    check_fits(4 * numbers, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
+
+
+def _choose(
+    candidates: Sequence[Candidate], data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher
+) -> tuple[Candidate, str]:
+    kept = _kept_choice(candidates, folder)
+    if kept is not None:
+        watcher.advance(sum(candidate.recipe.epochs for candidate in candidates))
+        return kept, f"{kept.title} was chosen before the run was interrupted."
+    tried = [_try(candidate, data, wanted.device, watcher) for candidate in candidates]
+    best = _best(tried)
+    if not math.isfinite(best.loss):
+        raise InputError("no model could be trained on this data: every one diverged")
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+        best.candidate.recipe.save(_choice_file(folder, candidates, tried.index(best)))
+    others = sorted((one for one in tried if one is not best), key=lambda one: one.loss)
+    against = f", against {others[0].loss:.3f} of {others[0].candidate.title}" if others else ""
+    return best.candidate, (
+        f"The model is {best.candidate.title}, by its log loss on a fifth of the samples, held out as they are "
+        f"labelled: {best.loss:.3f}{against}."
+    )
+
+
+def _best(tried: Sequence[Tried]) -> Tried:
+    """The least loss; an earlier candidate stays unless a later one is clearly better."""
+    best = tried[0]
+    for one in tried[1:]:
+        if one.loss < (1 - CLEARLY) * best.loss or (one.candidate.name == best.candidate.name and one.loss < best.loss):
+            best = one
+    return best
+
+
+def _choice_file(folder: Path, candidates: Sequence[Candidate], number: int) -> Path:
+    return folder / f"choice-{number}-{candidates[number].name}.json"
+
+
+def _kept_choice(candidates: Sequence[Candidate], folder: Path | None) -> Candidate | None:
+    """What an interrupted call has chosen."""
+    if folder is None:
+        return None
+    for number, candidate in enumerate(candidates):
+        file = _choice_file(folder, candidates, number)
+        if file.exists():
+            return replace(candidate, recipe=type(candidate.recipe).load(file))
+    return None
+
+
+def _try(candidate: Candidate, data: OwnData, device: str, watcher: Watcher) -> Tried:
+    watcher.begin(f"trying {candidate.title}", candidate.recipe.epochs)
+    done = 0
+
+    def tell(epochs: int) -> None:
+        nonlocal done
+        done += epochs
+        watcher.advance(epochs)
+
+    tried = attempt(candidate, data, device, tell)
+    watcher.advance(candidate.recipe.epochs - done)  # a trial ends where more does not help
+    return tried
+
+
+def _train_once(chosen: Candidate, data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
+    """All samples once, or once a fold."""
+    from errata.training.recipes import Rounds
+
+    watcher.begin(f"training {chosen.title}", (wanted.folds or 1) * chosen.recipe.epochs)
+    size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
+    most = STREAM_BEYOND if folder is None else STREAM_BEYOND_ON_DISK
+    streams = size > most and wanted.folds is None
+    own = _Training(chosen, data, wanted, None if streams else folder, STREAMED if streams else None, watcher.advance)
+    gathered = own.boost() if isinstance(chosen.recipe, Rounds) else own.train()
+    if gathered.dynamics is None:
+        raise InputError(f"the training failed: {gathered.stopped}; try another --model or --seed")
+    return gathered.dynamics
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """One call of the training engine, whatever is trained and however it is gathered."""
+
+    chosen: Candidate
+    data: OwnData
+    wanted: Wanted
+    folder: Path | None
+    stream: tuple[str, ...] | None
+    progress: Callable[[int], object]
+
+    def boost(self) -> "Gathered":
+        """LightGBM."""
+        from errata.training.boosting import boost_in_sample, boost_out_of_sample
+        from errata.training.data import Table
+        from errata.training.recipes import Rounds
+
+        inputs, recipe = self.chosen.inputs, self.chosen.recipe
+        assert isinstance(inputs, Table)
+        assert isinstance(recipe, Rounds)
+        labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
+        if self.wanted.folds is None:
+            (gathered,) = boost_in_sample(
+                inputs,
+                labels,
+                classes,
+                recipe,
+                seeds=seeds,
+                folder=self.folder,
+                stream=self.stream,
+                progress=self.progress,
+            )
+        else:
+            (gathered,) = boost_out_of_sample(
+                inputs,
+                labels,
+                classes,
+                recipe,
+                seeds=seeds,
+                folds=self.wanted.folds,
+                folder=self.folder,
+                progress=self.progress,
+            )
+        return gathered
+
+    def train(self) -> "Gathered":
+        """A network."""
+        from errata.training.engine import Options
+        from errata.training.gather import in_sample, out_of_sample
+        from errata.training.recipes import Recipe
+
+        model, recipe = self.chosen.model, self.chosen.recipe
+        assert model is not None
+        assert isinstance(recipe, Recipe)
+        labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
+        neighbours = self.data.kind != "text"  # rare words say little of distances, and a model of them memorises
+        options = Options(swa=False, features=neighbours, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
+        if self.wanted.folds is None:
+            (gathered,) = in_sample(
+                self.chosen.inputs,
+                labels,
+                classes,
+                model,
+                recipe,
+                seeds=seeds,
+                options=options,
+                device=self.wanted.device,
+                folder=self.folder,
+                progress=self.progress,
+            )
+        else:
+            (gathered,) = out_of_sample(
+                self.chosen.inputs,
+                labels,
+                classes,
+                model,
+                recipe,
+                folds=self.wanted.folds,
+                seeds=seeds,
+                options=options,
+                device=self.wanted.device,
+                folder=self.folder,
+                progress=self.progress,
+            )
+        return gathered
+
+
+def _of_samples(dynamics: Dynamics, data: OwnData, wanted: Wanted) -> Dynamics:
+    """The dynamics under the ids and class names of the data, with the points among which neighbours can be sought.
+
+    Features of the models of different folds have nothing in common. Among very many samples the search would take
+    longer than the training, and more memory.
+    """
+    many = data.samples > APPROXIMATE_BEYOND
+    return replace(
+        dynamics,
+        ids=data.ids,
+        classes=data.classes,
+        features=None if many or wanted.folds is not None else dynamics.features,
+        inputs=None if many else dynamics.inputs,
+        path=None,
+    )
+
+
+def _duration(chosen: Candidate) -> str:
+    return f"{chosen.recipe.epochs} {'rounds' if chosen.model is None else 'epochs'}"

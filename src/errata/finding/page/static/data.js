@@ -1,0 +1,54 @@
+"use strict";
+// What was found, a list a property; place 0 is the most suspicious sample.
+const report = JSON.parse(document.getElementById("data").textContent);
+const listed = report.id.length;
+const ids = report.id;
+const inConflict = new Set(report.conflicts.places);
+const byId = id => document.getElementById(id);
+
+/** An element with attributes and children; text is always text, never markup. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null && value !== undefined) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+const className = code => report.classes[code];
+const givenOf = place => className(report.label[place]);
+const suggestedOf = place => className(report.suggested[place]);
+const agreesWithLabel = place => report.label[place] === report.suggested[place];
+const whole = number => Math.round(number).toLocaleString("en-GB");
+const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
+const highestOf = (numbers, least) => [...numbers].reduce((highest, number) => Math.max(highest, number), least);
+
+/** A share in whole percent; what is nearly none or nearly all does not read as if it were. */
+function percent(share) {
+  if (share === null) return "unknown";
+  if (share > 0 && share < 0.005) return "< 1 %";
+  if (share < 1 && share > 0.995) return "> 99 %";
+  return `${Math.round(100 * share)} %`;
+}
+
+const number = value => value === null ? "unknown" : String(value);
+
+/** The texts of a sample in the order of its columns; none where the page holds none of them. */
+function columnsOf(place) {
+  return report.contents.form === "columns" ? report.contents.rows[place] ?? [] : [];
+}
+
+/** The address of a sample's file beside the page, or null. */
+function fileOf(place) {
+  if (!report.contents.files) return null;
+  return `${report.contents.files}/${ids[place].split("/").map(encodeURIComponent).join("/")}`;
+}
+
+/** What a sample looks like in one line. */
+function excerptOf(place) {
+  const values = columnsOf(place);
+  const parts = report.contents.columns?.map((column, at) => column.text ? values[at] : `${column.name} = ${values[at]}`);
+  return values.length ? parts.filter((_, at) => values[at]).slice(0, 6).join("  ·  ").slice(0, 300) : "";
+}

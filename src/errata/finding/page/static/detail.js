@@ -1,0 +1,99 @@
+const LONG = 600;  // characters beyond which a value is shortened until it is asked for
+
+/** A text that can be long: its head, and a button that shows the rest. */
+function longText(text) {
+  if (text.length <= LONG) return make("span", {class: "text"}, text === "" ? make("i", {}, "empty") : text);
+  const shown = make("span", {class: "text"}, `${text.slice(0, LONG)} …`);
+  const button = make("button", {type: "button", class: "more", "aria-expanded": "false"}, `Show all ${whole(text.length)} characters`);
+  button.addEventListener("click", () => {
+    const open = button.getAttribute("aria-expanded") === "true";
+    shown.textContent = open ? `${text.slice(0, LONG)} …` : text;
+    button.textContent = open ? `Show all ${whole(text.length)} characters` : "Show less";
+    button.setAttribute("aria-expanded", open ? "false" : "true");
+  });
+  return make("div", {}, shown, button);
+}
+
+function columnTable(place) {
+  const {columns, typical} = report.contents;
+  const values = columnsOf(place);
+  const compares = typical.length > 0 && columns.some(column => !column.text);
+  const ofClass = (code, at) => columns[at].text ? "" : typical[code]?.[at] ?? "";
+  const sides = compares ? [report.label[place], ...(agreesWithLabel(place) ? [] : [report.suggested[place]])] : [];
+  const head = make("tr", {}, make("th", {scope: "col"}, "column"), make("th", {scope: "col"}, "this sample"),
+    ...sides.map(code => make("th", {scope: "col"}, `typical of ${className(code)}`)));
+  const rows = columns.map((column, at) => make("tr", {}, make("th", {scope: "row"}, column.name),
+    make("td", {class: column.number ? "number" : ""}, longText(values[at])),
+    ...sides.map(code => make("td", {class: column.number ? "number soft" : "soft"}, ofClass(code, at)))));
+  return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Columns of the sample"},
+    make("table", {class: "columns"}, make("thead", {}, head), make("tbody", {}, ...rows)),
+    sides.length ? make("p", {class: "note"}, "Typical: the median of numbers, otherwise the value that more than half have.") : "");
+}
+
+function contentsOf(place) {
+  const {form, rows} = report.contents;
+  if (form === "nothing") return "";
+  if (rows[place] === undefined) return make("p", {class: "note"}, "What this sample holds is not in this page, to keep it small.");
+  if (form === "picture") {
+    const address = fileOf(place);
+    const link = address ? make("a", {href: address, target: "_blank", rel: "noopener"}, "open the file") : "";
+    return make("div", {class: "large-picture"}, picture(place), link);
+  }
+  const texts = report.contents.columns.every(column => column.text);
+  if (texts && rows[place].length === 1) return make("blockquote", {}, longText(rows[place][0]));
+  return columnTable(place);
+}
+
+function factsOf(place) {
+  const facts = [
+    ["probably wrong", percent(report.pWrong[place])],
+    ["methods that agree", percent(report.agree[place])],
+    ["mean loss", number(report.meanLoss[place])],
+    ["score", number(report.score[place])],
+    ["rank", `${whole(place + 1)} of ${whole(report.samples)}`],
+  ];
+  return make("dl", {}, ...facts.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value))));
+}
+
+function decisionButtons(place) {
+  const made = decisions.get(place);
+  const same = agreesWithLabel(place);
+  const choices = [
+    ["keep", "k", "Keep", givenOf(place)],
+    ...(same ? [] : [["accept", "a", "Accept", suggestedOf(place)]]),
+    ["relabel", "r", made?.decision === "relabel" ? "Relabelled" : "Another label", made?.decision === "relabel" ? made.label : ""],
+    ["skip", "s", "Skip", ""],
+  ];
+  return make("div", {class: "decisions", role: "group", "aria-label": "Decision"}, ...choices.map(([name, key, words, label]) => {
+    const button = make("button", {type: "button", class: name, "aria-pressed": made?.decision === name ? "true" : "false", "aria-keyshortcuts": key},
+      make("span", {}, words, label ? make("b", {}, ` ${label}`) : ""), make("kbd", {}, key));
+    button.dataset.decision = name;
+    return button;
+  }));
+}
+
+function drawDetail() {
+  if (!places.length) {
+    byId("detail").replaceChildren(make("p", {class: "note"}, "No sample is chosen."));
+    return;
+  }
+  const place = current;
+  byId("detail").scrollTop = 0;
+  const curve = largeLossCurve(place);
+  const told = report.losses && curve
+    ? make("p", {class: "note"}, `Loss of the given label over the epochs; dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
+    : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not in this page, to keep it small." : "This run kept no losses of single epochs.");
+  const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "The same inputs have another label elsewhere: one of them is wrong, or the inputs do not tell the classes apart.") : "";
+  const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the label it has.") : "";
+  byId("detail").replaceChildren(
+    make("h2", {}, make("span", {class: "soft"}, `#${place + 1} `), ids[place]),
+    make("p", {class: "labels"}, labelPair(place), badge(place)), same, decisionButtons(place), conflict,
+    contentsOf(place), factsOf(place), curve ?? "", told);
+}
+
+byId("detail").addEventListener("click", event => {
+  const button = event.target.closest("[data-decision]");
+  if (!button) return;
+  list.focus({preventScroll: true});  // the button is drawn anew, and its focus would be lost
+  act(button.dataset.decision);
+});

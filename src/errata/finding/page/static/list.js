@@ -1,0 +1,99 @@
+// Only what is seen is drawn: fifty thousand samples scroll like fifty.
+const list = byId("list");
+const isGallery = report.contents.form === "picture";
+const itemHeight = isGallery ? 186 : 78;
+const cardWidth = 150;
+const overscan = 3;  // rows beyond what is seen
+let places = [];  // those that pass the filters
+let current = 0;  // the place of the chosen sample
+
+const perRow = () => isGallery ? Math.max(1, Math.floor(list.clientWidth / cardWidth)) : 1;
+const currentAt = () => places.indexOf(current);
+
+function optionLabel(place) {
+  const made = decisions.get(place);
+  const decided = made ? `; decided: ${made.decision}${made.label ? ` ${made.label}` : ""}` : "";
+  return `${place + 1}: ${ids[place]}, given ${givenOf(place)}, suggested ${suggestedOf(place)}, ` +
+    `probably wrong ${percent(report.pWrong[place])}${decided}`;
+}
+
+function badge(place) {
+  const made = decisions.get(place);
+  if (!made) return "";
+  const words = {keep: "kept", accept: "accepted", relabel: `→ ${made.label}`, skip: "skipped"}[made.decision];
+  return make("span", {class: `badge ${made.decision}`}, words);
+}
+
+function labelPair(place) {
+  return make("span", {class: "pair"},
+    make("b", {class: "given", title: givenOf(place)}, givenOf(place)), make("span", {class: "arrow"}, "→"),
+    make("b", {class: "suggested", title: suggestedOf(place)}, suggestedOf(place)));
+}
+
+function picture(place) {
+  const address = report.contents.rows[place];
+  if (!address) return make("span", {class: "no-picture"}, address === "" ? "unreadable file" : "not in this page");
+  return make("img", {src: address, alt: "", draggable: "false", class: report.contents.pixels ? "pixels" : ""});
+}
+
+function option(place, at) {
+  const numbers = make("span", {class: "numbers"},
+    make("span", {class: "rank"}, `#${place + 1}`),
+    make("span", {title: "estimated probability that the label is wrong"}, percent(report.pWrong[place])),
+    inConflict.has(place) ? make("span", {class: "conflict", title: "the same inputs have another label elsewhere"}, "conflict") : "");
+  const parts = isGallery
+    ? [make("span", {class: "frame"}, picture(place)), labelPair(place), numbers,
+       make("span", {class: "foot"}, smallLossCurve(place, 60, 22), badge(place))]
+    : [numbers, make("span", {class: "middle"}, labelPair(place), make("span", {class: "excerpt"}, excerptOf(place) || ids[place])),
+       smallLossCurve(place, 110, 40), badge(place)];
+  const item = make("div", {id: `option-${place}`, role: "option", class: isGallery ? "card" : "row",
+    "aria-selected": place === current ? "true" : "false", "aria-posinset": at + 1, "aria-setsize": places.length,
+    "aria-label": optionLabel(place)}, ...parts);
+  const columns = perRow();
+  item.style.top = `${Math.floor(at / columns) * itemHeight}px`;
+  item.style.left = isGallery ? `${(at % columns) * 100 / columns}%` : "0";
+  item.style.width = `${100 / columns}%`;
+  item.style.height = `${itemHeight}px`;
+  return item;
+}
+
+function drawList() {
+  const columns = perRow();
+  const first = Math.max(0, Math.floor(list.scrollTop / itemHeight) - overscan) * columns;
+  const beyond = (Math.ceil((list.scrollTop + list.clientHeight) / itemHeight) + overscan) * columns;
+  byId("rows").style.height = `${Math.ceil(places.length / columns) * itemHeight}px`;
+  byId("rows").replaceChildren(...places.slice(first, beyond).map((place, at) => option(place, first + at)));
+  if (!places.length) byId("rows").replaceChildren(make("p", {class: "empty"}, "No sample passes these filters."));
+  if (byId(`option-${current}`)) list.setAttribute("aria-activedescendant", `option-${current}`);
+  else list.removeAttribute("aria-activedescendant");
+}
+
+/** Bring the chosen sample into view, and draw. */
+function showCurrent() {
+  const at = currentAt();
+  if (at >= 0) {
+    const top = Math.floor(at / perRow()) * itemHeight;
+    if (top < list.scrollTop) list.scrollTop = top;
+    else if (top + itemHeight > list.scrollTop + list.clientHeight) list.scrollTop = top + itemHeight - list.clientHeight;
+  }
+  drawList();
+  drawDetail();
+}
+
+/** Choose the sample at a position of the list, the nearest there is. */
+function choose(at) {
+  if (!places.length) return;
+  current = places[Math.min(places.length - 1, Math.max(0, at))];
+  showCurrent();
+}
+
+let drawing = 0;
+list.addEventListener("scroll", () => {
+  cancelAnimationFrame(drawing);
+  drawing = requestAnimationFrame(drawList);
+});
+addEventListener("resize", drawList);
+list.addEventListener("click", event => {
+  const item = event.target.closest("[role=option]");
+  if (item) choose(places.indexOf(Number(item.id.slice("option-".length))));
+});

@@ -1,0 +1,99 @@
+"""Trials: how well a candidate does on a part of the data held out, wrong labels and all, and after how long."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.own import OwnData
+from errata.finding.candidates import Candidate
+
+if TYPE_CHECKING:
+    from errata.training.executors import Executor
+    from errata.training.recipes import AnyRecipe
+
+VALIDATION = 0.2
+FEWEST_SAMPLES = 10
+MOST_TRIED_ON = 50_000  # samples: a choice made on these is as good
+PATIENCE = 10  # epochs without a lower loss, after which no more are tried
+# What is ranked is a mean over epochs, which lags behind the last: half as many epochs again make up for undecided
+# early ones. On Satellite boosting then misses 7.9 % of the errors, not 8.9 %; words are memorised too soon for it.
+LONGER = 1.5
+
+Tell = Callable[[int], object]
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A candidate with the number of epochs to train it for, and its least log loss on the part held out."""
+
+    candidate: Candidate
+    loss: float
+
+
+def attempt(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> Tried:
+    """Train the candidate on most of the samples and judge it on the rest; `tell` hears of every epoch."""
+    recipe, loss = (_boost if candidate.model is None else _validate)(candidate, data, device, tell)
+    longer = 1.0 if data.kind == "text" else LONGER
+    return Tried(replace(candidate, recipe=replace(recipe, epochs=math.ceil(longer * recipe.epochs))), loss)
+
+
+def _trial_rows(data: OwnData, seed: int) -> NDArray[np.int64]:
+    """The samples that a trial is made with: all, or a part with every class in proportion."""
+    from errata.training.choose import split_off
+
+    if data.samples <= MOST_TRIED_ON:
+        return np.arange(data.samples)
+    return split_off(data.labels, MOST_TRIED_ON / data.samples, seed)
+
+
+def _boost(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tuple[AnyRecipe, float]":
+    from errata.training.boosting import best_rounds
+    from errata.training.data import Table
+    from errata.training.recipes import Rounds
+
+    assert isinstance(candidate.inputs, Table)
+    assert isinstance(candidate.recipe, Rounds)
+    rows = _trial_rows(data, candidate.recipe.seed)
+    part = Table(candidate.inputs.values[rows])
+    return best_rounds(part, data.labels[rows], data.num_classes, candidate.recipe, progress=tell)
+
+
+def _validate(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tuple[AnyRecipe, float]":
+    """The number of epochs with the least log loss on the part held out, and that loss."""
+    from errata.training.choose import split_off
+    from errata.training.gather import executor_for
+    from errata.training.jobs import Job
+    from errata.training.recipes import Recipe
+
+    assert candidate.model is not None
+    assert isinstance(candidate.recipe, Recipe)
+    rows = _trial_rows(data, candidate.recipe.seed)
+    held_out = rows[split_off(data.labels[rows], VALIDATION, candidate.recipe.seed)]
+    job = Job("trial", candidate.recipe, np.setdiff1d(rows, held_out), held_out)
+    executor = executor_for(
+        candidate.model, candidate.inputs, data.labels, data.num_classes, device, keep_passes=False
+    )([job])
+    losses: list[float] = []
+    for epoch in range(candidate.recipe.epochs):
+        executor.train_epoch(epoch)
+        losses.append(_log_loss(executor, held_out))
+        tell(1)
+        best = int(np.argmin(losses))
+        if not math.isfinite(losses[-1]) or epoch - best >= PATIENCE:
+            break
+    return replace(candidate.recipe, epochs=best + 1), losses[best]
+
+
+def _log_loss(executor: "Executor", rows: NDArray[np.int64]) -> float:
+    """Of the given labels of some rows; infinite where the model has diverged."""
+    from scipy.special import log_softmax
+
+    places = executor.labels.new_tensor(rows)
+    logits = executor.evaluate(0, places).double().cpu().numpy()
+    given = executor.labels[places].cpu().numpy()
+    loss = -float(log_softmax(logits, axis=1)[np.arange(len(given)), given].mean())
+    return loss if math.isfinite(loss) else math.inf

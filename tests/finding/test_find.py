@@ -1,0 +1,379 @@
+import gzip
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import errata
+from errata import cli
+from errata.core import metrics
+from errata.errors import ErrataError
+from errata.finding import models
+from errata.finding.candidates import batch_size, candidates_for
+from errata.finding.find import find_in_data
+from errata.finding.models import Silence, Wanted
+from errata.finding.sources import open_source
+
+
+@pytest.fixture
+def table(clouds):
+    """The clouds as a data frame with named classes and ids."""
+    inputs, noisy = clouds
+    frame = pd.DataFrame(inputs, columns=["a", "b", "c", "d"])
+    frame["kind"] = [("ant", "bee", "cat")[label] for label in noisy.labels]
+    frame["name"] = [f"n{row}" for row in range(len(frame))]
+    return frame
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `errata find ...` in a folder of its own: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", "find", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    return run
+
+
+def caught(found, noisy):
+    """The share of the true errors that are not among the first of the ranking."""
+    return metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), noisy.truth)
+
+
+def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
+    table.to_csv("bees.csv", index=False)
+    before = (tmp_path / "bees.csv").read_bytes()
+    code, out, err = run("bees.csv", "--label", "kind", "--id", "name")
+    assert (code, err) == (0, "")
+    assert "180 samples in 3 classes, table" in out
+    assert "number: a, b, c, d" in out
+    assert "Look at the first 20" in out
+    folder = tmp_path / "errata-out"
+    assert {"ranking.csv", "ranking.parquet", "summary.json", "report.html", "dynamics"} <= {
+        entry.name for entry in folder.iterdir()
+    }
+    assert not (folder / "work").exists()
+    ranking = pd.read_csv(folder / "ranking.csv")
+    wrong = {f"n{row}" for row in np.flatnonzero(clouds[1].truth)}
+    assert len(wrong & set(ranking["id"].head(len(wrong)))) >= 0.8 * len(wrong)
+    assert errata.Dynamics.open(folder / "dynamics").classes == ("ant", "bee", "cat")
+    assert (tmp_path / "bees.csv").read_bytes() == before
+    code, _, _ = run(folder / "dynamics", "--out", "again")
+    assert code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again" / "ranking.csv"), ranking)
+
+
+@pytest.mark.parametrize("model", ["boosting", "mlp"])
+def test_arrays_are_learned_by_the_model_asked_for_and_give_their_errors_away(clouds, model):
+    inputs, noisy = clouds
+    found = errata.find(inputs, noisy.labels, model=model)
+    assert caught(found, noisy) <= 0.25
+    assert found.summary["kind"] == "table"
+    assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
+    assert found.summary["method"] == "kNN-MeanProb-LM"
+    assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
+    assert found.dynamics.path is None
+
+
+def test_folds_judge_every_sample_by_a_model_that_has_not_seen_it(clouds):
+    inputs, noisy = clouds
+    found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
+    assert found.dynamics.gathering == "out-of-sample"
+    assert found.dynamics.features is None
+    assert found.summary["method"] == "kNN-MeanProb-LM (OOS)"
+    assert caught(found, noisy) <= 0.25
+
+
+def test_the_same_call_finds_the_same(clouds):
+    inputs, noisy = clouds
+    one, other = (errata.find((inputs, noisy.labels), model="mlp", seed=3) for _ in range(2))
+    pd.testing.assert_frame_equal(one.ranking, other.ranking)
+
+
+def test_inputs_of_any_library_are_the_same_inputs(clouds):
+    import polars as pl
+    import torch
+    from scipy.sparse import csr_matrix
+    from sklearn.utils import Bunch
+
+    inputs, noisy = clouds
+    ids = []
+    for source, label in (
+        (torch.from_numpy(inputs), torch.from_numpy(noisy.labels)),
+        (pd.DataFrame(inputs), noisy.labels),
+        (pl.DataFrame(inputs, schema=list("abcd")).with_columns(y=pl.Series(noisy.labels)), "y"),
+        (Bunch(data=inputs, target=noisy.labels, target_names=np.array(["ant", "bee", "cat"])), None),
+        (csr_matrix(inputs), [("zero", 1, 2.5)[label] for label in noisy.labels]),
+    ):
+        found = errata.find(source, label, model="mlp")
+        assert caught(found, noisy) <= 0.3
+        ids.append(set(found.ranking["id"]))
+    assert all(one == set(range(len(inputs))) for one in ids)
+
+
+def test_text_is_learned_from_its_words(clouds):
+    rng = np.random.default_rng(0)
+    words = {0: "goal match team ball score", 1: "vote party law minister senate", 2: "star planet orbit moon comet"}
+    noisy = clouds[1]
+    truth = np.arange(180) % 3
+    texts = [" ".join(rng.choice(words[label].split(), 6)) for label in truth.tolist()]
+    found = errata.find(texts, noisy.labels)
+    assert found.summary["kind"] == "text"
+    assert found.summary["method"] == "MeanProb-LM"
+    assert caught(found, noisy) <= 0.1
+
+
+def test_saved_logits_are_ranked_without_training(run, curves, tmp_path):
+    logits, labels, _ = curves(0)
+    np.savez(tmp_path / "run.npz", logits=logits, labels=labels)
+    code, out, _ = run("run.npz", "--top", "3")
+    assert code == 0
+    assert "the 3 most suspicious of 60 samples" in out
+    assert "as recorded" in (tmp_path / "errata-out" / "summary.json").read_text()
+    expected = errata.rank(errata.Dynamics.from_arrays(logits, labels))
+    assert pd.read_csv(tmp_path / "errata-out" / "ranking.csv")["id"].tolist() == expected["id"].tolist()
+
+
+def test_a_folder_of_hugging_face_datasets_is_read(table, tmp_path):
+    import pyarrow as pa
+
+    names = ["ant", "bee", "cat"]
+    arrow = pa.Table.from_pandas(table.assign(kind=[names.index(name) for name in table["kind"]]))
+    with (
+        pa.OSFile(str(tmp_path / "data-00000-of-00001.arrow"), "wb") as file,
+        pa.ipc.new_stream(file, arrow.schema) as to,
+    ):
+        to.write_table(arrow)
+    (tmp_path / "state.json").write_text(json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]}))
+    features = {"kind": {"names": names, "_type": "ClassLabel"}, "a": {"dtype": "float32", "_type": "Value"}}
+    (tmp_path / "dataset_info.json").write_text(json.dumps({"features": features}))
+    found = errata.find(tmp_path, "kind", id="name", model="mlp")
+    assert found.dynamics.classes == ("ant", "bee", "cat")
+    pd.testing.assert_frame_equal(found.ranking, errata.find(table, "kind", id="name", model="mlp").ranking)
+    (tmp_path / "both" / "train").mkdir(parents=True)
+    (tmp_path / "both" / "dataset_dict.json").write_text("{}")
+    with pytest.raises(ErrataError, match=r"give one, as .*train"):
+        errata.find(tmp_path / "both", "kind")
+
+
+@pytest.fixture
+def pictures(tmp_path):
+    """Six bright and six dark images of 32 x 32 in class folders."""
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        name, light = ("bright", 200) if number % 2 else ("dark", 50)
+        (tmp_path / "pictures" / name).mkdir(parents=True, exist_ok=True)
+        pixels = np.clip(rng.normal(light, 20, (32, 32, 3)), 0, 255).astype(np.uint8)
+        Image.fromarray(pixels).save(tmp_path / "pictures" / name / f"{number}.png")
+    return tmp_path / "pictures"
+
+
+def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, monkeypatch):
+    monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 2)
+    monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 2)
+    (pictures / "bright" / "broken.png").write_bytes(b"not a picture")
+    code, _, err = run(pictures)
+    assert code == 2
+    assert "broken.png cannot be read as an image" in err
+    code, out, err = run(pictures, "--skip-bad")
+    assert (code, err) == (0, "")
+    assert "12 samples in 2 classes, images" in out
+    assert "broken.png" in out
+    assert "Ranked by kNN-RampProb-LM" in out
+    ranking = pd.read_csv("errata-out/ranking.csv")
+    assert set(ranking["id"]) == {f"{name}/{n}.png" for n in range(12) for name in [("dark", "bright")[n % 2]]}
+
+
+def test_the_network_follows_the_size_of_the_images(tmp_path):
+    small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
+    (candidate,) = candidates_for(open_source(small, [0, 1] * 10, None, None, False), "auto", 0)
+    assert candidate.name == "cnn9"
+    for number in range(12):
+        (tmp_path / str(number % 2)).mkdir(exist_ok=True)
+        Image.new("RGB", (90 + number, 100), (number,) * 3).save(tmp_path / str(number % 2) / f"{number}.jpg")
+    (candidate,) = candidates_for(open_source(tmp_path, None, None, None, False), "auto", 0)
+    assert candidate.name == "resnet18"
+    assert len(candidate.inputs) == 12
+
+
+def test_no_batch_has_a_single_sample_left():
+    for samples in range(10, 3_000):
+        size = batch_size(samples)
+        assert samples % size != 1
+
+
+class Impatient(Silence):
+    """Presses Ctrl-C in the middle of a training."""
+
+    def __init__(self, after):
+        self._left, self._training = after, False
+
+    def begin(self, name, epochs):
+        self._training = name.startswith("training")
+
+    def advance(self, epochs):
+        self._left -= epochs * self._training
+        if self._left < 0:
+            raise KeyboardInterrupt
+
+
+class Noting(Silence):
+    """Remembers what was begun and how far each went."""
+
+    def __init__(self):
+        self.begun, self.steps, self.totals = [], [], []
+
+    def total(self, epochs):
+        self.totals.append(epochs)
+
+    def begin(self, name, epochs):
+        self.begun.append(name)
+
+    def advance(self, epochs):
+        self.steps.append(epochs)
+
+
+def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
+    monkeypatch.setattr(models, "CHECKPOINT_SECONDS", 0.0)
+    inputs, noisy = clouds
+    data = open_source(inputs, noisy.labels, None, None, False)
+    wanted = Wanted("mlp", seed=1)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_data(data, wanted, tmp_path / "out", Impatient(5))
+    assert list((tmp_path / "out").iterdir()) == [tmp_path / "out" / "work"]
+    noting = Noting()
+    found = find_in_data(data, wanted, tmp_path / "out", noting)
+    assert not any(name.startswith("trying") for name in noting.begun)
+    assert max(noting.steps[1:]) >= 5  # the epochs that were done already are told at once
+    assert sum(noting.steps) == noting.totals[-1]
+    assert not (tmp_path / "out" / "work").exists()
+    whole = find_in_data(data, wanted, None, None)
+    pd.testing.assert_frame_equal(found.ranking, whole.ranking)
+
+
+def test_other_data_in_the_same_folder_is_begun_afresh(clouds, tmp_path):
+    inputs, noisy = clouds
+    data = open_source(inputs, noisy.labels, None, None, False)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_data(data, Wanted("mlp"), tmp_path, Impatient(3))
+    other = open_source(inputs[:90], noisy.labels[:90], None, None, False)
+    assert len(find_in_data(other, Wanted("mlp"), tmp_path).ranking) == 90
+
+
+@pytest.mark.parametrize("model", ["mlp", "boosting"])
+def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, tmp_path, monkeypatch):
+    inputs, noisy = clouds
+    whole = errata.find(inputs, noisy.labels, model=model)
+    monkeypatch.setattr(models, "STREAM_BEYOND_ON_DISK", 0)
+    streamed = errata.find(inputs, noisy.labels, model=model, out=tmp_path / "out")
+    assert streamed.dynamics.logits is None
+    pd.testing.assert_frame_equal(streamed.ranking, whole.ranking)
+
+
+def test_duplicates_with_different_labels_are_certain_conflicts(run, table):
+    table.loc[1, ["a", "b", "c", "d"]] = table.loc[0, ["a", "b", "c", "d"]]
+    table.to_parquet("bees.parquet")
+    code, out, _ = run("bees.parquet", "--label", "kind", "--id", "name", "--model", "mlp")
+    assert code == 0
+    assert "2 samples in 1 group have the same inputs" in out
+    assert pd.read_csv("errata-out/conflicts.csv")["id"].tolist() == ["n0", "n1"]
+
+
+def with_blanks(table):
+    return table.assign(kind=table["kind"].where(table.index > 4))
+
+
+def with_a_lone_class(table):
+    return table.assign(kind=["zebra", *table["kind"][1:]])
+
+
+def with_mixed_types(table):
+    return table.assign(kind=[1, *table["kind"][1:]])
+
+
+@pytest.mark.parametrize(
+    ("change", "remark"),
+    [
+        (with_blanks, "5 rows have no label and are left out"),
+        (with_a_lone_class, "class 'zebra' has a single sample"),
+        (with_mixed_types, "class 1 has a single sample"),
+    ],
+)
+def test_odd_labels_are_remarked_on_and_the_rest_is_ranked(table, change, remark):
+    found = errata.find(change(table), "kind", id="name", model="mlp")
+    assert any(remark in note for note in found.summary["notes"])
+
+
+def test_text_that_is_not_utf8_is_read_with_a_remark(run, tmp_path):
+    lines = ["title,kind"] + [f"caf\xe9 number {n} {'wine red' if n % 2 else 'ham bread'},{n % 2}" for n in range(40)]
+    (tmp_path / "menu.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode("latin-1")))
+    code, out, _ = run("menu.csv.gz", "--label", "kind", "--text", "title")
+    assert code == 0
+    assert "is not UTF-8 and was read as Latin-1" in out
+
+
+FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
+
+
+@pytest.mark.parametrize(
+    ("columns", "arguments", "sentence"),
+    [
+        ({"a": [1, 2] * 10, "y": ["x", "z"] * 10}, (), "say which column of .* holds the labels; 'y' looks like it"),
+        ({"a": [1, 2] * 10, "y": ["x", "z"] * 10}, ("--label", "Y2"), "has no column 'Y2'"),
+        ({"a": range(9), "y": [0, 1, 1] * 3}, ("--label", "y"), "there are 9 samples; .* at least 10"),
+        ({"a": range(3000), "y": range(3000)}, ("--label", "y"), "no two samples share a class"),
+        ({"a": range(20), "y": [1] * 20}, ("--label", "y"), "has one class"),
+        ({"a": ["same"] * 20, "y": [0, 1] * 10}, ("--label", "y"), "has nothing to learn from"),
+        ({"a": [1, 1, *range(18)], "y": [0, 1] * 10}, ("--label", "y", "--id", "a"), "has the id 1 twice"),
+        (FINE, ("--label", "y", "--model", "cnn9"), "cnn9 does not take table"),
+        (
+            FINE,
+            ("--label", "y", "--model", "svm"),
+            "model must be one of auto, boosting",
+        ),
+        (
+            FINE,
+            ("--label", "y", "--folds", "30"),
+            "cannot be dealt out to 30 folds",
+        ),
+        (
+            FINE,
+            ("--label", "y", "--device", "warp"),
+            "there is no device named 'warp'",
+        ),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_a_sentence_and_nothing_is_written(
+    run, tmp_path, columns, arguments, sentence
+):
+    pd.DataFrame(columns).to_csv("data.csv", index=False)
+    code, _, err = run("data.csv", *arguments)
+    assert code == 2
+    assert len(err.strip().splitlines()) == 1
+    assert pd.Series([err]).str.contains(sentence).all(), err
+    assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
+
+
+def test_a_folder_with_one_image_is_refused(run, tmp_path):
+    (tmp_path / "pictures" / "cat").mkdir(parents=True)
+    Image.new("RGB", (20, 20)).save(tmp_path / "pictures" / "cat" / "1.png")
+    code, _, err = run("pictures")
+    assert code == 2
+    assert "one class" in err
+
+
+def test_what_is_in_the_way_is_said_before_the_training(run, table, tmp_path):
+    table.to_csv("bees.csv", index=False)
+    (tmp_path / "errata-out").mkdir()
+    (tmp_path / "errata-out" / "thesis.tex").write_text("mine")
+    code, _, err = run("bees.csv", "--label", "kind")
+    assert code == 2
+    assert "holds other files" in err

@@ -1,0 +1,100 @@
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import errata
+from errata.dynamics.recorder import Recorder
+from errata.errors import StoreError
+from errata.finding.find import find_in_dynamics
+from errata.finding.found import Found
+
+
+def named(logits, labels, classes, ids=None):
+    return errata.Dynamics.from_arrays(logits, [classes[label] for label in labels], ids=ids, classes=classes)
+
+
+@pytest.fixture
+def found(curves):
+    logits, labels, _ = curves(0)
+    ids = np.array([f"sample {row}" for row in range(len(labels))])
+    classes = ["ant", "bee", "cat", "dog", "NA"]
+    return errata.find(named(logits, labels, classes, ids))
+
+
+def test_what_is_saved_is_read_back(found, tmp_path):
+    folder = found.save(tmp_path / "out")
+    again = Found.open(folder)
+    pd.testing.assert_frame_equal(again.ranking, found.ranking, check_dtype=False)
+    pd.testing.assert_frame_equal(again.confusions, found.confusions, check_dtype=False)
+    pd.testing.assert_frame_equal(again.curve, found.curve)
+    assert again.estimate == found.estimate
+    assert again.summary == found.summary
+    assert again.conflicts.empty
+    assert again.dynamics.ids.tolist() == found.dynamics.ids.tolist()
+    assert again.dynamics.classes == found.dynamics.classes
+    np.testing.assert_array_equal(again.dynamics.logits, found.dynamics.logits)
+
+
+def test_the_folder_holds_files_that_others_can_read(found, tmp_path):
+    found.save(tmp_path)
+    names = {entry.name for entry in tmp_path.iterdir()}
+    assert names == {"ranking.csv", "ranking.parquet", "summary.json", "confusions.csv", "report.html", "dynamics"}
+    table = pd.read_csv(tmp_path / "ranking.csv", keep_default_na=False)
+    assert table["id"].tolist() == found.ranking["id"].tolist()
+    assert set(table["label"]) == {"ant", "bee", "cat", "dog", "NA"}
+    summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
+    assert {"samples", "classes", "kind", "model", "method", "estimate", "notes", "seconds", "version"} <= set(summary)
+    assert summary["samples"] == 60
+    assert summary["method"] == "MeanProb-LM"
+
+
+def test_saving_again_replaces_what_was_there(found, curves, tmp_path):
+    found.save(tmp_path)
+    other = errata.find(errata.Dynamics.from_arrays(*curves(1)[:2]))
+    other.save(tmp_path)
+    assert Found.open(tmp_path).ranking["id"].tolist() == other.ranking["id"].tolist()
+
+
+def test_dynamics_that_lie_in_the_folder_already_stay(found, tmp_path):
+    found.save(tmp_path)
+    before = (tmp_path / "dynamics" / "logits.npy").stat().st_ino
+    find_in_dynamics(errata.Dynamics.open(tmp_path / "dynamics"), tmp_path)
+    assert (tmp_path / "dynamics" / "logits.npy").stat().st_ino == before
+
+
+def test_a_folder_with_other_files_is_left_alone(found, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(StoreError, match="holds other files"):
+        found.save(tmp_path)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(StoreError, match="is a file"):
+        found.save(tmp_path / "thesis.tex")
+
+
+def test_labels_of_several_types_are_written_as_text(curves, tmp_path):
+    logits, labels, _ = curves(2)
+    dynamics = errata.Dynamics.from_arrays(logits, labels)
+    errata.find(replace(dynamics, classes=(7, "two", 3.5, True, "five")), out=tmp_path)
+    assert set(Found.open(tmp_path).ranking["label"]) == {"7", "two", "3.5", "True", "five"}
+
+
+def test_running_sums_are_kept_as_such(curves, tmp_path):
+    logits, labels, _ = curves(3)
+    recorder = Recorder(labels=labels, num_classes=5, keep="stream", quiet=True)
+    for epoch in logits:
+        recorder.update_all(epoch)
+        recorder.end_epoch()
+    found = errata.find(recorder.finish(), out=tmp_path / "sums")
+    assert found.dynamics.logits is None
+    pd.testing.assert_frame_equal(errata.find(found.dynamics).ranking, found.ranking)
+
+
+def test_a_folder_without_a_summary_is_refused(tmp_path):
+    with pytest.raises(StoreError, match="no folder that `errata find` has finished"):
+        Found.open(tmp_path)
+    (tmp_path / "summary.json").write_text("{")
+    with pytest.raises(StoreError, match="cannot be read"):
+        Found.open(tmp_path)
