@@ -1,0 +1,246 @@
+"""Detectors that might beat MeanProb-LM with what one run leaves behind: each a function from a Run to scores (N,)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+import evidence
+from errata.core.checks import Floats
+from errata.core.neighbourhood import KNN, Points, votes
+from evidence import margin
+from runs import EPOCH_METHODS, Run
+
+Score = Callable[[Run], Floats]
+Weights = Callable[[Run], Floats]
+BASELINE = "MeanProb-LM"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A detector by name; `tables` says that it needs what only tables have here: inputs as columns, or every epoch."""
+
+    name: str
+    family: str
+    score: Score
+    tables: bool = False
+
+
+def flat(run: Run) -> Floats:
+    """The same weight for all epochs (E,)."""
+    return np.ones(len(run.agreement))
+
+
+WINDOWS: dict[str, Weights] = {
+    "the first quarter of the epochs": partial(evidence.share_of_epochs, start=0, end=0.25),
+    "the first half": partial(evidence.share_of_epochs, start=0, end=0.5),
+    "the last half": partial(evidence.share_of_epochs, start=0.5, end=1),
+    "the last quarter": partial(evidence.share_of_epochs, start=0.75, end=1),
+    "later epochs count more (RampProb)": evidence.ramp,
+    "until it agrees more than neighbours": evidence.until_memorising,
+    "the later half until then": evidence.late_unless_memorising,
+}
+
+
+def alone(run: Run, weights: Weights = flat) -> Floats:
+    """LM of the mean probabilities: MeanProb-LM, where all epochs weigh the same."""
+    return margin(run.log_mean(weights(run)), run.labels)
+
+
+def measured(run: Run, name: str) -> Floats:
+    """A method that measures every epoch."""
+    return run.scores[name]
+
+
+def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
+    """LM of the mean probabilities after neighbours had their say."""
+    return margin(knn.smooth(run.log_mean(weights(run)), run.labels, run.space), run.labels)
+
+
+def default(run: Run) -> Floats:
+    """What errata ranks by where neighbours are known."""
+    return smoothed(run, KNN(), flat if run.is_table else evidence.ramp)
+
+
+def _settled(run: Run) -> tuple[Points, int, float]:
+    """Space, neighbours and own weight that suit tables or images, for what the axis of errata does not have."""
+    return ("inputs", 10, 0.7) if run.is_table else ("features", 50, 0.5)
+
+
+def iterated(run: Run, rounds: int | None) -> Floats:
+    """Probabilities smoothed again and again."""
+    points, k, own = _settled(run)
+    return margin(evidence.iterated(run.log_mean(flat(run)), run.space.nearest(points, k), own, rounds), run.labels)
+
+
+def twice_removed(run: Run) -> Floats:
+    """Probabilities of neighbours of neighbours."""
+    points, k, own = _settled(run)
+    near = run.space.nearest(points, k)
+    return margin(evidence.neighbours_of_neighbours(run.log_mean(flat(run)), near, own), run.labels)
+
+
+def both_spaces(run: Run) -> Floats:
+    """Labels of the neighbours in the inputs and of those in the features, each with half of their weight."""
+    log_p = run.log_mean(flat(run))
+    blends = [KNN(10, 0.7, 1.0, points).smooth(log_p, run.labels, run.space) for points in ("inputs", "features")]
+    return margin(np.mean(blends, axis=0), run.labels)
+
+
+def nearer_labels(run: Run) -> Floats:
+    """The labels of 50 neighbours, the nearest counts 1, the second 1/2, the third 1/3, ..."""
+    near = run.space.nearest(_settled(run)[0], 50)
+    weights = np.broadcast_to(1 / np.arange(1.0, near.shape[1] + 1), near.shape)
+    return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, weights))
+
+
+def trusted_labels(run: Run) -> Floats:
+    """The labels of neighbours, each counted with the probability that the run gives it."""
+    points, k, _ = _settled(run)
+    near = run.space.nearest(points, k)
+    trust = np.exp(run.log_mean(flat(run))[np.arange(len(run.labels)), run.labels])
+    return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, trust[near]))
+
+
+def likeliest_labels(run: Run) -> Floats:
+    """The labels of neighbours, in the space and of the number that predict given labels best."""
+    tried = [
+        votes(run.labels, run.space.nearest(points, k), run.classes)
+        for points in run.space.points
+        for k in (5, 10, 20, 50)
+    ]
+    return _with_vote(run, max(tried, key=partial(evidence.likelihood, labels=run.labels)))
+
+
+def geometric_with_labels(run: Run) -> Floats:
+    """The default, but of the mean of the logarithms of the parts' probabilities, normalised."""
+    from scipy.special import log_softmax
+
+    log_p = np.asarray(log_softmax(run.log_parts.mean(axis=0), axis=1))
+    return margin(KNN().smooth(log_p, run.labels, run.space), run.labels)
+
+
+def _with_vote(run: Run, counts: Floats) -> Floats:
+    blend: Floats = 0.7 * run.log_mean(flat(run)) + 0.3 * evidence.log_vote(counts)
+    return margin(blend, run.labels)
+
+
+def simifeat(run: Run, points: Points, rule: Callable[..., Floats], k: int = evidence.ASKED) -> Floats:
+    """SimiFeat's vote or rank: the labels of the neighbours alone."""
+    return rule(votes(run.labels, run.space.nearest(points, k), run.classes), run.labels)
+
+
+def calibrated(run: Run, knn: bool, rule: Callable[..., Floats]) -> Floats:
+    """Margins made comparable between classes."""
+    return rule(default(run) if knn else alone(run), run.labels)
+
+
+def reweighted(run: Run, knn: bool, change: str) -> Floats:
+    """LM after the prior is taken out, or the transition of labels put in."""
+    log_p = run.log_mean(flat(run))
+    if knn:
+        log_p = KNN().smooth(log_p, run.labels, run.space)
+    changed = evidence.without_prior(log_p) if change == "prior" else evidence.transition_posterior(log_p, run.labels)
+    return margin(changed, run.labels)
+
+
+def blended(run: Run, names: tuple[str, ...], rule: Callable[..., Floats]) -> Floats:
+    """Several methods as one."""
+    known = {BASELINE: alone, "default": default}
+    return rule([known[name](run) if name in known else run.scores[name] for name in names])
+
+
+def all_candidates() -> Iterator[Candidate]:
+    """Every candidate that needs no further training, the baseline first."""
+    yield Candidate(BASELINE, "the sample alone", alone)
+    for name in EPOCH_METHODS:
+        yield Candidate(name, "the sample alone", partial(measured, name=name), tables=True)
+    for name, weights in WINDOWS.items():
+        yield Candidate(name, "windows", partial(alone, weights=weights))
+    yield from _probabilities()
+    yield from _labels()
+    yield from _iterations()
+    yield from _families()
+    yield from _calibrations()
+    yield from _blends()
+    yield Candidate("the default", "what errata ranks by", default)
+
+
+def _knn(family: str, knn: KNN, window: str = "") -> Candidate:
+    mixed = f", labels {knn.labels}" if knn.labels not in (0, 1) else ""
+    name = f"{knn.k} nearest {knn.space}, a = {knn.a}{mixed}" + (f", {window}" if window else "")
+    weights = WINDOWS[window] if window else flat
+    return Candidate(name, family, partial(smoothed, knn=knn, weights=weights), knn.space == "inputs")
+
+
+def _probabilities() -> Iterator[Candidate]:
+    family = "neighbours' probabilities"
+    spaces: tuple[Points, Points] = ("features", "inputs")
+    for points in spaces:
+        for k in (5, 10, 20, 50, 100):
+            yield _knn(family, KNN(k, 0.5, 0.0, points))
+        for own in (0.0, 0.3, 0.7, 0.85):
+            yield _knn(family, KNN(10 if points == "inputs" else 50, own, 0.0, points))
+    for window in ("the last half", "later epochs count more (RampProb)", "until it agrees more than neighbours"):
+        yield _knn(family, KNN(50, 0.5, 0.0, "features"), window)
+    yield _knn(family, KNN(10, 0.7, 0.0, "inputs"), "later epochs count more (RampProb)")
+
+
+def _labels() -> Iterator[Candidate]:
+    family = "neighbours' labels"
+    for points in ("features", "inputs"):
+        for k in (5, 10, 20, 50):
+            yield _knn(family, KNN(k, 0.7, 1.0, points))
+        for own in (0.0, 0.5, 0.85):
+            yield _knn(family, KNN(10, own, 1.0, points))
+        yield _knn(family, KNN(10, 0.7, 0.5, points))
+    yield _knn(family, KNN(50, 0.5, 0.25, "features"))
+    yield _knn(family, KNN(10, 0.7, 1.0, "inputs"), "later epochs count more (RampProb)")
+    yield Candidate("10 nearest inputs and 10 nearest features, a = 0.7", family, both_spaces, tables=True)
+    yield Candidate("nearer ones count more", family, nearer_labels)
+    yield Candidate("trusted ones count more", family, trusted_labels)
+    yield Candidate("space and k that predict labels best", family, likeliest_labels)
+    yield Candidate("the default on mean logarithms of probabilities", family, geometric_with_labels)
+
+
+def _iterations() -> Iterator[Candidate]:
+    family = "iterated smoothing of probabilities"
+    yield Candidate("one round", family, partial(iterated, rounds=1))
+    yield Candidate("two rounds", family, partial(iterated, rounds=2))
+    yield Candidate("to convergence", family, partial(iterated, rounds=None))
+    yield Candidate("neighbours of neighbours", family, twice_removed)
+
+
+def _families() -> Iterator[Candidate]:
+    family = "neighbours' labels alone (SimiFeat)"
+    for points in ("features", "inputs"):
+        for name, rule in (("vote", evidence.simifeat_vote), ("rank", evidence.simifeat_rank)):
+            for k in (evidence.ASKED, 50):
+                scoring = partial(simifeat, points=points, rule=rule, k=k)
+                yield Candidate(f"{name}, k = {k}, {points}", family, scoring, points == "inputs")
+
+
+def _calibrations() -> Iterator[Candidate]:
+    family = "calibration by class"
+    for knn, of in ((False, BASELINE), (True, "the default")):
+        yield Candidate(f"{of}, centred by class", family, partial(calibrated, knn=knn, rule=evidence.centred_by_class))
+        yield Candidate(
+            f"{of}, quantile in class", family, partial(calibrated, knn=knn, rule=evidence.quantile_in_class)
+        )
+    for knn, of in ((False, BASELINE), (True, "kNN-MeanProb-LM")):
+        yield Candidate(f"{of}, without the prior", family, partial(reweighted, knn=knn, change="prior"))
+        yield Candidate(f"{of}, transition posterior", family, partial(reweighted, knn=knn, change="transition"))
+
+
+def _blends() -> Iterator[Candidate]:
+    for names in (
+        (BASELINE, "Mean-CPD"),
+        (BASELINE, "Mean-CE"),
+        (BASELINE, "Mean-CE", "Mean-CPD"),
+        ("default", "Mean-CE"),
+        ("default", "Mean-CPD"),
+    ):
+        for title, rule in (("ranks", evidence.rank_mean), ("z-scores", evidence.z_mean)):
+            scoring = partial(blended, names=names, rule=rule)
+            yield Candidate(f"mean of {title}: {', '.join(names)}", "blends of measures", scoring)

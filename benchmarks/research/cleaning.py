@@ -1,0 +1,150 @@
+"""Does cleaning help? Test accuracy after removing or correcting what a detector ranks first.
+
+    python benchmarks/research/cleaning.py --setting satellite-symmetric-20 --setting letter-symmetric-20
+
+Trains on the labels as given, on the true ones, and, for each detector, without its top budget or with the labels
+suggested there; the budget is the true number of errors. Rows go to a CSV as they are measured, and what is there is
+not trained again. The share of the gap closed is that between the given and the true labels.
+"""
+
+import argparse
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.bench.campaign import recipe_of
+from errata.bench.plan import Group
+from errata.bench.results import Results
+from errata.bench.training import network, test_accuracy
+from errata.core.suggest import Suggestion
+from errata.datasets.inputs import inputs
+from errata.datasets.labelled import Labelled, load_setting
+from errata.dynamics.scoring import verdicts
+from errata.dynamics.store import Dynamics
+from errata.training.recipes import Recipe
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from errata.training.gather import Gathered
+
+DETECTORS = ("Last-CE", "Mean-CE", "MeanProb-LM", "CL-PBNR (IS)", "kNN-MeanProb-LM")
+COLUMNS = ["setting", "seed", "detector", "action", "samples", "accuracy"]
+
+
+@dataclass(frozen=True)
+class Trainer:
+    """Trains the setting's network on some of its samples with some labels."""
+
+    labelled: Labelled
+    recipe: Recipe
+    device: str
+
+    def train(self, rows: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> "tuple[Gathered, float]":
+        """The run on `rows` with labels (N,), and its test accuracy."""
+        from errata.training.engine import Options
+        from errata.training.gather import in_sample
+
+        data = replace(self.labelled.data, train_inputs=self.labelled.data.train_inputs[rows])
+        (gathered,) = in_sample(
+            inputs(data, "train"),
+            labels[rows],
+            data.num_classes,
+            network(self.labelled, self.recipe),
+            self.recipe,
+            seeds=(seed,),
+            options=Options(swa=False, features=True),
+            device=self.device,
+        )
+        return gathered, test_accuracy(self.labelled, self.recipe, gathered, self.device)
+
+
+def measure(setting: str, seed: int, table: "Table", results: Results, device: str, data_dir: Path | None) -> None:
+    """Train whatever the table does not hold yet of one setting and seed."""
+    labelled = load_setting(setting, data_dir)
+    recipe = recipe_of(Group(labelled.setting, "in-sample", (seed,)), results)
+    assert isinstance(recipe, Recipe)
+    trainer = Trainer(labelled, recipe, device)
+    every = np.arange(len(labelled.given))
+    errors = int(labelled.truth.sum())
+    gathered, accuracy = trainer.train(every, labelled.given, seed)
+    table.add(setting, seed, "", "as given", len(every), accuracy)
+    if not table.has(setting, seed, "", "true labels"):
+        table.add(
+            setting, seed, "", "true labels", len(every), trainer.train(every, labelled.data.train_labels, seed)[1]
+        )
+    assert gathered.dynamics is not None
+    suggested = suggestions(gathered.dynamics)
+    for name, verdict in verdicts(gathered.dynamics, DETECTORS, budget=errors).items():
+        first = np.zeros(len(every), dtype=np.bool_)
+        first[np.lexsort((every, -verdict.scores))[:errors]] = True
+        if not table.has(setting, seed, name, "removed"):
+            kept = every[~first]
+            table.add(setting, seed, name, "removed", len(kept), trainer.train(kept, labelled.given, seed)[1])
+        if not table.has(setting, seed, name, "corrected"):
+            corrected = np.where(first, suggested, labelled.given)
+            table.add(setting, seed, name, "corrected", len(every), trainer.train(every, corrected, seed)[1])
+
+
+def suggestions(dynamics: Dynamics) -> NDArray[np.int64]:
+    """The class (N,) with the largest mean probability over the epochs."""
+    from errata.core.replay import ask
+
+    return np.asarray(ask(dynamics.replayable(), [Suggestion()])[0]["suggested"])
+
+
+class Table:
+    """The measured rows, in a CSV that grows."""
+
+    def __init__(self, path: Path) -> None:
+        import pandas as pd
+
+        self._path = path
+        self.rows = pd.read_csv(path, keep_default_na=False) if path.exists() else pd.DataFrame(columns=COLUMNS)
+
+    def has(self, setting: str, seed: int, detector: str, action: str) -> bool:
+        """Whether it was measured."""
+        rows = self.rows
+        same = (rows["setting"] == setting) & (rows["seed"] == seed)
+        return bool((same & (rows["detector"] == detector) & (rows["action"] == action)).any())
+
+    def add(self, setting: str, seed: int, detector: str, action: str, samples: int, accuracy: float) -> None:
+        """Keep a row, unless it is there."""
+        if self.has(setting, seed, detector, action):
+            return
+        self.rows.loc[len(self.rows)] = [setting, seed, detector, action, samples, accuracy]
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self.rows.to_csv(self._path, index=False)
+        print(f"{setting} seed {seed}: {detector or action} {action if detector else ''} {accuracy:.4f}", flush=True)
+
+    def closed(self) -> "pd.DataFrame":
+        """Mean accuracy over the seeds, and the share of the gap closed, a row a setting, detector and action."""
+        mean = self.rows.groupby(["setting", "detector", "action"], sort=False)["accuracy"].mean().reset_index()
+        given = mean[mean["action"] == "as given"].set_index("setting")["accuracy"]
+        true = mean[mean["action"] == "true labels"].set_index("setting")["accuracy"]
+        low, high = mean["setting"].map(given), mean["setting"].map(true)
+        return mean.assign(gap_closed=(mean["accuracy"] - low) / (high - low))
+
+
+def main() -> None:
+    """Measure what is asked for, then print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--setting", action="append", required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--results", type=Path, default=Path("results"), help="where chosen recipes are")
+    parser.add_argument("--out", type=Path, default=Path("results/cleaning.csv"))
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--data-dir", type=Path)
+    options = parser.parse_args()
+    table = Table(options.out)
+    for setting in options.setting:
+        for seed in range(options.seeds):
+            measure(setting, seed, table, Results(options.results), options.device, options.data_dir)
+    print(table.closed().to_string(index=False))
+
+
+if __name__ == "__main__":
+    main()

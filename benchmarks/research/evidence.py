@@ -1,0 +1,157 @@
+"""What speaks for and against a label: windows of a run, neighbours asked again and again, calibration, blends."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import Floats, Labels
+from errata.core.measures import LM
+from errata.core.neighbourhood import Points, votes
+from errata.core.smoothing import smooth
+from runs import Run
+
+ASKED = 10  # neighbours whose labels say where memorising begins, as many as SimiFeat asks
+CONVERGED = 1e-3
+MOST_ROUNDS = 100
+
+
+def share_of_epochs(run: Run, start: float, end: float) -> Floats:
+    """Weight 1 for the epochs (E,) between two fractions of the run, 0 for the others."""
+    place = (np.arange(len(run.agreement)) + 0.5) / len(run.agreement)
+    return ((place > start) & (place < end)).astype(np.float64)
+
+
+def ramp(run: Run) -> Floats:
+    """Weights 1, 2, 3, ... of the epochs (E,)."""
+    return np.arange(1.0, len(run.agreement) + 1)
+
+
+def until_memorising(run: Run) -> Floats:
+    """Weight 1 for the epochs (E,) before the first that agrees with more given labels than neighbours do.
+
+    What neighbours have in common can be learned; a model that agrees more often has begun to learn labels by heart.
+    """
+    beyond = run.agreement > neighbours_agreement(run)
+    weights = np.ones(len(beyond))
+    if beyond.any():
+        weights[max(1, int(np.argmax(beyond))) :] = 0
+    return weights
+
+
+def late_unless_memorising(run: Run) -> Floats:
+    """Weight 1 for the later half of the epochs (E,) before memorising begins."""
+    usable = int(until_memorising(run).sum())
+    return (np.arange(len(run.agreement)) >= usable // 2) * until_memorising(run)
+
+
+def neighbours_agreement(run: Run) -> float:
+    """The share of samples whose label is the most frequent one among their neighbours; ties count in part."""
+    points: Points = "inputs" if run.is_table else "features"
+    return 1 - float(simifeat_vote(votes(run.labels, run.space.nearest(points, ASKED), run.classes), run.labels).mean())
+
+
+def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
+    """1 where the vote (N, K) of the neighbours is for another label, 0 where it is for the given one; ties in part."""
+    largest = counts == counts.max(axis=1, keepdims=True)
+    agreeing: Floats = largest[np.arange(len(labels)), labels] / largest.sum(axis=1)
+    return 1 - agreeing
+
+
+def simifeat_rank(counts: Floats, labels: Labels) -> Floats:
+    """The negative cosine between the vote (N, K) of the neighbours and the given label."""
+    cosine: Floats = counts[np.arange(len(labels)), labels] / np.linalg.norm(counts, axis=1)
+    return -cosine
+
+
+def weighted_votes(labels: Labels, near: NDArray[np.int32], classes: int, weights: Floats) -> Floats:
+    """The labels of each sample's neighbours (N, k), counted (N, K) with weights (N, k)."""
+    counts = np.zeros((len(labels), classes))
+    every = np.arange(len(labels))
+    for neighbour, weight in zip(near.T, weights.T, strict=True):
+        counts[every, labels[neighbour]] += weight
+    return counts
+
+
+def log_vote(counts: Floats) -> Floats:
+    """The logarithm of the share of the vote (N, K) for each class, with one more voter who is undecided."""
+    share: Floats = (counts + 1 / counts.shape[1]) / (counts.sum(axis=1, keepdims=True) + 1)
+    return np.log(share)
+
+
+def likelihood(counts: Floats, labels: Labels) -> float:
+    """How well the votes (N, K) of neighbours predict labels (N,) that they have not seen, as a mean logarithm."""
+    return float(log_vote(counts)[np.arange(len(labels)), labels].mean())
+
+
+def iterated(log_p: Floats, near: NDArray[np.int32], own: float, rounds: int | None) -> Floats:
+    """Blend log-probabilities (N, K) with the neighbours' blends, so many rounds, or until none changes any more."""
+    from scipy.special import log_softmax
+
+    blend = log_p
+    for _ in range(rounds or MOST_ROUNDS):
+        asked = np.asarray(log_softmax(blend, axis=1))
+        blend = own * log_p + (1 - own) * smooth(asked, near, 0.0)
+        if rounds is None and np.abs(np.exp(log_softmax(blend, axis=1)) - np.exp(asked)).max() < CONVERGED:
+            break
+    return blend
+
+
+def neighbours_of_neighbours(log_p: Floats, near: NDArray[np.int32], own: float) -> Floats:
+    """Blend log-probabilities (N, K) with the mean over the neighbours of the mean over their neighbours."""
+    return own * log_p + (1 - own) * smooth(smooth(log_p, near, 0.0), near, 0.0)
+
+
+def centred_by_class(scores: Floats, labels: Labels) -> Floats:
+    """Scores (N,) less the median of those with the same given label."""
+    result = scores.copy()
+    for label in np.unique(labels):
+        result[labels == label] -= np.median(scores[labels == label])
+    return result
+
+
+def quantile_in_class(scores: Floats, labels: Labels) -> Floats:
+    """The share (N,) of samples with the same given label that score lower; equal ones count half."""
+    from scipy.stats import rankdata
+
+    result = np.empty(len(scores))
+    for label in np.unique(labels):
+        member = labels == label
+        result[member] = (rankdata(scores[member]) - 0.5) / member.sum()
+    return result
+
+
+def without_prior(log_p: Floats) -> Floats:
+    """Log-probabilities (N, K) less the logarithm of each class's mean probability."""
+    prior: Floats = np.exp(log_p).mean(axis=0)
+    return log_p - np.log(prior)
+
+
+def transition_posterior(log_p: Floats, labels: Labels) -> Floats:
+    """Joint log-probability (N, K) that a sample is of each class and got its label.
+
+    Taken for a class are the predictions, and for how often it gets a label how often its predictions bear it.
+    """
+    classes = log_p.shape[1]
+    counts = np.ones((classes, classes))
+    np.add.at(counts, (log_p.argmax(axis=1), labels), 1)
+    transition: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return log_p + np.log(transition[:, labels].T)
+
+
+def rank_mean(columns: Sequence[Floats]) -> Floats:
+    """The mean of the ranks (N,) that each of several scores (N,) gives."""
+    from scipy.stats import rankdata
+
+    return np.asarray(np.mean([rankdata(column) for column in columns], axis=0))
+
+
+def z_mean(columns: Sequence[Floats]) -> Floats:
+    """The mean (N,) of several scores (N,), each with mean 0 and standard deviation 1."""
+    return np.asarray(np.mean([(column - column.mean()) / column.std() for column in columns], axis=0))
+
+
+def margin(log_p: Any, labels: Labels) -> Floats:
+    """LM (N,) of log-probabilities (N, K)."""
+    return np.asarray(LM(log_p, labels))

@@ -1,0 +1,185 @@
+"""Detectors that train again, on tables: held-out folds, INCV, SELF, and a detector learned on injected errors."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+import candidates
+from errata.core.checks import Floats
+from errata.core.neighbourhood import KNN
+from errata.dynamics.store import Dynamics
+from runs import KeptSpace, Run, boil_down, run_of
+
+if TYPE_CHECKING:
+    from errata.training.data import Table
+    from errata.training.jobs import Job
+    from errata.training.recipes import Recipe
+
+INCV_ROUNDS = 3
+SELF_ROUNDS = 3
+FOLDS = 4
+NEIGHBOURLY = ("neighbours' probabilities", "neighbours' labels")
+INJECTED = 0.05
+FIRST_INJECTION = 1000  # a seed that no setting draws its noise with: the same draws would flip the same samples
+
+
+@dataclass(frozen=True)
+class Retrained:
+    """A detector that trains so many `models` in all: from a run and its table to scores (N,), by what scores last."""
+
+    name: str
+    models: int
+    score: "Callable[[Run, Table], dict[str, Floats]]"
+
+
+def held_out(run: Run, table: "Table") -> Run:
+    """The same run, but every sample is judged by the model of the folds it is not in."""
+    from errata.training.gather import out_of_sample
+
+    recipe = recipe_of(run)
+    (gathered,) = out_of_sample(
+        table, run.labels, run.classes, recipe.widths, recipe, folds=FOLDS, seeds=(run.seed,), device="cpu"
+    )
+    return _again(run, gathered.dynamics)
+
+
+def incv(run: Run, table: "Table") -> Run:
+    """A run on what iterative cross-validation keeps (Chen et al. 2019), in which all samples are judged.
+
+    In every round a model learns from what is kept and from one half of the rest, and of the other half keeps the
+    samples whose label it predicts at its last epoch. Left out: the removal of the largest losses in each round.
+    """
+    from errata.training.jobs import Job, assign_folds
+
+    kept = np.zeros(len(run.labels), dtype=np.bool_)
+    for number in range(INCV_ROUNDS):
+        rest = np.flatnonzero(~kept)
+        if len(rest) < 2:
+            break
+        half = assign_folds(run.labels[rest], 2)
+        recipe = recipe_of(run)
+        jobs = [
+            Job(
+                f"round{number}-half{one}",
+                recipe,
+                np.union1d(np.flatnonzero(kept), rest[half != one]),
+                rest[half == one],
+            )
+            for one in (0, 1)
+        ]
+        for job, dynamics in zip(jobs, _train(jobs, run, table), strict=True):
+            assert dynamics.logits is not None
+            kept[job.watched[dynamics.logits[-1].argmax(axis=1) == run.labels[job.watched]]] = True
+    return _trained_on(run, table, kept)
+
+
+def self_filtered(run: Run, table: "Table") -> Run:
+    """A run on what SELF keeps (Nguyen et al. 2020), in which all samples are judged.
+
+    Kept are the samples whose label the moving average of the predictions agrees with, of all samples anew after each
+    run on those kept. Left out: the averaged teacher network and its loss on the samples filtered out.
+    """
+    for _ in range(SELF_ROUNDS):
+        run = _trained_on(run, table, run.scores["EMA-LM"] < 0)
+    return run
+
+
+def learned_on_flips(run: Run, table: "Table") -> dict[str, Floats]:
+    """Scores (N,) of detectors that were taught, on another run, to tell labels flipped on purpose from the others."""
+    from errata.core.metrics import auroc
+    from errata.core.noise import inject, symmetric_matrix
+    from errata.training.engine import Options
+    from errata.training.gather import in_sample
+
+    flipped = inject(run.labels, symmetric_matrix(run.classes, INJECTED), seed=FIRST_INJECTION + run.seed)
+    recipe = recipe_of(run)
+    common = (table, flipped.labels, run.classes, recipe.widths, recipe)
+    (gathered,) = in_sample(*common, seeds=(run.seed,), options=Options(swa=False, features=True), device="cpu")
+    assert gathered.dynamics is not None
+    space = KeptSpace(gathered.dynamics.features, gathered.dynamics.inputs)
+    lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), space)
+    asked = [one for one in candidates.all_candidates() if one.family in NEIGHBOURLY]
+    best = max(asked, key=lambda one: auroc(one.score(lesson), flipped.truth))
+    return {
+        "logistic regression on three evidences": _logistic(three_evidences, lesson, run, flipped.truth),
+        "logistic regression on seven": _logistic(seven_evidences, lesson, run, flipped.truth),
+        "the kNN that finds them best": best.score(run),
+    }
+
+
+def _logistic(evidences: Callable[[Run], Floats], lesson: Run, run: Run, truth: NDArray[np.bool_]) -> Floats:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    detector = make_pipeline(StandardScaler(), LogisticRegression()).fit(evidences(lesson), truth)
+    return np.asarray(detector.decision_function(evidences(run)))
+
+
+def three_evidences(run: Run) -> Floats:
+    """MeanProb-LM and the margins of the neighbours' labels in both spaces, (N, 3)."""
+    near = [candidates.smoothed(run, KNN(10, 0.0, 1.0, points)) for points in ("inputs", "features")]
+    return np.column_stack([candidates.alone(run), *near])
+
+
+def seven_evidences(run: Run) -> Floats:
+    """Two more measures of the sample, and the margins of the neighbours' probabilities in both spaces, (N, 7)."""
+    near = [candidates.smoothed(run, KNN(10, 0.0, 0.0, points)) for points in ("inputs", "features")]
+    return np.column_stack([three_evidences(run), run.scores["Mean-CE"], run.scores["Mean-CPD"], *near])
+
+
+def recipe_of(run: Run) -> "Recipe":
+    """How the run was trained."""
+    from errata.training.recipes import Recipe
+
+    told = {name: value for name, value in run.recipe.items() if name != "when"}
+    schedule = tuple((int(start), float(factor)) for start, factor in told.pop("schedule"))
+    return Recipe(**told | {"schedule": schedule, "widths": tuple(told["widths"])})
+
+
+def _trained_on(run: Run, table: "Table", kept: NDArray[np.bool_]) -> Run:
+    from errata.training.jobs import Job
+
+    everyone = np.arange(len(run.labels))
+    (dynamics,) = _train([Job(f"seed{run.seed}", recipe_of(run), everyone[kept], everyone)], run, table)
+    return _again(run, dynamics)
+
+
+def _train(jobs: "Sequence[Job]", run: Run, table: "Table") -> list[Dynamics]:
+    from errata.training.engine import Options, train
+    from errata.training.gather import executor_for
+
+    make = executor_for(recipe_of(run).widths, table, run.labels, run.classes, "cpu", keep_passes=False)
+    trained = train(jobs, run.labels, run.classes, make, Options("after epoch", swa=False))
+    stopped = [one.stopped for one in trained if one.stopped is not None]
+    if stopped:
+        raise RuntimeError(stopped[0])
+    return [one.dynamics for one in trained if one.dynamics is not None]
+
+
+def _again(run: Run, dynamics: Dynamics | None) -> Run:
+    """The run with other dynamics of all its samples, among the same neighbours."""
+    assert dynamics is not None
+    return run_of(run.setting, run.seed, run.labels, boil_down(dynamics), run.space, run.recipe)
+
+
+def _then(retrain: "Callable[[Run, Table], Run]", run: Run, table: "Table") -> dict[str, Floats]:
+    again = retrain(run, table)
+    return {"MeanProb-LM": candidates.alone(again), "the default": candidates.default(again)}
+
+
+def _self(run: Run, table: "Table") -> dict[str, Floats]:
+    again = self_filtered(run, table)
+    return {"EMA-LM": again.scores["EMA-LM"], "the default": candidates.default(again)}
+
+
+RETRAINED = (
+    Retrained("held-out folds", FOLDS, partial(_then, held_out)),
+    Retrained("INCV", 2 * INCV_ROUNDS + 1, partial(_then, incv)),
+    Retrained("SELF", 1 + SELF_ROUNDS, _self),
+    Retrained("injected flips", 2, learned_on_flips),
+)

@@ -1,0 +1,169 @@
+"""Training runs as research sees them: small, all of one kind, and without the truth."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import digests
+from errata.core.checks import Floats, Labels
+from errata.core.methods import parse, with_gathering
+from errata.core.neighbourhood import Points, Space
+from errata.core.replay import ask
+from errata.dynamics.scoring import verdicts
+from errata.dynamics.store import Dynamics
+
+DEVELOPMENT = (
+    "digits-symmetric-20",
+    "satellite-symmetric-20",
+    "cardiotocography-symmetric-20",
+    "credit_fraud-symmetric-20",
+    "sensorless_drive-symmetric-20",
+    "letter-symmetric-20",
+    "cifar10n-worse",
+    "cifar10-pairflip-20",
+    "cifar10-symmetric-50",
+)
+"""Where candidates may be compared and rules chosen. CIFAR-100, Human Activity, Mushroom and TREC are held out."""
+
+EPOCH_METHODS = ("Mean-CE", "Mean-LM", "Mean-CPD", "Last-LM", "EMA-LM")
+QUARTERLY_METHODS = ("Mean-CE", "Mean-CPD")
+PARTS = 16
+NEIGHBOURS = 100
+# What its smoothing starts from: the logarithm of the probabilities averaged over a window, which never underflows.
+LOG_MEAN = parse("kNN-MeanProb-LM")
+
+
+class KeptSpace(Space):
+    """A space whose neighbours are searched once for all candidates, and kept in a folder if there is one."""
+
+    def __init__(self, features: Any, inputs: Any, stem: Path | None = None) -> None:
+        super().__init__(features, inputs)
+        self._stem = stem
+        self._nearest: dict[Points, NDArray[np.int32]] = {}
+
+    def nearest(self, points: Points, k: int) -> NDArray[np.int32]:
+        """The k nearest of every sample, (N, k), of at most NEIGHBOURS."""
+        if points not in self._nearest:
+            path = None if self._stem is None else Path(f"{self._stem}.{points}.{NEIGHBOURS}.npy")
+            if path is not None and path.exists():
+                self._nearest[points] = np.load(path)
+            else:
+                self._nearest[points] = super().nearest(points, NEIGHBOURS)
+                if path is not None:
+                    np.save(path, self._nearest[points])
+        return self._nearest[points][:, :k]
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """What one training run says of N samples with labels (N,).
+
+    log_parts (P, N, K): logarithms of the probabilities averaged over consecutive parts of the epochs, which begin and
+    end at `bounds` (P + 1,). agreement (E,): the share of samples whose given label each epoch predicts. scores: by
+    name, those of methods that need more than the parts hold. recipe: how the run was trained, if that is known.
+    """
+
+    setting: str
+    seed: int
+    labels: Labels
+    log_parts: Floats
+    bounds: NDArray[np.int64]
+    agreement: Floats
+    space: Space
+    scores: Mapping[str, Floats]
+    recipe: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are."""
+        return int(self.log_parts.shape[2])
+
+    @property
+    def is_table(self) -> bool:
+        """Whether neighbours can be sought in the inputs."""
+        return "inputs" in self.space.points
+
+    def log_mean(self, weights: Floats) -> Floats:
+        """The logarithm (N, K) of the probabilities averaged with a weight an epoch (E,), spread evenly over a part."""
+        from scipy.special import log_softmax, logsumexp
+
+        by_part = np.add.reduceat(weights, self.bounds[:-1])
+        seen = by_part > 0
+        means = logsumexp(self.log_parts[seen] + np.log(by_part[seen])[:, None, None], axis=0)
+        return np.asarray(log_softmax(means, axis=1))
+
+
+def read_runs(results: Path, digested: Path, cache: Path | None) -> Iterator[list[Run]]:
+    """The runs of each development setting, from kept dynamics or from digests, a seed each."""
+    for setting in DEVELOPMENT:
+        kept = sorted((results / "work" / f"{setting}-in-sample").glob("seed*/dynamics"))
+        if kept:
+            yield [_of_dynamics(setting, folder, cache) for folder in kept]
+            continue
+        files = sorted(digested.glob(f"{setting}.seed*.npz"))
+        if files:
+            yield [_of_digest(setting, path, cache) for path in files]
+
+
+def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
+    """What a Run keeps of the epochs of dynamics: log_parts, bounds, agreement and, by name, scores."""
+    assert dynamics.logits is not None
+    bounds = _bounds(dynamics.epochs, PARTS)
+    windows = [(int(start), int(end) - 1) for start, end in pairwise(bounds)]
+    log_parts = [ask(dynamics.window(window).replayable(), [LOG_MEAN])[0]["log_probabilities"] for window in windows]
+    agreement = [float((epoch.argmax(axis=1) == dynamics.labels).mean()) for epoch in dynamics.logits]
+    methods = [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
+    told = [verdict.scores for verdict in verdicts(dynamics, methods).values()]
+    scores = dict(zip(EPOCH_METHODS, told, strict=True))
+    return {"log_parts": np.stack(log_parts), "bounds": bounds, "agreement": np.array(agreement)} | scores
+
+
+def run_of(setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], space: Space, recipe: Any = None) -> Run:
+    """A Run from what `boil_down` kept."""
+    scores = {name: kept[name] for name in EPOCH_METHODS if name in kept}
+    return Run(setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], space, scores, recipe or {})
+
+
+def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
+    dynamics, seed = Dynamics.open(folder), int(folder.parent.name.removeprefix("seed"))
+    stem = None if cache is None else cache / f"{setting}.{seed}"
+    space = KeptSpace(dynamics.features, dynamics.inputs, stem)
+    path = None if stem is None else Path(f"{stem}.run.npz")
+    if path is not None and path.exists():
+        with np.load(path) as stored:
+            kept: Mapping[str, Any] = dict(stored)
+    else:
+        kept = boil_down(dynamics)
+        if path is not None:
+            np.savez(path, allow_pickle=False, **kept)
+    return run_of(setting, seed, dynamics.labels, kept, space, dynamics.settings)
+
+
+def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
+    digest, seed = digests.read(path), int(path.name.split(".seed")[1].removesuffix(".npz"))
+    space = KeptSpace(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
+    log_parts = digest.log_parts.astype(np.float64)
+    # Of the epochs only four quarters are left: blends take measures of these instead, which is not quite the same.
+    quarters = Dynamics.from_arrays(log_parts, digest.labels)
+    kept: dict[str, Any] = {name: verdict.scores for name, verdict in verdicts(quarters, QUARTERLY_METHODS).items()}
+    kept |= {"log_parts": log_parts, "bounds": _bounds(digest.epochs, len(log_parts)), "agreement": digest.agreement}
+    return run_of(setting, seed, digest.labels, kept, space)
+
+
+def _bounds(epochs: int, parts: int) -> NDArray[np.int64]:
+    return np.linspace(0, epochs, min(parts, epochs) + 1).astype(np.int64)
+
+
+def ensemble(runs: Sequence[Run]) -> Run:
+    """Runs of the same samples as one: the mean of their probabilities, part by part; neighbours of the first."""
+    from scipy.special import logsumexp
+
+    first = runs[0]
+    log_parts = logsumexp(np.stack([run.log_parts for run in runs]), axis=0) - np.log(len(runs))
+    agreement = np.mean([run.agreement for run in runs], axis=0)
+    return Run(first.setting, first.seed, first.labels, np.asarray(log_parts), first.bounds, agreement, first.space, {})

@@ -1,0 +1,81 @@
+"""The tables of the study: FNR of every candidate, relative to MeanProb-LM, and the signs the default goes by."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from candidates import BASELINE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TITLES = {
+    "digits-symmetric-20": "digits",
+    "satellite-symmetric-20": "Satellite",
+    "cardiotocography-symmetric-20": "Cardiotocography",
+    "credit_fraud-symmetric-20": "Credit Fraud",
+    "sensorless_drive-symmetric-20": "Sensorless Drive",
+    "letter-symmetric-20": "Letter",
+    "cifar10n-worse": "CIFAR-10N worse",
+    "cifar10-pairflip-20": "CIFAR-10 pairflip 20",
+    "cifar10-symmetric-50": "CIFAR-10 symmetric 50",
+}
+IMAGES = tuple(name for name in TITLES if name.startswith("cifar"))
+LARGEST = "letter-symmetric-20"  # the one on which nothing is trained again
+KEYS = ["family", "candidate", "models"]
+
+
+def write(rows: Sequence[dict[str, Any]], signs: Sequence[dict[str, Any]], folder: Path) -> None:
+    """Write fnr.csv, table.md and signs.csv."""
+    import pandas as pd
+
+    frame = pd.DataFrame(rows)
+    mean, errors = wide(frame), dict(zip(frame["setting"], frame["errors"], strict=True))
+    mean.round(3).to_csv(folder / "fnr.csv")
+    (folder / "table.md").write_text(markdown(mean, errors), encoding="utf-8")
+    pd.DataFrame(signs).groupby("setting", sort=False).agg(_summary).round(3).to_csv(folder / "signs.csv")
+
+
+def wide(frame: "pd.DataFrame") -> "pd.DataFrame":
+    """FNR % as a mean over seeds: a row a candidate in the order tried, a column a setting."""
+    import pandas as pd
+
+    table = frame.pivot_table(index=KEYS, columns="setting", values="fnr")
+    in_order = pd.MultiIndex.from_frame(frame[KEYS].drop_duplicates())
+    return table.loc[in_order, [name for name in TITLES if name in table]]
+
+
+def _summary(column: "pd.Series[Any]") -> Any:
+    return column.mean() if column.dtype.kind == "f" else "/".join(sorted({str(value) for value in column}))
+
+
+def relative(mean: "pd.DataFrame") -> "pd.DataFrame":
+    """FNR as a share of MeanProb-LM's, with means over groups of settings, where a candidate was tried on all."""
+    shares = mean / mean.xs(BASELINE, level="candidate").iloc[0]
+    images = [name for name in shares if name in IMAGES]
+    tables = [name for name in shares if name not in IMAGES]
+    small = [name for name in tables if name != LARGEST]
+    shares.insert(len(tables), "small tables", shares[small].mean(axis=1, skipna=False))
+    shares.insert(len(tables) + 1, "tables", shares[tables].mean(axis=1, skipna=False))
+    shares["images"] = shares[images].mean(axis=1, skipna=False)
+    shares["worst"] = shares[tables + images].max(axis=1)
+    return shares
+
+
+def markdown(mean: "pd.DataFrame", errors: dict[str, int]) -> str:
+    """The relative table with a heading a family; the first rows say how many errors there are and what 1.00 is."""
+    shares = relative(mean)
+    titles = [TITLES.get(str(name), str(name)) for name in shares]
+    lines = [f"| | models | {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) + 1)}"]
+    whole = [f"{mean[name].iloc[0]:.2f}" if name in mean else "" for name in shares]
+    counts = [f"{errors[str(name)]:,}" if name in errors else "" for name in shares]
+    lines.append(f"| wrong labels | | {' | '.join(counts)} |")
+    lines.append(f"| {BASELINE}, FNR % | 1 | {' | '.join(whole)} |")
+    family = ""
+    for (of, name, models), row in zip(shares.index.to_list(), shares.to_numpy(), strict=True):
+        if of != family:
+            family = of
+            lines.append(f"| **{family}** |{' |' * (len(titles) + 1)}")
+        cells = ["–" if value != value else f"{value:.2f}" for value in row]
+        lines.append(f"| {name} | {models} | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
