@@ -70,7 +70,7 @@ def candidates_for(data: OwnData, wanted: ModelName, seed: int) -> list[Candidat
 def batch_size(samples: int) -> int:
     """Samples a batch; never so that a last batch has a single sample, which batch norm cannot take."""
     size = next((size for most, size in BATCHES if samples <= most), LARGEST_BATCH)
-    return size + 1 if samples % size == 1 else size
+    return next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)
 
 
 def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
