@@ -17,18 +17,18 @@ from errata.core.replay import ask
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
 
-DEVELOPMENT = (
-    "digits-symmetric-20",
-    "satellite-symmetric-20",
-    "cardiotocography-symmetric-20",
-    "credit_fraud-symmetric-20",
-    "sensorless_drive-symmetric-20",
-    "letter-symmetric-20",
-    "cifar10n-worse",
-    "cifar10-pairflip-20",
-    "cifar10-symmetric-50",
-)
-"""Where candidates may be compared and rules chosen. CIFAR-100, Human Activity, Mushroom and TREC are held out."""
+DEVELOPMENT = {
+    "digits-symmetric-20": "digits",
+    "satellite-symmetric-20": "Satellite",
+    "cardiotocography-symmetric-20": "Cardiotocography",
+    "credit_fraud-symmetric-20": "Credit Fraud",
+    "sensorless_drive-symmetric-20": "Sensorless Drive",
+    "letter-symmetric-20": "Letter",
+    "cifar10n-worse": "CIFAR-10N worse",
+    "cifar10-pairflip-20": "CIFAR-10 pairflip 20",
+    "cifar10-symmetric-50": "CIFAR-10 symmetric 50",
+}
+"""Where candidates are compared and rules chosen, with titles. Held out: CIFAR-100, Human Activity, Mushroom, TREC."""
 
 EPOCH_METHODS = ("Mean-CE", "Mean-LM", "Mean-CPD", "Last-LM", "EMA-LM")
 QUARTERLY_METHODS = ("Mean-CE", "Mean-CPD")

@@ -5,23 +5,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from candidates import BASELINE
+from runs import DEVELOPMENT
 
 if TYPE_CHECKING:
     import pandas as pd
 
-TITLES = {
-    "digits-symmetric-20": "digits",
-    "satellite-symmetric-20": "Satellite",
-    "cardiotocography-symmetric-20": "Cardiotocography",
-    "credit_fraud-symmetric-20": "Credit Fraud",
-    "sensorless_drive-symmetric-20": "Sensorless Drive",
-    "letter-symmetric-20": "Letter",
-    "cifar10n-worse": "CIFAR-10N worse",
-    "cifar10-pairflip-20": "CIFAR-10 pairflip 20",
-    "cifar10-symmetric-50": "CIFAR-10 symmetric 50",
-}
-IMAGES = tuple(name for name in TITLES if name.startswith("cifar"))
-LARGEST = "letter-symmetric-20"  # the one on which nothing is trained again
+IMAGES = tuple(name for name in DEVELOPMENT if name.startswith("cifar"))
+NOT_RETRAINED = "letter-symmetric-20"  # the largest: a dozen trainings more take too long
 KEYS = ["family", "candidate", "models"]
 
 
@@ -42,7 +32,7 @@ def wide(frame: "pd.DataFrame") -> "pd.DataFrame":
 
     table = frame.pivot_table(index=KEYS, columns="setting", values="fnr")
     in_order = pd.MultiIndex.from_frame(frame[KEYS].drop_duplicates())
-    return table.loc[in_order, [name for name in TITLES if name in table]]
+    return table.loc[in_order, [name for name in DEVELOPMENT if name in table]]
 
 
 def _summary(column: "pd.Series[Any]") -> Any:
@@ -54,7 +44,7 @@ def relative(mean: "pd.DataFrame") -> "pd.DataFrame":
     shares = mean / mean.xs(BASELINE, level="candidate").iloc[0]
     images = [name for name in shares if name in IMAGES]
     tables = [name for name in shares if name not in IMAGES]
-    small = [name for name in tables if name != LARGEST]
+    small = [name for name in tables if name != NOT_RETRAINED]
     shares.insert(len(tables), "small tables", shares[small].mean(axis=1, skipna=False))
     shares.insert(len(tables) + 1, "tables", shares[tables].mean(axis=1, skipna=False))
     shares["images"] = shares[images].mean(axis=1, skipna=False)
@@ -65,7 +55,7 @@ def relative(mean: "pd.DataFrame") -> "pd.DataFrame":
 def markdown(mean: "pd.DataFrame", errors: dict[str, int]) -> str:
     """The relative table with a heading a family; the first rows say how many errors there are and what 1.00 is."""
     shares = relative(mean)
-    titles = [TITLES.get(str(name), str(name)) for name in shares]
+    titles = [DEVELOPMENT.get(str(name), str(name)) for name in shares]
     lines = [f"| | models | {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) + 1)}"]
     whole = [f"{mean[name].iloc[0]:.2f}" if name in mean else "" for name in shares]
     counts = [f"{errors[str(name)]:,}" if name in errors else "" for name in shares]
