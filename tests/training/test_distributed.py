@@ -9,6 +9,7 @@ import resource
 import signal
 import subprocess
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 from unittest import mock
@@ -81,6 +82,18 @@ def repeated(rank, folder):
             rec.update(rows, marked(rows, rank, number))
         rec.end_epoch()
         rec.finish()
+
+
+def broken_off(rank, folder):
+    """A second epoch is cut short, and rank 1 hands in its last batch long after rank 0 gave the epoch up."""
+    rec = DistributedRecorder(folder, labels=LABELS, num_classes=CLASSES, quiet=True)
+    own = np.arange(rank, SAMPLES, RANKS)
+    rec.update(own, logits_of(own, 0))
+    rec.end_epoch()
+    time.sleep(rank)
+    rec.update(own[:2], logits_of(own[:2], 1))
+    rec.drop_epoch()
+    return rec.finish().epochs
 
 
 def error_of(action):
@@ -241,7 +254,7 @@ def crashed(tmp_path_factory):
 def ran(crashed):
     """The folder in which both ranks ran all scenarios, and what each reported."""
     root = crashed[0]
-    codes, printed = launch(root, "padded", "streamed", "repeated", "refusals", "digits", "resumed")
+    codes, printed = launch(root, "padded", "streamed", "repeated", "broken_off", "refusals", "digits", "resumed")
     assert codes == [0, 0], printed
     assert printed[0].count("errata: recording 13 samples") == 3
     assert "errata: recording" not in printed[1]
@@ -328,6 +341,13 @@ def test_a_bad_batch_is_refused_where_it_is_and_the_run_goes_on(ran):
         assert "rank1.records cannot be written" in message
     assert first["refusals"]["epochs"] == second["refusals"]["epochs"] == 1
     logits = errata.Dynamics.open(root / "refusals" / "missing").logits
+    np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
+
+
+def test_an_epoch_that_was_cut_short_is_left_out_however_late_a_rank_is(ran):
+    root, (first, second) = ran
+    assert first["broken_off"] == second["broken_off"] == 1
+    logits = errata.Dynamics.open(root / "broken_off").logits
     np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
 
 

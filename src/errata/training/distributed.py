@@ -88,9 +88,10 @@ class DistributedRecorder:
 
     def drop_epoch(self) -> None:
         """Forget what the ranks saw of the epoch in progress; all of them call this."""
-        if self._shard is not None:
-            self._shard.go_on_after(self.epoch)
-            self._merged[:] = False
+        with self._ranks.together():  # a rank that is late still writes to its shard until it is here
+            if self._shard is not None:
+                self._shard.go_on_after(self.epoch)
+                self._merged[:] = False
         with self._ranks.together():
             if self._whole is not None:
                 self._whole.drop_epoch()
