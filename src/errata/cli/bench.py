@@ -109,6 +109,14 @@ def run(
 def choose(
     setting: Annotated[list[str], typer.Option("--setting", help="A setting of a table. May be repeated.")],
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    printed: Annotated[
+        bool,
+        typer.Option(
+            "--printed",
+            help="Rates and epochs as the paper prints them; of all networks that whose test accuracy is nearest to "
+            "the printed one.",
+        ),
+    ] = False,
     out: Out = Path("results"),
     data_dir: DataDir = None,
 ) -> None:
@@ -117,7 +125,7 @@ def choose(
 
     for name in setting:
         with progress_bar(name, 1) as advance:
-            found = choose_for(name, out, data_dir, device, advance)
+            found = choose_for(name, out, data_dir, device, advance, printed=printed)
         print(f"{name}: {found}", flush=True)
 
 
