@@ -121,6 +121,15 @@ def test_mixture_of_many_samples_is_the_fit_to_all_of_them_with_an_interval_for_
     assert estimate.low <= wrong.mean() <= estimate.high
 
 
+def test_refits_to_resamples_are_those_of_scikit_learn():
+    points = np.sort(two_groups(500, 0.2, seed=5)[0])
+    points = (points - points.mean()) / points.std()
+    fit = rates._fit_mixture(points, *rates._split(points, 0.2))
+    counts = np.random.default_rng(0).multinomial(len(points), np.full(len(points), 1 / len(points)), size=12)
+    expected = [rates._upper_weight(rates._refit(fit, np.repeat(points, row))) for row in counts]
+    np.testing.assert_allclose(rates._refits(fit, points, counts.astype(float)), expected, atol=2e-5)
+
+
 def test_mixture_of_two_values_is_the_share_of_the_higher():
     estimate = from_mixture([0.0] * 80 + [1.0] * 20)
     assert estimate.rate == pytest.approx(0.2, abs=1e-6)

@@ -218,8 +218,45 @@ def _refit(mixture: Any, points: Floats) -> Any:
 
 def _mixture_replicates(fit: Any, points: Floats, rng: np.random.Generator) -> Floats:
     """Upper weights of refits to resampled points, (MIXTURE_REPLICATES,)."""
-    resamples = (rng.choice(points, len(points)) for _ in range(MIXTURE_REPLICATES))
-    return np.array([_upper_weight(_refit(fit, resample)) for resample in resamples])
+    counts = rng.multinomial(len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES)
+    return _refits(fit, points, counts.astype(np.float64))
+
+
+def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
+    """Upper weights (R,) of refits to points (P,) that count so often each (R, P), all started from one fit.
+
+    The same expectation-maximisation as scikit-learn's, for all refits at once: it takes no weights.
+    """
+    order = np.argsort(fit.means_[:, 0])
+    weights, means, variances = (
+        np.tile(values[order], (len(counts), 1)) for values in (fit.weights_, fit.means_[:, 0], fit.covariances_[:, 0])
+    )
+    totals, bounds = counts.sum(axis=1), np.full(len(counts), -np.inf)
+    left = np.arange(len(counts))  # refits that have not settled
+    for _ in range(MIXTURE_ITERATIONS):
+        lower, upper = (
+            np.log(weights[left, k, None])
+            - (
+                np.log(2 * np.pi * variances[left, k, None])
+                + (points - means[left, k, None]) ** 2 / variances[left, k, None]
+            )
+            / 2
+            for k in (0, 1)
+        )
+        density = np.logaddexp(lower, upper)
+        bound = (counts[left] * density).sum(axis=1) / totals[left]
+        shares = counts[left] * np.exp(upper - density)
+        for k, share in enumerate((counts[left] - shares, shares)):
+            mass = share.sum(axis=1) + 10 * np.finfo(np.float64).eps
+            weights[left, k] = mass / totals[left]
+            means[left, k] = share @ points / mass
+            variances[left, k] = (share * (points - means[left, k, None]) ** 2).sum(axis=1) / mass + 1e-6
+        settled = np.abs(bound - bounds[left]) < MIXTURE_TOLERANCE
+        bounds[left] = bound
+        left = left[~settled]
+        if not len(left):
+            break
+    return np.asarray(weights[:, 1] / weights.sum(axis=1))
 
 
 def _upper_weight(mixture: Any) -> float:
