@@ -88,6 +88,8 @@ TASKS: dict[str, Callable[[], tuple[Any, NDArray[np.int64]]]] = {
 
 
 def run(names: list[str]) -> Iterator[Row]:
+    inputs, labels = load_digits(return_X_y=True)
+    errata.find(inputs[:300], labels[:300])  # what is imported and compiled at first use is so before any clock runs
     for name in names:
         inputs, clean = TASKS[name]()
         task = Task(name, inputs, symmetric(clean, RATE, num_classes=int(clean.max()) + 1, seed=SEED))

@@ -12,7 +12,7 @@ from errata import cli
 from errata.core import metrics
 from errata.errors import ErrataError
 from errata.finding import models
-from errata.finding.candidates import batch_size, candidates_for
+from errata.finding.candidates import BATCHES_OF_IMAGES, batch_size, candidates_for
 from errata.finding.find import find_in_data
 from errata.finding.models import Silence, Wanted
 from errata.finding.sources import open_source
@@ -206,7 +206,7 @@ def test_the_network_follows_the_size_of_the_images(tmp_path):
 
 def test_no_batch_has_a_single_sample_left():
     for samples in range(10, 3_000):
-        size = batch_size(samples)
+        size = batch_size(samples, BATCHES_OF_IMAGES)
         assert samples % size != 1
 
 

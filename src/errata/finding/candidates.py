@@ -22,12 +22,14 @@ ModelName = Literal["auto", "boosting", "mlp", "cnn9", "resnet18"]
 OF_IMAGES = ("cnn9", "resnet18")
 # Hidden widths, learning rate and weight decay. Words tell classes apart almost by themselves, and hidden units
 # memorise with them: on TREC (coarse, 20 % wrong) 128 units missed 16.9 % of the errors, a linear model 16.0 %.
-NETWORKS = (((64, 32), 1e-3, 1e-3), ((256, 128), 1e-3, 1e-3))
+NETWORKS = (((64, 32), 3e-3, 1e-3), ((256, 128), 3e-3, 1e-3))
 TEXT_NETWORKS = (((), 1e-2, 3e-4),)
 MOST_BOOSTED_CLASSES = 100  # every class gets a tree a round
 LONGEST, FEWEST_EPOCHS, MOST_STEPS = 100, 10, 8_000  # epochs, and steps of the optimiser in all of them
 LONGEST_OF_IMAGES = 40
-BATCHES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 128), (200_000, 256))  # up to so many samples, a batch of
+# Up to so many samples, a batch of; beyond, the largest.
+BATCHES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 256), (200_000, 512))
+BATCHES_OF_IMAGES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 128), (200_000, 256))
 LARGEST_BATCH = 1_024
 LARGEST_FOR_CNN9 = 64  # pixels a side
 SMALLEST_FOR_CNN9 = 28  # what is smaller is gone before its last convolution
@@ -67,9 +69,9 @@ def candidates_for(data: OwnData, wanted: ModelName, seed: int) -> list[Candidat
     return _of_images(data, wanted, seed) if images else _of_table(data, wanted, seed)
 
 
-def batch_size(samples: int) -> int:
+def batch_size(samples: int, batches: Sequence[tuple[int, int]]) -> int:
     """Samples a batch; never so that a last batch has a single sample, which batch norm cannot take."""
-    size = next((size for most, size in BATCHES if samples <= most), LARGEST_BATCH)
+    size = next((size for most, size in batches if samples <= most), LARGEST_BATCH)
     return next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)
 
 
@@ -86,16 +88,24 @@ def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
         found.append(Candidate("boosting", table, None, Rounds(MOST_ROUNDS, seed=seed)))
     if wanted in ("auto", "mlp"):
         found += [
-            Candidate("mlp", table, widths, _recipe(data.samples, LONGEST, rate, decay, seed, widths))
+            Candidate("mlp", table, widths, _recipe(data.samples, BATCHES, LONGEST, rate, decay, seed, widths))
             for widths, rate, decay in (TEXT_NETWORKS if data.kind == "text" else NETWORKS)
         ]
     return found
 
 
-def _recipe(samples: int, longest: int, rate: float, decay: float, seed: int, widths: tuple[int, ...] = ()) -> "Recipe":
+def _recipe(
+    samples: int,
+    batches: Sequence[tuple[int, int]],
+    longest: int,
+    rate: float,
+    decay: float,
+    seed: int,
+    widths: tuple[int, ...] = (),
+) -> "Recipe":
     from errata.training.recipes import Recipe
 
-    batch = batch_size(samples)
+    batch = batch_size(samples, batches)
     epochs = max(FEWEST_EPOCHS, min(longest, MOST_STEPS * batch // samples))
     return Recipe(epochs, batch, rate, decay, seed=seed, widths=widths)
 
@@ -107,7 +117,7 @@ def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     name = wanted if wanted != "auto" else "cnn9" if side <= LARGEST_FOR_CNN9 else "resnet18"
     build = models.cnn9 if name == "cnn9" else models.resnet18
     classes = data.num_classes
-    recipe = _recipe(data.samples, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
+    recipe = _recipe(data.samples, BATCHES_OF_IMAGES, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
     return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VALIDATION = 0.2
 FEWEST_SAMPLES = 10
 MOST_TRIED_ON = 50_000  # samples: a choice made on these is as good
-PATIENCE = 10  # epochs without a lower loss, after which no more are tried
+PATIENCE = 6  # epochs without a lower loss, after which no more are tried
 # What is ranked is a mean over epochs, which lags behind the last: half as many epochs again make up for undecided
 # early ones. On Satellite boosting then misses 7.9 % of the errors, not 8.9 %; words are memorised too soon for it.
 LONGER = 1.5
