@@ -105,9 +105,14 @@ def read_runs(results: Path, digested: Path, cache: Path | None) -> Iterator[lis
         if kept:
             yield [_of_dynamics(setting, folder, cache) for folder in kept]
             continue
-        files = sorted(digested.glob(f"{setting}.seed*.npz"))
-        if files:
-            yield [_of_digest(setting, path, cache) for path in files]
+        runs = of_digests(setting, digested, cache)
+        if runs:
+            yield runs
+
+
+def of_digests(setting: str, folder: Path, cache: Path | None) -> list[Run]:
+    """The runs of any one setting from their digests, a seed each."""
+    return [_of_digest(setting, path, cache) for path in sorted(folder.glob(f"{setting}.seed*.npz"))]
 
 
 def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:

@@ -39,6 +39,22 @@ def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs(
     ]
 
 
+def test_neighbours_count_where_they_are_known():
+    """Two clouds far apart, each of one class: the labels of a sample's neighbours are right, its own may be wrong."""
+    rng = np.random.default_rng(0)
+    true = np.arange(300) % 2
+    wrong = rng.random(300) < 0.1
+    inputs = 10 * true[:, None] + rng.normal(size=(300, 2))
+    undecided = np.zeros((3, 300, 2))
+    labels = np.where(wrong, 1 - true, true)
+    found = errata.noise_rates(Dynamics.from_arrays(undecided, labels, inputs=inputs)).set_index("kind")
+    assert found.loc["sign", "rate"] == wrong.mean()
+    assert found.loc["confident joint", "rate"] == pytest.approx(wrong.mean(), abs=0.01)
+    assert found.loc["sign", "estimate"] == "sign of kNN-MeanProb-LM"
+    alone = errata.noise_rates(Dynamics.from_arrays(undecided, labels)).set_index("kind")
+    assert alone.loc["sign", "rate"] == 0
+
+
 def test_running_sums_of_the_default_method_are_enough(curves):
     logits, labels, _ = curves(0)
     recorder = errata.Recorder(labels=labels, keep="stream", methods=["MeanProb-LM"], quiet=True)

@@ -30,8 +30,6 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-MARGINS = "MeanProb-LM"  # what noise rates are estimated from, whatever ranks best: their biases were measured on it
-
 
 def score(
     source: Any,
@@ -150,27 +148,41 @@ def rank(
 def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
     """Three estimates of the share of wrong labels, none of which sees the truth, and first what they say together.
 
-    A row an estimate: its name, rate, low, high, how it comes about, and its kind, the same for all dynamics.
+    They go by the probabilities that the default method ranks by, in which neighbours count where they are known. A row
+    an estimate: its name, rate, low, high, how it comes about, and its kind, the same for all dynamics.
     """
     import pandas as pd
 
     _require_dynamics(dynamics, "noise_rates")
     if not 0 < confidence < 1:
         raise InputError(f"confidence is {confidence}, not between 0 and 1")
-    margins = with_gathering(parse(MARGINS), dynamics.gathering or "in-sample")
-    mean, judged = _ask(dynamics, [rates.MeanProbabilities(), margins], window)
-    scores = margins.verdict(judged, dynamics.labels, None, dynamics.space).scores
+    probabilities, margins, method = _what_is_believed(dynamics, window)
     made = {
         "confident joint": _attempt(
-            lambda: rates.from_confident_joint(mean["probabilities"], dynamics.labels, confidence=confidence)
+            lambda: rates.from_confident_joint(probabilities, dynamics.labels, confidence=confidence)
         ),
-        "mixture": _attempt(lambda: rates.from_mixture(scores, confidence=confidence)),
-        "sign": _attempt(lambda: rates.from_sign(scores, confidence=confidence)),
+        "mixture": _attempt(lambda: rates.from_mixture(margins, confidence=confidence)),
+        "sign": _attempt(lambda: rates.from_sign(margins, confidence=confidence)),
     }
     found = [estimate for estimate in made.values() if isinstance(estimate, rates.NoiseRate)]
-    names = {"mixture": f"mixture on {margins.name}", "sign": f"sign of {margins.name}"}
+    names = {"mixture": f"mixture on {method.name}", "sign": f"sign of {method.name}"}
     every = {"together": _attempt(lambda: rates.together(found)), **made}
     return pd.DataFrame([{"estimate": names.get(kind, kind), **_row(one), "kind": kind} for kind, one in every.items()])
+
+
+def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats, Floats, Method]:
+    """Probabilities (N, K) of the classes and margins (N,) against the label, by the default method."""
+    from scipy.special import softmax
+
+    method = find_method(dynamics, None)
+    if method.smoothing is None:
+        mean, told = _ask(dynamics, [rates.MeanProbabilities(), method], window)
+        probabilities = mean["probabilities"]
+    else:
+        (told,) = _ask(dynamics, [method], window)
+        smoothed = method.smoothing.smooth(told["log_probabilities"], dynamics.labels, dynamics.space)
+        probabilities = softmax(smoothed, axis=1)
+    return probabilities, method.verdict(told, dynamics.labels, None, dynamics.space).scores, method
 
 
 def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:

@@ -1,0 +1,122 @@
+"""The default beside MeanProb-LM and the paper on every setting that was run, held-out settings included.
+
+    python benchmarks/research/everywhere.py --results results --digests digests --out results/research
+
+Reads the cells of `errata bench run`; where those of images were scored before the default was there, the digests of
+the same runs (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
+Nothing is chosen here: run it when all else is settled. --cache keeps the neighbours of digests.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import candidates
+from errata.bench.published import fnr_at_noise_rate
+from errata.bench.results import Results
+from errata.core.metrics import fnr
+from errata.datasets.registry import settings
+from runs import DEVELOPMENT, of_digests
+from study import labelled_as
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BASELINE = "MeanProb-LM"
+OF_TABLES, OF_IMAGES = "kNN-MeanProb-LM", "kNN-RampProb-LM"
+HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
+
+
+def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterator[dict[str, Any]]:
+    """FNR % of both methods, a row a setting and seed."""
+    numbers = Results(results).numbers()
+    wide = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")].pivot_table(
+        index=["setting", "seed"], columns="method", values="value"
+    )
+    for name in dict.fromkeys(wide.index.get_level_values("setting")):
+        images = settings()[name].network in ("cnn9", "resnet18", "resnet34")
+        default = OF_IMAGES if images else OF_TABLES
+        of_setting = wide.loc[name]
+        if default in of_setting and of_setting[default].notna().all():
+            for seed, row in of_setting.iterrows():
+                yield {"setting": name, "seed": seed, "alone": 100 * row[BASELINE], "default": 100 * row[default]}
+        elif digested is not None:
+            yield from _of_digests(name, digested, cache)
+
+
+def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[dict[str, Any]]:
+    for run in of_digests(setting, digested, cache):
+        truth = labelled_as(run).truth.astype(np.bool_)
+        alone, default = (100 * fnr(rank(run), truth) for rank in (candidates.alone, candidates.default))
+        yield {"setting": setting, "seed": run.seed, "alone": alone, "default": default}
+
+
+def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
+    """A row a setting: both methods as mean and population deviation over seeds, and the paper's numbers."""
+    import pandas as pd
+
+    grouped = pd.DataFrame(rows).groupby("setting", sort=False)[["alone", "default"]]
+    mean, spread = grouped.mean(), grouped.std(ddof=0).add_suffix("_std")
+    paper = fnr_at_noise_rate()
+    best = paper.groupby("setting")["fnr_percent"].min()
+    own = paper[paper["method"] == BASELINE].set_index("setting")["fnr_percent"]
+    found = mean.join(spread).join(grouped.size().rename("seeds"))
+    found["share"] = found["default"] / found["alone"]
+    found["paper"], found["paper_best"] = own.reindex(found.index), best.reindex(found.index)
+    found.insert(0, "part", [part_of(str(name)) for name in found.index])
+    return found.reset_index()
+
+
+def part_of(setting: str) -> str:
+    """Whether a setting was looked at when the default was chosen."""
+    if setting.startswith(HELD_OUT):
+        return "held out"
+    return "development" if setting in DEVELOPMENT else "not looked at"
+
+
+def markdown(found: "pd.DataFrame") -> str:
+    """The table, a group a part, and a line that sums each group up."""
+    lines = [
+        "| setting | seeds | MeanProb-LM | default | share | the paper's MeanProb-LM | best of its 25 |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]
+    for part, rows in found.groupby("part", sort=False):
+        lines.append(f"| **{part}** | | | | {rows['share'].mean():.2f} | | |")
+        for row in rows.itertuples():
+            alone, default = f"{row.alone:.2f} ± {row.alone_std:.2f}", f"{row.default:.2f} ± {row.default_std:.2f}"
+            printed = [f"{value:.2f}" if value == value else "–" for value in (row.paper, row.paper_best)]
+            lines.append(
+                f"| {row.setting} | {row.seeds} | {alone} | {default} | {row.share:.2f} | {' | '.join(printed)} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def main(arguments: argparse.Namespace) -> None:
+    """Measure and write."""
+    found = table(list(measured(arguments.results, arguments.digests, arguments.cache)))
+    order = {"held out": 0, "development": 1, "not looked at": 2}
+    found = found.sort_values("part", key=lambda parts: parts.map(order), kind="stable", ignore_index=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    found.round(4).to_csv(arguments.out / "everywhere.csv", index=False)
+    text = markdown(found)
+    (arguments.out / "everywhere.md").write_text(text, encoding="utf-8")
+    print(text)
+    published = found[found["paper_best"].notna()]
+    below = int((published["default"] < published["paper_best"]).sum())
+    print(f"mean FNR {found['default'].mean():.2f} % instead of {found['alone'].mean():.2f} %; mean share", end=" ")
+    print(
+        f"{found['share'].mean():.3f}; worst {found['share'].max():.2f} ({found['setting'][found['share'].idxmax()]})"
+    )
+    print(f"below the paper's best of 25 on {below} of {len(published)} settings that it has")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, required=True, help="results of bench run")
+    parser.add_argument("--digests", type=Path, help="digests of runs that were scored before the default was there")
+    parser.add_argument("--cache", type=Path, help="where neighbours are kept")
+    parser.add_argument("--out", type=Path, required=True, help="where the tables go")
+    main(parser.parse_args())
