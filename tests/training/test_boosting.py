@@ -12,10 +12,10 @@ from errata import InputError
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.training.boosting import PATIENCE, boost_in_sample, boost_out_of_sample, boosted_classes, choose_rounds
-from errata.training.choose import split_off
 from errata.training.data import Table
 from errata.training.jobs import assign_folds
 from errata.training.recipes import Recipe, Rounds
+from errata.training.validation import split_off
 
 SAMPLES, CLASSES = 240, 3
 RECIPE = Rounds(epochs=6, learning_rate=0.2, leaves=7, l2=1.0, row_share=0.8, column_share=0.5, seed=9)

@@ -13,10 +13,12 @@ from torch import nn
 
 from errata import InputError, cli
 from errata.core.noise import symmetric
-from errata.training.choose import candidate_widths, choose_epoch, choose_epochs, choose_recipe, rolling_mean, split_off
+from errata.training.choose import candidate_widths, choose_epochs, choose_recipe
 from errata.training.data import Images, Table
+from errata.training.journal import Journal
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
+from errata.training.validation import Trial, choose_epoch, rolling_mean, split_off
 
 SAMPLES, CLASSES = 60, 3
 
@@ -272,6 +274,51 @@ def test_halving_trains_few_to_the_end_and_some_of_every_rate(digits, searched):
     assert halved.accuracy == pytest.approx(full.accuracy, abs=0.05)
     assert halved.accuracy == halved.table["accuracy"].max()
     assert sum(told) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("search", ["full", "halving"])
+def test_a_search_that_was_killed_goes_on_and_comes_to_the_same(digits, tmp_path, monkeypatch, search):
+    journal, asked, ran = tmp_path / "search.json", {"widths": [(8,), (6,), (4,)], "max_epochs": 8}, []
+
+    def choose(inputs, labels, **more):
+        shares = []
+        rates = {"learning_rates": (1e-2,), "weight_decays": (0.0, 1e-3), "search": search}
+        choice = choose_recipe(inputs, labels, 10, **asked, **rates, progress=shares.append, **more)
+        assert sum(shares) == pytest.approx(1)
+        return choice
+
+    whole = choose(*digits)
+    own_run = Trial.run
+
+    def run_twice(self, model, *rest):
+        if len(ran) == 2:
+            raise KeyboardInterrupt
+        ran.append(model)
+        return own_run(self, model, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Trial, "run", run_twice)
+        with pytest.raises(KeyboardInterrupt):
+            choose(*digits, journal=journal)
+    assert journal.exists()
+    seen = []
+    monkeypatch.setattr(Trial, "run", lambda self, model, *rest: seen.append(model) or own_run(self, model, *rest))
+    resumed = choose(*digits, journal=journal)
+    pd.testing.assert_frame_equal(resumed.table, whole.table)
+    assert resumed.recipe == whole.recipe
+    assert ran == [(8,), (6,)]
+    assert seen[0] == (4,)
+    assert not journal.exists()
+
+
+def test_the_journal_of_another_search_is_not_taken_for_this_one(digits, tmp_path):
+    inputs, labels = digits
+    journal = tmp_path / "search.json"
+    other = Journal(journal, "another")
+    other.remembered([], 1, list)
+    asked = {"widths": [(4,)], "max_epochs": 3, "learning_rates": (1e-2,), "weight_decays": (0.0,)}
+    choice = choose_recipe(inputs, labels, 10, **asked, journal=journal)
+    assert choice.recipe == choose_recipe(inputs, labels, 10, **asked).recipe
 
 
 def test_of_equally_good_candidates_the_smallest_wins():

@@ -74,6 +74,7 @@ def _choose_network(
         batch_size=recipe.batch_size,
         max_epochs=LONGEST,
         device=device,
+        journal=path.with_suffix(".search.json"),
         progress=progress,
     )
     _keep(choice.table, choice.recipe, path)

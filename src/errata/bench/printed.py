@@ -42,11 +42,11 @@ def choose_printed(
 def _test_accuracy(labelled: Labelled, recipe: Recipe, device: str) -> float:
     import torch
 
-    from errata.training.choose import check_device, rolling_mean
     from errata.training.data import Table
     from errata.training.engine import Options, train
     from errata.training.gather import executor_for
     from errata.training.jobs import Job
+    from errata.training.validation import check_device, rolling_mean
 
     parts = [table(labelled, "train").values, table(labelled, "test").values]
     labels = np.concatenate([labelled.given, labelled.data.test_labels])

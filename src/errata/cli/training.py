@@ -44,6 +44,7 @@ def choose(
             search=search,  # type: ignore[arg-type]  # any other word is refused there, in a sentence
             seed=seed,
             device=device,
+            journal=out.with_suffix(".search.json"),
             progress=advance,
         )
     table = choice.table

@@ -22,13 +22,13 @@ from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
-from errata.training.choose import split_off
 from errata.training.data import Table
 from errata.training.engine import Progress
 from errata.training.gather import Gathered
 from errata.training.jobs import Rows, assign_folds
 from errata.training.provenance import refuse_another
 from errata.training.recipes import Rounds
+from errata.training.validation import split_off
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset

@@ -22,14 +22,15 @@ class _Kept:
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
         try:
-            return cls._read(json.loads(Path(path).read_text(encoding="utf-8")))
+            return cls.of(json.loads(Path(path).read_text(encoding="utf-8")))
         except OSError as error:
             raise StoreError(f"{path} cannot be read: {error.strerror}") from error
         except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
             raise StoreError(f"{path} is not a recipe: {error}") from error
 
     @classmethod
-    def _read(cls, values: dict[str, Any]) -> Self:
+    def of(cls, values: dict[str, Any]) -> Self:
+        """The recipe with these values, as JSON has them."""
         return cls(**values)
 
 
@@ -78,9 +79,10 @@ class Recipe(_Kept):
         return replace(self, seed=seed)
 
     @classmethod
-    def _read(cls, values: dict[str, Any]) -> Self:
-        schedule = tuple((int(start), float(factor)) for start, factor in values.pop("schedule"))
-        return cls(schedule=schedule, widths=tuple(values.pop("widths")), **values)
+    def of(cls, values: dict[str, Any]) -> Self:
+        """The recipe with these values, as JSON has them."""
+        schedule = tuple((int(start), float(factor)) for start, factor in values["schedule"])
+        return cls(**values | {"schedule": schedule, "widths": tuple(values["widths"])})
 
 
 @dataclass(frozen=True)
