@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
 from errata.dynamics.files import refuse_taken
-from errata.dynamics.integrations.margins import RecorderOptions, _names
+from errata.dynamics.integrations.margins import RecorderOptions, column_names
 from errata.dynamics.manifest import has_manifest
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
@@ -98,7 +98,7 @@ class BatchRecorder:
         if logits.ndim != 2:
             raise InputError(f"logits of a batch must have shape (n, K), not {logits.shape}")
         given, num_classes = as_numpy(self._labels), logits.shape[1]
-        classes = _names(given, num_classes) if self._classes is None else self._classes
+        classes = column_names(given, num_classes) if self._classes is None else self._classes
         resume: bool | int = (self._begun or 0) if self._resume else False
         made = {"labels": given, "num_classes": num_classes, "classes": classes, "resume": resume, **self._options}
         if not _has_company():

@@ -87,14 +87,14 @@ class MarginRecorder:
         given = trained_on if self._labels is None else as_numpy(self._labels)
         if given is None:
             raise InputError("the trainer does not tell its labels; pass them as labels=")
-        classes = _names(given, num_classes) if self._classes is None else self._classes
+        classes = column_names(given, num_classes) if self._classes is None else self._classes
         if trained_on is not None and given is not trained_on:
             columns = check_labels(given, num_classes, classes)
-            _refuse_others(columns, check_labels(trained_on, num_classes, _names(trained_on, num_classes)))
+            _refuse_others(columns, check_labels(trained_on, num_classes, column_names(trained_on, num_classes)))
         return Recorder(self._path, labels=given, num_classes=num_classes, classes=classes, **self._options)
 
 
-def _names(given: NDArray[Any], num_classes: int) -> list[Any] | None:
+def column_names(given: NDArray[Any], num_classes: int) -> list[Any] | None:
     """The labels in the order of the model's columns, which is scikit-learn's; None where they are column numbers."""
     if given.dtype.kind in "iuf" and np.isin(given, np.arange(num_classes)).all():
         return None
