@@ -24,7 +24,7 @@ demo: $(READY) ## find planted label errors in a small data set
 	@$(BIN)/errata demo
 
 test: lint types imports unit ## every check: lint, types, imports, unit
-	@echo "All checks passed. Left out: tests/frameworks (Lightning, transformers, Keras, skorch, CatBoost); make test-all runs these too."
+	@echo "All checks passed. Left out: tests/frameworks (Lightning, transformers, sentence-transformers, datasets, Keras, skorch, CatBoost); make test-all runs these too."
 
 test-all: test frameworks ## every check, with the frameworks whose training can be recorded
 	@echo "All checks passed, those of the frameworks too."

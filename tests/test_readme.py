@@ -6,7 +6,8 @@ from pathlib import Path
 README = Path(__file__).parents[1] / "README.md"
 
 
-def test_every_python_block_runs(capsys):
+def test_every_python_block_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 3
     namespace: dict[str, object] = {}
@@ -15,6 +16,7 @@ def test_every_python_block_runs(capsys):
     printed = capsys.readouterr().out
     assert "suggested" in printed
     assert "confident joint" in printed
+    assert (tmp_path / "errata-out" / "report.html").stat().st_size > 10_000
 
 
 def test_every_picture_and_link_is_there():

@@ -4,6 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from errata import compat as compat
+    from errata.advising.advice import advise as advise
     from errata.core import metrics as metrics
     from errata.core import noise as noise
     from errata.core.catalogue import methods as methods
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from errata.errors import ErrataError as ErrataError
     from errata.errors import InputError as InputError
     from errata.errors import StoreError as StoreError
+    from errata.finding.applying import apply as apply
     from errata.finding.detector import ErrataDetector as ErrataDetector
     from errata.finding.find import find as find
     from errata.finding.found import Found as Found
@@ -33,11 +36,13 @@ _HOME = {
     "ErrataError": "errata.errors",
     "InputError": "errata.errors",
     "StoreError": "errata.errors",
+    "advise": "errata.advising.advice",
     "ErrataDetector": "errata.finding.detector",
     "Found": "errata.finding.found",
+    "apply": "errata.finding.applying",
     "find": "errata.finding.find",
 }
-_MODULES = {"metrics": "errata.core.metrics", "noise": "errata.core.noise"}
+_MODULES = {"compat": "errata.compat", "metrics": "errata.core.metrics", "noise": "errata.core.noise"}
 
 __all__ = [*_HOME, *_MODULES]
 

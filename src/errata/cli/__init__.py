@@ -1,6 +1,8 @@
 """The command line: parse, call, print. Every module here adds its commands to the one app."""
 
 from errata.cli import (  # noqa: F401  # each registers its commands
+    advise,
+    apply,
     bench,
     bench_figures,
     bench_rank,
@@ -9,6 +11,7 @@ from errata.cli import (  # noqa: F401  # each registers its commands
     bench_tune,
     data,
     demo,
+    export,
     find,
     scoring,
     training,

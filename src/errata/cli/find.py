@@ -8,6 +8,7 @@ import typer
 
 from errata.cli.app import app
 from errata.cli.shown import TrainingBar
+from errata.errors import InputError
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ def find(
     label: Annotated[str | None, typer.Option(help="The column with the labels, where there are columns.")] = None,
     text: Annotated[str | None, typer.Option(help="A column to be taken as text.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column that names the samples.")] = None,
+    embed: Annotated[
+        Path | None,
+        typer.Option(help="Embed texts by the sentence-transformers model saved in this folder, instead of by TF-IDF."),
+    ] = None,
     model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn9` or `resnet18`.")] = "auto",
     folds: Annotated[
         int | None, typer.Option(help="Train once a fold and judge every sample out-of-sample.", min=2)
@@ -48,11 +53,14 @@ def find(
 
     opened = open_source(source, label, text, id_column, skip_bad)
     if isinstance(opened, Dynamics):
+        if embed is not None:
+            raise InputError(f"--embed is for text that a model is trained on, and {source} is ranked as it is")
         print(f"{source}: {opened}")
         _show(find_in_dynamics(opened, out), out, top)
         return
     _understood(source, opened)
-    wanted = Wanted(model, folds, device, seed)  # type: ignore[arg-type]  # other words are refused there
+    embedder = None if embed is None else str(embed)
+    wanted = Wanted(model, folds, device, seed, embedder)  # type: ignore[arg-type]  # other words are refused there
     try:
         with TrainingBar() as bar:
             found = find_in_data(opened, wanted, out, bar)

@@ -1,5 +1,7 @@
 """How cleanlab 2.9 turns a confident joint into whole numbers of samples to prune."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,13 +13,49 @@ ROWS_PER_BLOCK = 64
 
 def cleanlab_calibrated(counts: Counts, class_counts: Counts) -> Counts:
     """Samples (K, K) by given and true label: rows keep their class sizes (K,), and every class keeps one sample."""
-    joint = _round_keeping_row_sums(_scaled_to_class_counts(counts, class_counts))
-    kept = np.maximum(joint.diagonal(), 1)
+    return prune_counts(calibrated_counts(counts, class_counts))
+
+
+def calibrated_counts(counts: Counts, class_counts: Counts) -> Counts:
+    """Samples (K, K) by given and true label, in whole numbers; rows keep their class sizes (K,)."""
+    return _round_keeping_row_sums(_scaled_to_class_counts(counts, class_counts))
+
+
+def prune_counts(joint: NDArray[Any], least: int = 1, share: float = 1.0) -> Counts:
+    """How many samples to keep in every class, on the diagonal, and to prune (K, K), by given and true label.
+
+    joint (K, K): samples by given and true label. Every class keeps `least` or more; of the others a `share` is pruned.
+    """
+    kept = np.maximum(joint.diagonal(), least)
     others = np.maximum(np.count_nonzero(joint, axis=1) - 1, 1)
     taken_from_each = (kept - joint.diagonal()) / others
-    pruned: Counts = np.maximum(joint - taken_from_each[:, None], 0).astype(np.int64)
+    pruned = np.maximum(joint - taken_from_each[:, None], 0)
     np.fill_diagonal(pruned, kept)
-    return pruned
+    if share != 1:
+        lessened = pruned * share
+        np.fill_diagonal(lessened, kept)
+        np.fill_diagonal(lessened, kept + (pruned - lessened).sum(axis=1))
+        pruned = lessened
+    whole: Counts = pruned.astype(np.int64)
+    return whole
+
+
+def with_removals(pruned: Counts, class_counts: Counts, removals: NDArray[Any]) -> Counts:
+    """What `prune_counts` gave, scaled so that `removals` (K,) samples are pruned of each class.
+
+    Shares are taken by true label here, as cleanlab does: exact for each class on the diagonal, about so elsewhere.
+    """
+    by_true_label = np.ascontiguousarray(pruned.T)
+    with np.errstate(divide="ignore", invalid="ignore"):  # a class without errors has none to scale
+        shares = by_true_label / by_true_label.sum(axis=1)
+        errors = shares.sum(axis=1) - shares.diagonal()
+        scaled = (shares.T * removals / errors).T
+    np.fill_diagonal(scaled, class_counts - removals)
+    finite = np.isfinite(scaled)
+    known = finite.all(axis=1)
+    whole = np.where(finite, scaled, 0).round().astype(np.int64)
+    whole[known] = _round_keeping_row_sums(scaled[known])
+    return np.ascontiguousarray(whole.T)
 
 
 def _scaled_to_class_counts(counts: Counts, class_counts: Counts) -> Floats:

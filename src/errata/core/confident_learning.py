@@ -38,9 +38,10 @@ UNFLAGGED_SCORE = -1.0
 SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm is not finite
 
 
-class _Rules(NamedTuple):
+class Rules(NamedTuple):
     """Where the paper and cleanlab part."""
 
+    spares_predicted: bool  # whether a sample that is predicted as it is labelled is never flagged
     slack: float  # added to the label's probability before the arg max is compared with it
     thresholds: Callable[[Probabilities, list[Rows]], Floats]
     calibrated: Callable[[Counts, Counts], NDArray[Any]]
@@ -71,9 +72,13 @@ def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
 
 def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, cleanlab: bool = False) -> Flags:
     """Which labels (N,) a variant calls wrong, by the paper's formulas or exactly as cleanlab 2.9 does."""
+    return flags_by_rules(probabilities, labels, variant, CLEANLAB if cleanlab else PAPER)
+
+
+def flags_by_rules(probabilities: Probabilities, labels: ArrayLike, variant: str, rules: Rules) -> Flags:
+    """Which labels (N,) a variant calls wrong, by rules of one's own making."""
     if variant not in VARIANTS:
         raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
-    rules = CLEANLAB if cleanlab else PAPER
     P, y = _check(probabilities, labels)
     K = P.shape[1]
     if variant == "CC":
@@ -88,7 +93,7 @@ def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, clea
         del confident
         prune = _prune_by_class if variant == "PBC" else _prune_by_noise_rate
         flagged = prune(P, members, joint, rules)
-    return flagged & disagrees if cleanlab else flagged
+    return flagged & disagrees if rules.spares_predicted else flagged
 
 
 def scores(flagged: ArrayLike, probabilities: Probabilities, labels: ArrayLike) -> Floats:
@@ -178,7 +183,7 @@ def _calibrated(counts: Counts, class_counts: Counts) -> Floats:
     return calibrated
 
 
-def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: _Rules) -> Flags:
+def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: Rules) -> Flags:
     from errata.core._confident_kernels import flag_largest
 
     flagged = np.zeros(len(P), np.bool_)
@@ -194,7 +199,7 @@ def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], 
     return flagged
 
 
-def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: _Rules) -> Flags:
+def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: Rules) -> Flags:
     from errata.core._confident_kernels import flag_margins
 
     flagged = np.zeros(len(P), np.bool_)
@@ -248,11 +253,15 @@ def _mixed(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
 # What cleanlab 2.9 does differently.
 
 
-def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    """Mean self-confidence in the precision of P, at least twice the slack, less the slack; above 1 without samples."""
+def cleanlab_self_confidence(P: Probabilities, members: list[Rows]) -> NDArray[Any]:
+    """Mean self-confidence of every class (K,) in the precision of P, at least twice the slack; 2 without samples."""
     # The whole number 2 in the list makes float64 of float32 means, as it does in cleanlab.
     means: NDArray[Any] = np.clip(_class_means(P, members, np.mean, absent=2), 2 * CLEANLAB_SLACK, None)
-    return (means - CLEANLAB_SLACK).astype(np.float64)
+    return means
+
+
+def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
+    return (cleanlab_self_confidence(P, members) - CLEANLAB_SLACK).astype(np.float64)
 
 
 def _cleanlab_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray[np.intp]:
@@ -260,8 +269,8 @@ def _cleanlab_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArr
     return np.argsort(-values)
 
 
-PAPER = _Rules(0.0, _thresholds, _calibrated, _hashed_order, np.float64)
-CLEANLAB = _Rules(CLEANLAB_SLACK, _cleanlab_thresholds, cleanlab_calibrated, _cleanlab_order, np.float32)
+PAPER = Rules(False, 0.0, _thresholds, _calibrated, _hashed_order, np.float64)
+CLEANLAB = Rules(True, CLEANLAB_SLACK, _cleanlab_thresholds, cleanlab_calibrated, _cleanlab_order, np.float32)
 
 
 # Bad input.

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 
 from errata.datasets.own import OwnData
 from errata.datasets.own.memory import check_fits
+from errata.datasets.own.stored_images import StoredImages
 from errata.errors import InputError
 from errata.extras import require_pillow
 
 if TYPE_CHECKING:
+    from PIL import Image
+
     from errata.training.data import Inputs
     from errata.training.gather import Model
     from errata.training.recipes import AnyRecipe, Recipe
@@ -60,13 +63,22 @@ class Candidate:
 
 def candidates_for(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     """What to choose from: of a table boosting and MLPs, of text MLPs, of images one network; or the one wanted."""
+    check_model(data, wanted)
+    return (_of_images if _are_images(data) else _of_table)(data, wanted, seed)
+
+
+def check_model(data: OwnData, wanted: ModelName) -> None:
+    """Refuse a model that is none, or does not take this data."""
     if wanted not in get_args(ModelName):
         raise InputError(f"model must be one of {', '.join(get_args(ModelName))}, not {wanted!r}")
-    images = data.kind in ("images", "image files")
+    images = _are_images(data)
     if wanted != "auto" and images != (wanted in OF_IMAGES):
         fitting = OF_IMAGES if images else ("boosting", "mlp")
         raise InputError(f"{wanted} does not take {data.kind}; take one of auto, {', '.join(fitting)}")
-    return _of_images(data, wanted, seed) if images else _of_table(data, wanted, seed)
+
+
+def _are_images(data: OwnData) -> bool:
+    return data.kind in ("images", "image files")
 
 
 def batch_size(samples: int, batches: Sequence[tuple[int, int]]) -> int:
@@ -89,9 +101,16 @@ def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     if wanted in ("auto", "mlp"):
         found += [
             Candidate("mlp", table, widths, _recipe(data.samples, BATCHES, LONGEST, rate, decay, seed, widths))
-            for widths, rate, decay in (TEXT_NETWORKS if data.kind == "text" else NETWORKS)
+            for widths, rate, decay in (_networks(data))
         ]
     return found
+
+
+def _networks(data: OwnData) -> Sequence[tuple[tuple[int, ...], float, float]]:
+    """Vectors of sentences may need hidden units or none; trees take minutes for them and predict no better."""
+    if data.kind == "text":
+        return (*TEXT_NETWORKS, *NETWORKS) if data.embedded else TEXT_NETWORKS
+    return NETWORKS
 
 
 def _recipe(
@@ -113,7 +132,7 @@ def _recipe(
 def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     from errata.training import models
 
-    side = max(data.inputs.shape[2:]) if data.root is None else _usual_side(data)
+    side = _usual_side(data)
     name = wanted if wanted != "auto" else "cnn9" if side <= LARGEST_FOR_CNN9 else "resnet18"
     build = models.cnn9 if name == "cnn9" else models.resnet18
     classes = data.num_classes
@@ -123,10 +142,12 @@ def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
 
 def _usual_side(data: OwnData) -> int:
     """The longer side of most images, from some of them."""
+    if data.root is None:
+        stored = isinstance(data.inputs, StoredImages)
+        return int(np.median([max(size) for size in data.inputs.sizes]) if stored else max(data.inputs.shape[2:]))
     require_pillow("reading image files")
     from PIL import Image
 
-    assert data.root is not None
     sides = []
     for path in data.inputs[:: max(1, data.samples // 100)].tolist():
         with Image.open(data.root / path) as image:
@@ -138,13 +159,13 @@ def _image_inputs(data: OwnData, side: int) -> "Inputs":
     from errata.training.data import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 
-    if data.root is None:
+    if isinstance(data.inputs, np.ndarray) and data.root is None:
         pixels = _large_enough(data.inputs)
         return Images(pixels, *_colours(pixels), None if _is_grey(pixels) else PadCropFlip())
     small = side <= LARGEST_FOR_CNN9
     decoded = max(side, SMALLEST_FOR_CNN9) if small else DECODED
     augment, prepare = (PadCropFlip(), None) if small else (PadCropFlip(0, CROPPED), ResizeCentreCrop(DECODED, CROPPED))
-    if 3 * data.samples * decoded**2 > IN_MEMORY:
+    if data.root is not None and 3 * data.samples * decoded**2 > IN_MEMORY:
         paths = [data.root / path for path in data.inputs.tolist()]
         return ImageFiles(paths, IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=decoded)
     pixels = _decoded(data, decoded)
@@ -172,11 +193,19 @@ def _decoded(data: OwnData, side: int) -> NDArray[np.uint8]:
     """All images, squashed to squares: (N, 3, side, side)."""
     from PIL import Image
 
-    assert data.root is not None
     check_fits(3.0 * data.samples * side**2, f"{data.samples:,} images of {side} × {side} pixels")
     pixels = np.empty((data.samples, 3, side, side), dtype=np.uint8)
-    for row, path in enumerate(data.inputs.tolist()):
-        with Image.open(data.root / path) as image:
-            square = image.convert("RGB").resize((side, side), Image.Resampling.BILINEAR)
-        pixels[row] = np.asarray(square).transpose(2, 0, 1)
+    for place in range(data.samples):
+        square = _image_at(data, place).resize((side, side), Image.Resampling.BILINEAR)
+        pixels[place] = np.asarray(square).transpose(2, 0, 1)
     return pixels
+
+
+def _image_at(data: OwnData, place: int) -> "Image.Image":
+    from PIL import Image
+
+    if data.root is None:
+        stored: StoredImages = data.inputs
+        return stored.image(place)
+    with Image.open(data.root / data.inputs[place]) as image:
+        return image.convert("RGB")

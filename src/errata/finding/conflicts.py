@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.own import OwnData
+from errata.datasets.own.stored_images import StoredImages
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,8 @@ def input_groups(data: OwnData) -> Groups:
     inputs = data.inputs
     if data.root is not None:
         return _numbered(_file_digests([data.root / path for path in inputs.tolist()]))
+    if isinstance(inputs, StoredImages):
+        return _numbered(inputs.digests())
     if isinstance(inputs, np.ndarray):
         return _numbered(_digest(row) for row in _plain_zeros(inputs))
     if hasattr(inputs, "indptr"):

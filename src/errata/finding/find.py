@@ -14,8 +14,9 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.answer import answer
 from errata.finding.conflicts import conflicts
+from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import DYNAMICS, Found, check_folder, no_conflicts
-from errata.finding.models import Learned, Silence, Wanted, Watcher, learn
+from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
 from errata.finding.sources import open_source
 from errata.version import installed_version
@@ -32,6 +33,7 @@ def find(
     *,
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
+    embed: str | Path | None = None,
     model: "ModelName" = "auto",
     folds: int | None = None,
     device: str = "auto",
@@ -45,13 +47,16 @@ def find(
     data frame or a file with the name of its label column, a folder of images. Dynamics, a folder of them or an .npz
     with `logits` and `labels` are ranked as they are; anything else is learned by a `model`, once, in-sample, or once a
     fold with `folds`, out-of-sample.
+    embed: the folder of a model of sentence-transformers, whose vectors of the texts take the place of TF-IDF terms.
     out: a folder for the ranking, the report and the dynamics. Interrupted, the same call goes on from there.
     """
     opened = open_source(source, label, text, id, skip_bad)
     folder = None if out is None else Path(out)
     if isinstance(opened, Dynamics):
+        if embed is not None:
+            raise InputError("embed is for text that a model is trained on, and dynamics are ranked as they are")
         return find_in_dynamics(opened, folder)
-    return find_in_data(opened, Wanted(model, folds, device, seed), folder)
+    return find_in_data(opened, Wanted(model, folds, device, seed, None if embed is None else str(embed)), folder)
 
 
 def find_in_data(
@@ -62,8 +67,13 @@ def find_in_data(
     if out is not None:
         check_folder(out)
     started = time.monotonic()
-    work = None if out is None else out / WORK / _key(data, wanted)
-    learned = learn(data, wanted, work, watcher or Silence())
+    watcher = watcher or Silence()
+    sentences = None if wanted.embed is None else model_folder(wanted.embed)
+    work = None if out is None else out / WORK / _key(data, wanted, sentences)
+    if sentences is not None:
+        check(data, wanted)
+        data = embedded(data, sentences, wanted.device, work, watcher)
+    learned = learn(data, wanted, work, watcher)
     found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
     return found if out is None else _kept(found, out)
 
@@ -122,7 +132,9 @@ def _kept(found: Found, out: Path) -> Found:
     return kept
 
 
-def _key(data: OwnData, wanted: Wanted) -> str:
+def _key(data: OwnData, wanted: Wanted, sentences: Path | None) -> str:
     """A name for the work on this data with these wishes: another is begun afresh."""
     told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
+    if sentences is not None:
+        told = f"{told} {model_key(sentences)}"
     return hashlib.sha256(told.encode()).hexdigest()[:16]

@@ -13,7 +13,7 @@ from errata.datasets.own.memory import check_fits
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
-from errata.finding.candidates import Candidate, ModelName, candidates_for
+from errata.finding.candidates import Candidate, ModelName, candidates_for, check_model
 from errata.finding.ranking import ASKED
 from errata.finding.trials import FEWEST_SAMPLES, Tried, attempt
 
@@ -32,6 +32,9 @@ CHECKPOINT_SECONDS = 10.0  # at most that much of the training is lost by Ctrl-C
 class Watcher(Protocol):
     """Who is told how far the training is."""
 
+    def say(self, line: str) -> None:
+        """Something worth a line is begun."""
+
     def total(self, epochs: int) -> None:
         """So many epochs are to be trained in all, as far as is known yet."""
 
@@ -45,6 +48,7 @@ class Watcher(Protocol):
 class Silence:
     """Nobody is told."""
 
+    def say(self, line: str) -> None: ...  # noqa: D102
     def total(self, epochs: int) -> None: ...  # noqa: D102
     def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
     def advance(self, epochs: int) -> None: ...  # noqa: D102
@@ -52,12 +56,16 @@ class Silence:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is asked for: a model, folds to train out-of-sample (None: in-sample), a device, a seed."""
+    """What is asked for: a model, folds to train out-of-sample (None: in-sample), a device, a seed.
+
+    embed: the folder of a sentence model that texts are embedded by (None: texts are weighted terms).
+    """
 
     model: ModelName = "auto"
     folds: int | None = None
     device: str = "auto"
     seed: int = 0
+    embed: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +82,7 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
 
     In a folder, what an interrupted call has done already is not done again.
     """
-    require("torch", "torch", "torch", "training")
-    from errata.training.choose import check_device
-
-    _check_size(data, wanted)
-    check_device(wanted.device)
+    check(data, wanted)
     candidates = candidates_for(data, wanted.model, wanted.seed)
     trials = sum(candidate.recipe.epochs for candidate in candidates)
     watcher.total(trials)
@@ -88,7 +92,13 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
     return Learned(_of_samples(dynamics, data, wanted), f"{chosen.title}, {_duration(chosen)}", how)
 
 
-def _check_size(data: OwnData, wanted: Wanted) -> None:
+def check(data: OwnData, wanted: Wanted) -> None:
+    """Refuse what cannot be learned as it is wanted, before anything takes time."""
+    require("torch", "torch", "torch", "training")
+    from errata.training.validation import check_device
+
+    check_model(data, wanted.model)
+    check_device(wanted.device)
     if data.samples < FEWEST_SAMPLES:
         raise InputError(f"there are {data.samples} samples; finding wrong labels takes at least {FEWEST_SAMPLES}")
     if wanted.folds is not None and not 2 <= wanted.folds <= data.samples:
@@ -227,7 +237,7 @@ class _Training:
         assert model is not None
         assert isinstance(recipe, Recipe)
         labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
-        neighbours = self.data.kind != "text"  # rare words say little of distances, and a model of them memorises
+        neighbours = not self.data.is_terms  # rare words say little of distances, and a model of them memorises
         options = Options(swa=False, features=neighbours, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
         if self.wanted.folds is None:
             (gathered,) = in_sample(

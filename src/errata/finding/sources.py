@@ -1,11 +1,13 @@
 """What `find` is given: dynamics that are there already, or data to train on."""
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.datasets.own import OwnData, open_data
 from errata.datasets.own.files import frame_of
+from errata.datasets.own.stored_images import from_stored_images
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.reading import holds_logits, read_npz
 from errata.dynamics.store import Dynamics
@@ -14,6 +16,7 @@ from errata.wording import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
 
@@ -31,34 +34,70 @@ def open_source(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> 
         if (path / SPLITS).is_file():
             parts = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
             raise InputError(f"{path} holds the parts {', '.join(parts)} of a dataset; give one, as {path / parts[0]}")
-        if (path / STATE).is_file() and (path / INFO).is_file():
-            return open_data(_saved_dataset(path), label, text=text, id=id)
+        if is_saved_dataset(path):
+            return _open_saved(path, label, text, id, skip_bad)
     return open_data(source, label, text=text, id=id, skip_bad=skip_bad)
 
 
-def _saved_dataset(folder: Path) -> "pd.DataFrame":
-    """The table that Hugging Face `datasets` has saved to a folder, classes by their names."""
+def is_saved_dataset(folder: Path) -> bool:
+    """Whether Hugging Face `datasets` has saved a table to this folder."""
+    return (folder / STATE).is_file() and (folder / INFO).is_file()
+
+
+def saved_dataset(folder: Path, only: Collection[str] = ()) -> "pd.DataFrame":
+    """The table that Hugging Face `datasets` has saved to a folder, classes by their names.
+
+    only: read these columns, if all of them are there; else all but images.
+    """
+    table, features = _saved_table(folder)
+    images = _image_columns(table, features)
+    there = [name for name in table.column_names if name not in images]
+    frame = frame_of(table.select(only if only and set(only) <= set(there) else there))
+    for name, feature in features.items():
+        names = feature.get("names") if _is_feature(feature, "ClassLabel") else None
+        if names and name in frame:
+            frame[name] = [names[int(code)] if 0 <= code < len(names) else None for code in frame[name].fillna(-1)]
+    return frame
+
+
+def _open_saved(folder: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData:  # noqa: A002
+    table, features = _saved_table(folder)
+    images = _image_columns(table, features)
+    frame = saved_dataset(folder)
+    if not images:
+        return open_data(frame, label, text=text, id=id)
+    if text is not None:
+        raise InputError(
+            f"{folder} holds images, which are learned from; for its text, remove_columns({images!r}) first"
+        )
+    return from_stored_images({name: table.column(name) for name in images}, frame, label, id, folder, skip_bad)
+
+
+def _saved_table(folder: Path) -> tuple["pa.Table", dict[str, Any]]:
+    """All columns, which stay on disk, and what `datasets` says of each."""
     import pyarrow as pa
 
     try:
         state = json.loads((folder / STATE).read_text(encoding="utf-8"))
         features = json.loads((folder / INFO).read_text(encoding="utf-8")).get("features") or {}
-        tables = [_arrow_table(folder / part["filename"]) for part in state["_data_files"]]
+        tables = [arrow_table(folder / part["filename"]) for part in state["_data_files"]]
     except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
         raise DataError(f"{folder} is not a whole folder of Hugging Face datasets: {one_line(error)}") from error
     if state.get("_indices_data_files"):
         raise InputError(f"{folder} holds a selection of rows; call flatten_indices() before save_to_disk()")
-    frame = frame_of(pa.concat_tables(tables))
-    for name, feature in features.items():
-        names = feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
-        if names and name in frame:
-            frame[name] = [names[int(code)] if 0 <= code < len(names) else None for code in frame[name].fillna(-1)]
-        if isinstance(feature, dict) and feature.get("_type") == "Image":
-            raise InputError(f"column {name!r} of {folder} holds images: save them as files in class folders")
-    return frame
+    return pa.concat_tables(tables), features
 
 
-def _arrow_table(path: Path) -> Any:
+def _image_columns(table: "pa.Table", features: dict[str, Any]) -> list[str]:
+    return [name for name in table.column_names if _is_feature(features.get(name), "Image")]
+
+
+def _is_feature(feature: Any, kind: str) -> bool:
+    return isinstance(feature, dict) and feature.get("_type") == kind
+
+
+def arrow_table(path: Path) -> "pa.Table":
+    """The table in a file of Arrow's stream format, which stays on disk."""
     import pyarrow as pa
 
     with pa.memory_map(str(path)) as file:

@@ -37,13 +37,13 @@ class Tried:
 def attempt(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> Tried:
     """Train the candidate on most of the samples and judge it on the rest; `tell` hears of every epoch."""
     recipe, loss = (_boost if candidate.model is None else _validate)(candidate, data, device, tell)
-    longer = 1.0 if data.kind == "text" else LONGER
+    longer = 1.0 if data.is_terms else LONGER
     return Tried(replace(candidate, recipe=replace(recipe, epochs=math.ceil(longer * recipe.epochs))), loss)
 
 
 def _trial_rows(data: OwnData, seed: int) -> NDArray[np.int64]:
     """The samples that a trial is made with: all, or a part with every class in proportion."""
-    from errata.training.choose import split_off
+    from errata.training.validation import split_off
 
     if data.samples <= MOST_TRIED_ON:
         return np.arange(data.samples)
@@ -64,10 +64,10 @@ def _boost(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tup
 
 def _validate(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tuple[AnyRecipe, float]":
     """The number of epochs with the least log loss on the part held out, and that loss."""
-    from errata.training.choose import split_off
     from errata.training.gather import executor_for
     from errata.training.jobs import Job
     from errata.training.recipes import Recipe
+    from errata.training.validation import split_off
 
     assert candidate.model is not None
     assert isinstance(candidate.recipe, Recipe)

@@ -4,7 +4,7 @@ import csv
 import sys
 from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,33 +27,59 @@ FIRST_LOOK = 100  # values that are tried before all are
 
 @dataclass(frozen=True)
 class Layout:
-    """How the text of a file is cut into values."""
+    """How the text of a file is cut into values, with remarks where that had to be guessed."""
 
     encoding: str
     separator: str
     quoted: bool
+    remarks: tuple[str, ...] = ()
+
+
+def csv_layout(path: Path) -> Layout:
+    """Values separated by commas, or by what the first line shows to be used instead."""
+    encoding, remarks = encoding_of(path)
+    return Layout(encoding, _separator(path, encoding, SEPARATORS), quoted=True, remarks=tuple(remarks))
+
+
+def tsv_layout(path: Path) -> Layout:
+    """Values separated by tabs. Quotes are taken as they are unless the file makes sense only otherwise."""
+    encoding, remarks = encoding_of(path)
+    layout = Layout(encoding, "\t", quoted=False, remarks=tuple(remarks))
+    quoted = any('"' in name for name in _header(path, layout)) or _first_ragged(path, layout) is not None
+    return replace(layout, quoted=quoted)
 
 
 def read_csv(path: Path) -> Read:
     """A file of values separated by commas, or by what its first line shows to be used instead."""
-    return _read(path, SEPARATORS, quoted=True)
+    return _read(path, csv_layout(path), usual=",")
 
 
 def read_tsv(path: Path) -> Read:
-    """A file of values separated by tabs. Quotes are taken as they are unless the file makes sense only otherwise."""
-    encoding, _ = encoding_of(path)
-    layout = Layout(encoding, "\t", quoted=False)
-    quoted = any('"' in name for name in _header(path, layout)) or _first_ragged(path, layout) is not None
-    return _read(path, "\t", quoted=quoted)
+    """A file of values separated by tabs."""
+    return _read(path, tsv_layout(path), usual="\t")
 
 
-def _read(path: Path, separators: str, *, quoted: bool) -> Read:
+def text_rows(path: Path, layout: Layout) -> Generator[tuple[str, list[str]], None, None]:
+    """Each row as it stands in the file, line end and all, and its values; an empty line has none."""
+    quoting: Any = csv.QUOTE_MINIMAL if layout.quoted else csv.QUOTE_NONE
+    with open_text(path, layout.encoding) as file, _long_values():
+        lines: list[str] = []
+
+        def noted() -> Iterator[str]:
+            for line in file:
+                lines.append(line)
+                yield line
+
+        for row in csv.reader(noted(), delimiter=layout.separator, quoting=quoting):
+            yield "".join(lines), row
+            lines.clear()
+
+
+def _read(path: Path, layout: Layout, usual: str) -> Read:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 
-    encoding, remarks = encoding_of(path)
-    separator = _separator(path, encoding, separators)
-    layout = Layout(encoding, separator, quoted)
+    encoding, separator, quoted, remarks = layout.encoding, layout.separator, layout.quoted, list(layout.remarks)
     names = _header(path, layout)
     check_fits(3.0 * path.stat().st_size, f"the table in {path}")
     try:
@@ -72,7 +98,7 @@ def _read(path: Path, separators: str, *, quoted: bool) -> Read:
         cut = _first_ragged(path, layout)
         if cut is not None:
             raise DataError(cut)
-    if separator not in separators[0]:
+    if separator != usual:
         remarks.append(f"values in {path.name} are separated by {separator!r}")
     return frame_of(pa.table([_typed(column) for column in table.columns], names=table.column_names)), remarks
 

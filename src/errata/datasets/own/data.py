@@ -32,7 +32,8 @@ class OwnData:
     labels (N,): class numbers; classes: the K values as they were given. ids (N,): numbers or text, by default the row
     (the first is 0) or the path of an image. rows (N,): the row of the source that each sample is. inputs: a data frame
     of N rows without the labels; an array (N, D), sparse or not; images (N, 3, H, W) of uint8; or the paths (N,) of
-    image files below `root`. columns: each column and how it is understood. remarks: what a user should know.
+    image files below `root`; or `StoredImages`. columns: each column and how it is understood. remarks: what a user
+    should know. embedded: texts are vectors of a sentence model, not weighted terms.
     """
 
     kind: Kind
@@ -45,6 +46,7 @@ class OwnData:
     remarks: tuple[str, ...] = ()
     root: Path | None = None
     fit_features: Callable[[Rows], Features] | None = field(default=None, repr=False)
+    embedded: bool = False
 
     @property
     def samples(self) -> int:
@@ -55,6 +57,11 @@ class OwnData:
     def num_classes(self) -> int:
         """K."""
         return len(self.classes)
+
+    @property
+    def is_terms(self) -> bool:
+        """Whether all that a model is given of a sample is which terms it holds."""
+        return self.kind == "text" and not self.embedded
 
     def prepare(self, train_rows: ArrayLike | None = None) -> Features:
         """Features of all samples, with every statistic (means, categories, terms) taken from `train_rows` alone.
@@ -96,6 +103,8 @@ def _hashes(inputs: Any, root: Path | None) -> list[str]:
         return [array_hash(inputs), array_hash(np.array([[stat.st_size, stat.st_mtime_ns] for stat in stats]))]
     if isinstance(inputs, np.ndarray):
         return [array_hash(inputs)]
+    if hasattr(inputs, "digests"):
+        return [digest.hex() for digest in inputs.digests()]
     if hasattr(inputs, "indptr"):
         return [array_hash(part) for part in (inputs.data, inputs.indices, inputs.indptr)]
     return [text for name in inputs.columns for text in (str(name), _column_hash(inputs[name]))]

@@ -3,8 +3,8 @@
 Every function takes all N rows and the rows to fit on, and hands back a matrix with the names of its columns.
 """
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,11 +37,24 @@ class Part:
     names: list[str]
 
 
-def frame_features(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> Features:
-    """Features of a data frame, from the columns that are not left out."""
-    dense = [*_numbers(frame, columns, rows), *_flags(frame, columns, rows)]
-    sparse = [*_categories(frame, columns, rows), *_words(frame, columns, rows)]
-    return _joined([*dense, *_dense_enough(sparse, rows, others=sum(len(part.names) for part in dense))])
+@dataclass(frozen=True, eq=False)
+class FrameFeatures:
+    """Features of a data frame, from the columns that are not left out.
+
+    vectors: what takes the place of the terms of a text column as it is, (N, d) for each that is named.
+    """
+
+    frame: "pd.DataFrame"
+    columns: Sequence[Column]
+    vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+
+    def __call__(self, rows: Rows) -> Features:
+        """Fitted on `rows` and made for all."""
+        frame, columns = self.frame, self.columns
+        dense = [*_numbers(frame, columns, rows), *_flags(frame, columns, rows), *_vectors(self.vectors)]
+        terms = [column for column in columns if column.name not in self.vectors]
+        sparse = [*_categories(frame, columns, rows), *_words(frame, terms, rows)]
+        return _joined([*dense, *_dense_enough(sparse, rows, others=sum(len(part.names) for part in dense))])
 
 
 def dense_features(values: NDArray[Any], used: Rows, rows: Rows) -> Features:
@@ -163,6 +176,13 @@ def _words(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list
             values, terms = text_terms(texts, rows)
             parts.append(Part(values, [f"{column.name}: {term}" for term in terms]))
     return parts
+
+
+def _vectors(vectors: Mapping[str, NDArray[np.float32]]) -> list[Part]:
+    return [
+        Part(values, [f"{name}: direction {number}" for number in range(values.shape[1])])
+        for name, values in vectors.items()
+    ]
 
 
 def _dense_enough(parts: Sequence[Part], rows: Rows, others: int) -> list[Part]:

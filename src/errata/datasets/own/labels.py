@@ -39,27 +39,29 @@ class Encoded:
     remarks: tuple[str, ...]
 
 
-def encode_labels(values: Any, where: str) -> Encoded:
+def encode_labels(values: Any, where: str, among: Rows | None = None) -> Encoded:
     """Class numbers of labels (n,) of any type; `where` names them in messages, as in `column 'species'`.
 
+    among: the only rows that count, None for all.
     A class with one sample is kept, with a remark: a model can be trained on it, though nothing can be held out of it.
     """
     import pandas as pd
 
     series = as_series(values, where)
     _refuse_nested(series, where)
+    there = np.arange(len(series)) if among is None else among
     labelled = ~is_missing(series)
-    rows = np.flatnonzero(labelled)
+    rows = there[labelled[there]]
     if not len(rows):
         raise InputError(f"{where} is empty: no row has a label" if len(series) else f"{where} has no rows")
-    codes, different = pd.factorize(series[labelled])
+    codes, different = pd.factorize(series.iloc[rows])
     found = [_plain(value) for value in different]
     classes = _in_order(found)
     place = {value: number for number, value in enumerate(classes)}
     labels = np.array([place[value] for value in found], dtype=np.int64)[codes]
     counts = np.bincount(labels, minlength=len(classes))
     _refuse_what_is_no_class(classes, counts, where)
-    return Encoded(rows, labels, tuple(classes), (*_left_out(len(series) - len(rows)), *_remarks(classes, counts)))
+    return Encoded(rows, labels, tuple(classes), (*_left_out(len(there) - len(rows)), *_remarks(classes, counts)))
 
 
 def as_series(values: Any, where: str) -> "pd.Series[Any]":

@@ -68,21 +68,27 @@ def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> Ow
         if not (label is None and text is None and id is None):
             raise InputError(f"{path} is a folder: the class of an image is its folder, its id is its path")
         return read_folder(path, skip_bad)
-    if not path.exists():
-        raise MissingDataError(f"{path} is not there")
-    ending = "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
-    ending = ending.lower()
-    if ending not in TABLES and ending not in ARRAYS:
-        known = " ".join([*TABLES, *ARRAYS])
-        raise InputError(f"{path} has no ending that is read, which are {known}; or give a folder of images")
-    if not path.stat().st_size:
-        raise DataError(f"{path} is empty")
+    ending = known_ending(path)
     if ending in ARRAYS:
         if text is not None:
             raise InputError(f"text= names a column of a table, and {path} holds arrays")
         return ARRAYS[ending](path, label, id)
     frame, remarks = TABLES[ending](path)
     return from_frame(frame, label, text, id, origin=str(path), remarks=remarks)
+
+
+def known_ending(path: Path) -> str:
+    """The ending of a file that is there and can be read: a key of `TABLES` or `ARRAYS`."""
+    if not path.exists():
+        raise MissingDataError(f"{path} is not there")
+    ending = "".join(path.suffixes[-2:]) if path.suffix.lower() == ".gz" else path.suffix
+    ending = ending.lower()
+    if ending not in TABLES and ending not in ARRAYS:
+        known = " ".join([*TABLES, *ARRAYS])
+        raise InputError(f"{path} has no ending that is read, which are {known}; or give a folder of images")
+    if not path.stat().st_size:
+        raise DataError(f"{path} is empty")
+    return ending
 
 
 def _as_frame(source: Any) -> "pd.DataFrame | None":

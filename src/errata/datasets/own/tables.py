@@ -1,15 +1,16 @@
 """A data frame with a column of labels as a user's own data."""
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errata.datasets.own.columns import ENOUGH_ROWS, Column, column_remarks, inspect_columns
 from errata.datasets.own.data import OwnData
-from errata.datasets.own.features import frame_features
+from errata.datasets.own.features import FrameFeatures
 from errata.datasets.own.labels import Encoded, encode_labels, sample_ids
 from errata.datasets.own.wording import listed
 from errata.errors import InputError
@@ -21,6 +22,43 @@ if TYPE_CHECKING:
 LIKELY_LABELS = ("label", "labels", "class", "target", "y", "category", "outcome", "species", "type")
 MOST_LIKELY_CLASSES = 100
 NAMED_COLUMNS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRows:
+    """A table with plainly named columns, whose labels and ids are known.
+
+    taken: the columns that hold them, and as what. ids (N,): of the rows that have a label. remarks: about names.
+    """
+
+    frame: "pd.DataFrame"
+    taken: dict[str, str]
+    encoded: Encoded
+    ids: NDArray[Any]
+    remarks: tuple[str, ...]
+
+
+def labelled_rows(
+    frame: "pd.DataFrame",
+    label: Any,
+    id: Any,  # noqa: A002
+    origin: str,
+    among: NDArray[np.int64] | None = None,
+) -> LabelledRows:
+    """The labels and ids of a table, whatever else it holds.
+
+    origin: what messages call it. among: the only rows that count, None for all.
+    """
+    frame, renamed = _plainly_named(frame)
+    if not len(frame) or not len(frame.columns):
+        raise InputError(f"{origin} has no {'columns' if len(frame) else 'rows'}")
+    if label is None:
+        raise InputError(f"say which column of {origin} holds the labels{_suggested(frame)}")
+    taken: dict[str, str] = {}
+    labels, where = _taken(frame, label, "label", origin, taken)
+    encoded = encode_labels(labels, where, among)
+    id_values, id_where = (None, "") if id is None else _taken(frame, id, "id", origin, taken)
+    return LabelledRows(frame, taken, encoded, sample_ids(id_values, encoded.rows, id_where), tuple(renamed))
 
 
 def from_frame(
@@ -36,17 +74,9 @@ def from_frame(
 
     origin: what messages call the table. remarks: what was said when it was read.
     """
-    frame, renamed = _plainly_named(frame)
-    if not len(frame) or not len(frame.columns):
-        raise InputError(f"{origin} has no {'columns' if len(frame) else 'rows'}")
-    if label is None:
-        raise InputError(f"say which column of {origin} holds the labels{_suggested(frame)}")
+    rows = labelled_rows(frame, label, id, origin)
+    frame, taken, encoded = rows.frame, rows.taken, rows.encoded
     texts = [_find(frame, name, origin, "text") for name in ([text] if is_name(text) else text or ())]
-    taken: dict[str, str] = {}
-    labels, where = _taken(frame, label, "label", origin, taken)
-    encoded = encode_labels(labels, where)
-    id_values, id_where = (None, "") if id is None else _taken(frame, id, "id", origin, taken)
-    ids = sample_ids(id_values, encoded.rows, id_where)
     for name in texts:
         if name in taken:
             raise InputError(f"column {name!r} cannot be both the {taken[name]} and text")
@@ -62,11 +92,11 @@ def from_frame(
         inputs=inputs,
         labels=encoded.labels,
         classes=encoded.classes,
-        ids=ids,
+        ids=rows.ids,
         rows=encoded.rows,
         columns={**taken, **{column.name: str(column) for column in columns}},
-        remarks=(*remarks, *renamed, *encoded.remarks, *column_remarks(columns, inputs)),
-        fit_features=partial(frame_features, inputs, columns),
+        remarks=(*remarks, *rows.remarks, *encoded.remarks, *column_remarks(columns, inputs)),
+        fit_features=FrameFeatures(inputs, columns),
     )
 
 
@@ -143,9 +173,15 @@ def _copies_label(inputs: "pd.DataFrame", column: Column, encoded: Encoded) -> b
 
 def _plainly_named(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
     """The table with rows numbered from 0 and every column named by a text of its own."""
+    names, remarks = plain_names(frame.columns)
+    return frame.set_axis(names, axis=1).reset_index(drop=True), remarks
+
+
+def plain_names(given: Iterable[Any]) -> tuple[list[str], list[str]]:
+    """A text of its own for every column, in their order, and remarks on those that are called otherwise."""
     names: list[str] = []
     remarks = []
-    for name in frame.columns:
+    for name in given:
         plain = own = str(name) or "unnamed"
         again = 0
         while own in names:
@@ -154,7 +190,7 @@ def _plainly_named(frame: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
         if again:
             remarks.append(f"another column is named {plain!r} too: it is called {own!r}")
         names.append(own)
-    return frame.set_axis(names, axis=1).reset_index(drop=True), remarks
+    return names, remarks
 
 
 def _understood(columns: Sequence[Column]) -> str:

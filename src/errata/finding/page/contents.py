@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.own.data import OwnData
@@ -37,7 +38,7 @@ def contents_of(
     return {
         "form": "picture",
         "rows": rows,
-        "pixels": data.kind == "images",  # small ones: each of their pixels is a square
+        "pixels": isinstance(data.inputs, np.ndarray) and data.inputs.ndim == 4,  # each is shown as a square
         "files": None if data.root is None else way_to_files(data.root, folder),
         "notes": [*unread, *_cut(len(rows), listed, "Pictures")],
     }

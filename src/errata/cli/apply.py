@@ -1,0 +1,125 @@
+"""`errata apply`."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from errata.cli.app import app
+from errata.errors import InputError
+from errata.terminal import print_table, progress_bar
+
+if TYPE_CHECKING:
+    from errata.finding.applying import Decisions, Plan
+
+FOUND = Path("errata-out")
+SHOWN_CLASSES, SHOWN_CHANGES = 50, 10
+
+
+@app.command(name="apply")
+def apply_command(
+    source: Annotated[
+        Path, typer.Argument(help="The data that `errata find` was given; it is read, and never changed.")
+    ],
+    label: Annotated[str | None, typer.Option(help="The column with the labels, as given to find.")] = None,
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column that names the samples, as to find.")
+    ] = None,
+    decisions: Annotated[Path | None, typer.Option(help="The decisions.csv that the report has written.")] = None,
+    top: Annotated[int | None, typer.Option(help="Instead: the so many most suspicious samples.", min=1)] = None,
+    accept_suggested: Annotated[
+        bool, typer.Option("--accept-suggested", help="With --top: give them the suggested labels, unseen.")
+    ] = False,
+    found: Annotated[
+        Path | None, typer.Option(help="The folder that find has written, for --top and the ranks in the log.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="The copy, or a folder for it.")] = None,
+    drop: Annotated[bool, typer.Option("--drop", help="Leave samples out instead of relabelling them.")] = False,
+    link: Annotated[bool, typer.Option("--link", help="Of images: share the files instead of copying them.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a copy that was made before.")] = False,
+    skip_stale: Annotated[
+        bool, typer.Option("--skip-stale", help="Pass over samples that are gone or have another label by now.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")] = False,
+) -> None:
+    """Write a corrected copy of your data beside it, from decisions made in the report, with a log of every change."""
+    from errata.finding.applying import plan
+    from errata.finding.applying.applied import carry_out
+    from errata.finding.applying.targets import target_for
+
+    made = _decisions(decisions, top, accept_suggested or drop, found)
+    planned = plan(source, made, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
+    target = target_for(planned.original.path, out, overwrite)
+    _show(planned)
+    if dry_run:
+        _show_changes(planned)
+        for remark in planned.remarks:
+            print(f"note: {remark}")
+        print(f"would write {target.copy} and {target.log}; nothing was written")
+        return
+    with progress_bar("copying", planned.original.files) as advance:
+        applied = carry_out(planned, target, advance)
+    for remark in applied.remarks:
+        print(f"note: {remark}")
+    print(f"wrote {applied.copy}, and every change to {applied.log}; {planned.original.path} is as it was")
+    print(f"to see what is left: {_find_again(source, applied.copy, label, id_column)}")
+
+
+def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | None) -> "Decisions":
+    from errata.finding.applying import Decisions
+    from errata.finding.found import Found
+
+    if (path is None) == (top is None):
+        raise InputError("give either --decisions FILE, or --top N with --accept-suggested")
+    if path is not None:
+        decisions = Decisions.read(path)
+        return decisions if found is None else decisions.ranked(Found.open(found).ranking)
+    if not unseen:
+        raise InputError("--top takes suggestions that nobody has looked at: add --accept-suggested if that is meant")
+    folder = found or FOUND
+    return Decisions.accepting(Found.open(folder).ranking, top or 0, str(folder))
+
+
+def _show(planned: "Plan") -> None:
+    """How many samples of each kind there are, and what becomes of the classes."""
+    from errata.datasets.own.wording import counted
+
+    counts = {
+        "left out" if planned.edits.drop else "changed": planned.changed,
+        "kept": planned.kept,
+        "skipped": planned.skipped,
+        "changed before": planned.already,
+        "undecided": planned.undecided,
+    }
+    told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ("kept", "undecided"))
+    print(f"{planned.original.path}: of {len(planned.original.samples.ids):,} samples {told}")
+    if planned.stale:
+        passed = counted(planned.stale, "decision")
+        print(f"passed over: {passed} on samples that are gone or have another label by now")
+    classes = planned.class_counts()
+    moved = classes[classes["before"] != classes["after"]].head(SHOWN_CLASSES)
+    if len(moved):
+        print_table(moved, "class sizes that change")
+
+
+def _show_changes(planned: "Plan") -> None:
+    import pandas as pd
+
+    first = planned.edits.changes[:SHOWN_CHANGES]
+    if first:
+        table = pd.DataFrame(
+            {"id": [change.decision.id for change in first], "label": [change.before for change in first]}
+        )
+        table["becomes"] = ["(left out)" if planned.edits.drop else change.after for change in first]
+        print_table(table, f"{len(first)} of {planned.changed:,} changes")
+
+
+def _find_again(source: Path, copy: Path, label: str | None, id_column: str | None) -> str:
+    """The command that looks for errors in the copy."""
+    words = ["errata", "find", str(copy)]
+    if source.suffix.lower() == ".npy":  # whose labels are the copy
+        words, label = ["errata", "find", str(source)], str(copy)
+    for option, value in (("--label", label), ("--id", id_column), ("--out", f"{FOUND}-corrected")):
+        words += [option, value] if value is not None else []
+    return shlex.join(words)

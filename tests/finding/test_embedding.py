@@ -1,0 +1,169 @@
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import errata
+from errata import cli
+from errata.core import metrics
+from errata.datasets.own import open_data
+from errata.errors import InputError
+from errata.finding import embedding
+from errata.finding.candidates import candidates_for
+from errata.finding.find import find_in_data
+from errata.finding.models import Silence, Wanted
+
+TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
+
+
+class Encoder:
+    """A sentence model that knows how many words of a text are of each topic, and which texts it was asked for."""
+
+    def __init__(self, patience=10**9):
+        self.asked, self.patience = [], patience
+
+    def encode(self, sentences, **options):
+        assert options["normalize_embeddings"]
+        if len(self.asked) >= self.patience:
+            raise KeyboardInterrupt
+        self.asked += sentences
+        counts = [[sum(word in topic.split() for word in text.split()) for topic in TOPICS] for text in sentences]
+        values = np.array(counts, dtype=np.float32) + 0.1
+        return values / np.linalg.norm(values, axis=1, keepdims=True)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What looks like the folder of a sentence model."""
+    place = tmp_path / "minilm"
+    place.mkdir()
+    (place / "modules.json").write_text("[]")
+    return place
+
+
+@pytest.fixture
+def encoder(monkeypatch):
+    """Let every folder hold this model."""
+    known = Encoder()
+    monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: known)
+    return known
+
+
+@pytest.fixture(scope="module")
+def texts():
+    rng = np.random.default_rng(0)
+    return [" ".join(rng.choice(TOPICS[row % 3].split(), 6)) for row in range(180)]
+
+
+@pytest.fixture
+def table(texts, clouds):
+    noisy = clouds[1].labels
+    return pd.DataFrame({"review": texts, "kind": [("sport", "state", "space")[label] for label in noisy]})
+
+
+def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds, folder, encoder, texts):
+    found = errata.find(table, "kind", embed=folder, model="mlp")
+    assert encoder.asked == texts
+    assert found.summary["kind"] == "text"
+    assert found.summary["method"] == "kNN-MeanProb-LM"
+    assert found.summary["settings"]["embed"] == str(folder)
+    assert "Note: texts are embedded by minilm in 3 directions." in found.summary["notes"]
+    assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
+
+
+def test_linear_models_and_hidden_units_are_tried_on_vectors(table, folder, encoder):
+    data = embedding.embedded(open_data(table, "kind"), folder, "cpu", None, Silence())
+    assert [candidate.model for candidate in candidates_for(data, "auto", 0)] == [(), (64, 32), (256, 128)]
+    assert [candidate.model for candidate in candidates_for(open_data(table, "kind"), "auto", 0)] == [()]
+
+
+def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, encoder):
+    table = table.assign(length=[len(text) % 7 for text in table["review"]], shop=["north", "south", "east"] * 60)
+    data = open_data(table, "kind")
+    fitted = np.arange(0, 180, 2)
+    plain, vectors = (one.prepare(fitted) for one in (data, embedding.embedded(data, folder, "cpu", None, Silence())))
+    names = list(vectors.names)
+    of_text = [f"review: direction {number}" for number in range(3)]
+    assert [name for name in names if name.startswith("review: ")] == of_text
+    others = [name for name in plain.names if not name.startswith("review: ")]
+    assert [name for name in names if name not in of_text] == others
+    same = [
+        matrix[:, [list(known).index(name) for name in others]]
+        for known, matrix in ((plain.names, plain.matrix), (names, vectors.matrix))
+    ]
+    np.testing.assert_array_equal(*same)
+    expected = Encoder().encode(table["review"].tolist(), normalize_embeddings=True)
+    np.testing.assert_array_equal(vectors.matrix[:, [names.index(name) for name in of_text]], expected)
+
+
+def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp_path, texts):
+    monkeypatch.setattr(embedding, "AT_ONCE", 50)
+    data, wanted = open_data(table, "kind"), Wanted("mlp", embed=str(folder))
+    impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
+    monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: impatient)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_data(data, wanted, tmp_path / "out")
+    monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: patient)
+    found = find_in_data(data, wanted, tmp_path / "out")
+    assert impatient.asked == texts[:100]
+    assert patient.asked == texts[100:]
+    monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: whole)
+    pd.testing.assert_frame_equal(found.ranking, find_in_data(data, wanted).ranking)
+    assert not (tmp_path / "out" / "work").exists()
+
+
+def test_another_model_is_another_work(folder):
+    before = embedding.model_key(folder)
+    assert embedding.model_key(folder) == before
+    (folder / "model.safetensors").write_bytes(b"weights")
+    assert embedding.model_key(folder) != before
+
+
+def test_the_command_says_that_it_embeds(table, folder, encoder, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    table.to_csv("reviews.csv", index=False)
+    arguments = ["reviews.csv", "--label", "kind", "--embed", str(folder), "--model", "mlp"]
+    monkeypatch.setattr(sys, "argv", ["errata", "find", *arguments])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    captured = capsys.readouterr()
+    assert (left.value.code, captured.err) == (0, "")
+    assert f"embedding 180 texts with {folder}" in captured.out
+
+
+def test_what_is_no_model_on_disk_is_refused_with_the_way_to_save_one(table, tmp_path):
+    with pytest.raises(InputError, match=r"all-MiniLM-L6-v2 is not a folder.*not downloaded.*\.save\("):
+        errata.find(table, "kind", embed="all-MiniLM-L6-v2")
+    with pytest.raises(InputError, match="holds no sentence model"):
+        errata.find(table, "kind", embed=tmp_path)
+
+
+def test_embedding_without_the_package_names_the_extra(table, folder, monkeypatch):
+    monkeypatch.setattr("errata.extras.find_spec", lambda name: None if name == "sentence_transformers" else "there")
+    with pytest.raises(InputError, match=r"pip install 'errata\[text\]'"):
+        errata.find(table, "kind", embed=folder)
+
+
+def test_nothing_is_embedded_for_what_is_refused_anyway(table, clouds, curves, folder, encoder):
+    logits, labels, _ = curves(0)
+    for source, label, options, sentence in (
+        (table, "kind", {"model": "cnn9"}, "cnn9 does not take text"),
+        (table, "kind", {"device": "abacus"}, "abacus"),
+        (clouds[0], clouds[1].labels, {}, "no text to embed"),
+        (errata.Dynamics.from_arrays(logits, labels), None, {}, "ranked as they are"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            errata.find(source, label, embed=folder, **options)
+    assert not encoder.asked
+
+
+@pytest.mark.parametrize("wrong", [np.full((180, 3), np.nan), np.zeros((179, 3)), np.zeros(180)])
+def test_vectors_that_are_none_are_refused(table, folder, monkeypatch, wrong):
+    class Broken:
+        def encode(self, sentences, **options):
+            return wrong
+
+    monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: Broken())
+    with pytest.raises(InputError, match="must give 180 vectors of finite numbers"):
+        errata.find(table, "kind", embed=folder)

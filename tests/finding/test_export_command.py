@@ -1,0 +1,112 @@
+import json
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+import errata
+from errata import cli
+
+KINDS = ("ant", "bee", "cat", "dog", "elk")
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Run `errata export ...` in a folder of its own: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", "export", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def found(curves, tmp_path):
+    """A folder as `errata find` writes it, and the table that was ranked."""
+    logits, labels, _ = curves(0)
+    kinds = [KINDS[label] for label in labels]
+    pd.DataFrame({"words": [f"words about number {row}" for row in range(60)], "kind": kinds}).to_csv(
+        tmp_path / "data.csv", index=False
+    )
+    return errata.find(errata.Dynamics.from_arrays(logits, kinds, classes=KINDS), out=tmp_path / "errata-out")
+
+
+DATA = ("--data", "data.csv", "--label", "kind", "--text", "words")
+
+
+def test_label_studio_gets_as_many_tasks_as_the_answer_says_to_look_at(run, found, tmp_path):
+    before = (tmp_path / "data.csv").read_bytes()
+    code, out, err = run("--to", "label-studio", *DATA)
+    assert (code, err) == (0, "")
+    tasks = json.loads((tmp_path / "errata-out" / "label-studio" / "tasks.json").read_text(encoding="utf-8"))
+    assert f"Look at the first {len(tasks)}:" in " ".join(found.summary["notes"])
+    assert f"wrote {len(tasks)} tasks" in out
+    assert "config.xml" in out
+    first = found.ranking.iloc[0]
+    assert tasks[0]["data"]["text"] == f"words about number {first['id']}"
+    assert tasks[0]["data"]["given_label"] == first["label"]
+    assert (tmp_path / "data.csv").read_bytes() == before
+
+
+def test_the_folder_the_number_and_the_target_can_be_named(run, found, tmp_path):
+    (tmp_path / "errata-out").rename(tmp_path / "other")
+    code, _, _ = run("other", "--to", "label-studio", *DATA, "--top", 3, "--out", "tasks")
+    assert code == 0
+    assert len(json.loads((tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8"))) == 3
+
+
+def test_cleanlab_needs_no_data(run, found, tmp_path):
+    code, out, _ = run("--to", "cleanlab")
+    assert code == 0
+    assert "60 rows" in out
+    table = pd.read_csv(tmp_path / "errata-out" / "cleanlab" / "label_issues.csv")
+    assert table["is_label_issue"].sum() == found.expected
+
+
+def test_fiftyone_is_pointed_at_the_files_even_of_small_images(run, curves, tmp_path):
+    logits, labels, _ = curves(0)
+    ids = np.array([f"{KINDS[label]}/{row:02}.png" for row, label in enumerate(labels)])
+    for path in ids:
+        (tmp_path / "images" / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 20)).save(tmp_path / "images" / path)
+    kinds = [KINDS[label] for label in labels]
+    errata.find(errata.Dynamics.from_arrays(logits, kinds, ids=ids, classes=KINDS), out=tmp_path / "errata-out")
+    code, out, _ = run("--to", "fiftyone", "--data", "images")
+    assert code == 0
+    assert "fiftyone.Dataset.from_dir" in out
+    folder = tmp_path / "errata-out" / "fiftyone"
+    samples = json.loads((folder / "samples.json").read_text(encoding="utf-8"))["samples"]
+    assert {sample["filepath"] for sample in samples} == {str((tmp_path / "images" / path).resolve()) for path in ids}
+    assert [entry.name for entry in folder.iterdir()] == ["samples.json"]
+    code, _, _ = run("--to", "label-studio", "--data", "images", "--images-at", "http://localhost/", "--top", 1)
+    assert code == 0
+    [task] = json.loads((tmp_path / "errata-out" / "label-studio" / "tasks.json").read_text(encoding="utf-8"))
+    assert task["data"]["image"] == "http://localhost/" + task["data"]["errata_id"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--to", "label-studio"), "label-studio shows the samples themselves: name the data that were ranked"),
+        (("--to", "fiftyone"), "fiftyone shows the samples themselves"),
+        (("--to", "fiftyone", *DATA), "FiftyOne shows images, and these samples are text"),
+        (("--to", "label-studio", "--data", "errata-out/dynamics"), "holds what a model said of samples"),
+        (("--to", "cleanlab", "--images-at", "http://x/"), "--images-at goes with --to label-studio"),
+        (("nothing", "--to", "cleanlab"), "no folder that `errata find` has finished"),
+        (("--to", "argilla"), "argilla"),
+        (("--to", "cleanlab", "--top", "0"), "--top"),
+    ],
+)
+def test_what_cannot_be_exported_is_refused_and_nothing_is_written(run, found, arguments, sentence, tmp_path):
+    before = set(tmp_path.rglob("*"))
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert set(tmp_path.rglob("*")) == before
