@@ -91,6 +91,25 @@ def test_fiftyone_is_pointed_at_the_files_even_of_small_images(run, curves, tmp_
     assert task["data"]["image"] == "http://localhost/" + task["data"]["errata_id"]
 
 
+def test_what_find_read_is_read_again_without_being_named(run, tmp_path):
+    rng = np.random.default_rng(0)
+    kinds = rng.choice(["ant", "bee"], 60)
+    table = pd.DataFrame({"legs": np.where(kinds == "ant", 6.0, 8.0) + rng.normal(size=60), "kind": kinds})
+    (tmp_path / "mine").mkdir()
+    table.to_csv(tmp_path / "mine" / "data.csv", index=False)
+    errata.find(tmp_path / "mine" / "data.csv", "kind", model="mlp", out=tmp_path / "mine" / "found")
+    (tmp_path / "mine").rename(tmp_path / "moved")
+    code, _, err = run("moved/found", "--to", "label-studio", "--top", 1)
+    assert (code, err) == (0, "")
+    (task,) = json.loads((tmp_path / "moved" / "found" / "label-studio" / "tasks.json").read_text(encoding="utf-8"))
+    legs = table["legs"][int(task["data"]["errata_id"])]
+    assert any(str(legs)[:6] in str(value) for value in task["data"].values())
+    (tmp_path / "moved" / "data.csv").unlink()
+    code, _, err = run("moved/found", "--to", "label-studio")
+    assert code == 2
+    assert "and are not there; say where they are with --data" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -13,6 +13,7 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     from errata.datasets.own import OwnData
     from errata.finding.found import Found
+    from errata.finding.sources import Named
 
 
 class Tool(StrEnum):
@@ -29,7 +30,7 @@ def export(
     found: Annotated[Path, typer.Argument(help="The folder that `errata find` has written.")] = Path("errata-out"),
     data: Annotated[
         Path | None,
-        typer.Option(help="The data that were ranked, for tools that show them: as given to `errata find`."),
+        typer.Option(help="The data that were ranked, for tools that show them. Default: where find read them."),
     ] = None,
     label: Annotated[str | None, typer.Option(help="The column with the labels, as given to `errata find`.")] = None,
     text: Annotated[str | None, typer.Option(help="A column taken as text, as given to `errata find`.")] = None,
@@ -52,6 +53,7 @@ def export(
     """Write what was found in the format of Label Studio, FiftyOne or cleanlab."""
     from errata.finding.exports import write_cleanlab, write_fiftyone, write_label_studio
     from errata.finding.found import Found
+    from errata.finding.sources import Named
 
     opened = Found.open(found)
     target = found / to if out is None else out
@@ -61,7 +63,10 @@ def export(
         write_cleanlab(opened, target, top=top)
         print(f"wrote label_issues.csv and label_issues.npz, {len(opened.ranking):,} rows each, to {target}")
         return
-    samples = _open(data, label, text, id_column, skip_bad, to)
+    named = Named.of(data, label, text, id_column, skip_bad) if data else Named.recalled(opened.summary, found)
+    if named is None:
+        raise InputError(f"{to} shows the samples themselves: name the data that were ranked with --data")
+    samples = _open(named)
     if to is Tool.FIFTYONE:
         write_fiftyone(opened, target, data=samples, top=top)
         print(f"wrote samples.json to {target}; in Python:")
@@ -73,19 +78,17 @@ def export(
     print(f"in a project whose labelling interface is {target / 'config.xml'}, import that file")
 
 
-def _open(
-    data: Path | None, label: str | None, text: str | None, id_column: str | None, skip_bad: bool, to: Tool
-) -> "OwnData":
+def _open(named: "Named") -> "OwnData":
     from errata.datasets.own import OwnData
-    from errata.finding.sources import is_saved_dataset, open_source
+    from errata.finding.sources import is_saved_dataset
 
-    if data is None:
-        raise InputError(f"{to} shows the samples themselves: name the data that were ranked with --data")
-    opened = open_source(data, label, text, id_column, skip_bad)
+    opened = named.open()
     if not isinstance(opened, OwnData):
-        raise InputError(f"{data} holds what a model said of samples, not the samples themselves")
-    if opened.kind == "images" and data.is_dir() and not is_saved_dataset(data):
-        return replace(opened, kind="image files", inputs=opened.ids, root=data)  # the files are there to be shown
+        raise InputError(f"{named.path} holds what a model said of samples, not the samples themselves")
+    if opened.kind == "images" and named.path.is_dir() and not is_saved_dataset(named.path):
+        return replace(
+            opened, kind="image files", inputs=opened.ids, root=named.path
+        )  # the files are there to be shown
     return opened
 
 

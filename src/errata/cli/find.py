@@ -49,7 +49,7 @@ def find(
     from errata.dynamics.store import Dynamics
     from errata.finding.find import find_in_data, find_in_dynamics
     from errata.finding.models import Wanted
-    from errata.finding.sources import open_source
+    from errata.finding.sources import Named, open_source
 
     opened = open_source(source, label, text, id_column, skip_bad)
     if isinstance(opened, Dynamics):
@@ -63,7 +63,7 @@ def find(
     wanted = Wanted(model, folds, device, seed, embedder)  # type: ignore[arg-type]  # other words are refused there
     try:
         with TrainingBar() as bar:
-            found = find_in_data(opened, wanted, out, bar)
+            found = find_in_data(opened, wanted, out, bar, Named.of(source, label, text, id_column, skip_bad))
     except KeyboardInterrupt:
         print(f"interrupted: run the same command again, and it goes on from what is kept in {out}", file=sys.stderr)
         sys.exit(130)

@@ -18,7 +18,7 @@ from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import DYNAMICS, Found, check_folder, no_conflicts
 from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
-from errata.finding.sources import open_source
+from errata.finding.sources import Named, open_source
 from errata.version import installed_version
 
 if TYPE_CHECKING:
@@ -56,13 +56,22 @@ def find(
         if embed is not None:
             raise InputError("embed is for text that a model is trained on, and dynamics are ranked as they are")
         return find_in_dynamics(opened, folder)
-    return find_in_data(opened, Wanted(model, folds, device, seed, None if embed is None else str(embed)), folder)
+    wanted = Wanted(model, folds, device, seed, None if embed is None else str(embed))
+    named = Named.of(source, label, text, id, skip_bad)
+    return find_in_data(opened, wanted, folder, named=named)
 
 
 def find_in_data(
-    data: OwnData, wanted: Wanted | None = None, out: Path | None = None, watcher: Watcher | None = None
+    data: OwnData,
+    wanted: Wanted | None = None,
+    out: Path | None = None,
+    watcher: Watcher | None = None,
+    named: Named | None = None,
 ) -> Found:
-    """Train on the data, rank its samples and, with a folder `out`, write everything there."""
+    """Train on the data, rank its samples and, with a folder `out`, write everything there.
+
+    named: where the data were read from, kept in the folder for whoever needs them again.
+    """
     wanted = wanted or Wanted()
     if out is not None:
         check_folder(out)
@@ -75,7 +84,11 @@ def find_in_data(
         data = embedded(data, sentences, wanted.device, work, watcher)
     learned = learn(data, wanted, work, watcher)
     found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
-    return found if out is None else _kept(found, out)
+    if out is None:
+        return found
+    if named is not None:
+        found = replace(found, summary=found.summary | {"source": named.seen_from(out)})
+    return _kept(found, out)
 
 
 def find_in_dynamics(dynamics: Dynamics, out: Path | None = None) -> Found:

@@ -1,7 +1,9 @@
 """What `find` is given: dynamics that are there already, or data to train on."""
 
 import json
-from collections.abc import Collection
+import os
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +21,41 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+
+
+@dataclass(frozen=True)
+class Named:
+    """A source that can be opened again: a path, and what was said of it."""
+
+    path: Path
+    label: str | None
+    text: str | list[str] | None
+    id: str | None
+    skip_bad: bool
+
+    @classmethod
+    def of(cls, source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> "Named | None":  # noqa: A002
+        """What was given, if all of it is names: arrays are not kept."""
+        if not isinstance(source, str | Path) or not all(isinstance(name, str | None) for name in (label, id)):
+            return None
+        columns = list(text) if isinstance(text, Sequence) and not isinstance(text, str) else text
+        return cls(Path(source).expanduser(), label, columns, id, skip_bad)
+
+    @classmethod
+    def recalled(cls, summary: dict[str, Any], folder: Path) -> "Named | None":
+        """What the summary in a folder says of its source, if it says anything."""
+        kept = summary.get("source")
+        return None if kept is None else cls(**kept | {"path": folder / kept["path"]})
+
+    def seen_from(self, folder: Path) -> dict[str, Any]:
+        """The same for JSON, with the path that leads there from a folder: both may move together."""
+        return asdict(self) | {"path": os.path.relpath(self.path, folder)}
+
+    def open(self) -> OwnData | Dynamics:
+        """The data, or the dynamics."""
+        if not self.path.exists():
+            raise InputError(f"the data were read from {self.path}, and are not there; say where they are with --data")
+        return open_source(self.path, self.label, self.text, self.id, self.skip_bad)
 
 
 def open_source(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData | Dynamics:  # noqa: A002
