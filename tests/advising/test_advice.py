@@ -81,6 +81,7 @@ CALM = Memorising(0.8, 0.81, 7, 0.05, 3)
             Memorising(0.95, 0.95, 9, 0.4, 6),
             ["Trust A", "40%", "distrust methods that look at that epoch alone"],
         ),
+        (table_of(("A", 0.9, 0.2), ("B", 0.9, 0.2)), CALM, ["first guess only", "20% are the same in the first"]),
         (
             table_of(("A", 0.9, 0.8), *((name, 0.5, 0.5) for name in "BCDEF")),
             CALM,

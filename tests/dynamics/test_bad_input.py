@@ -133,7 +133,7 @@ def test_bad_options_are_refused_by_dynamics(logits, labels, case):
 def test_bad_options_are_refused_by_the_recorder_before_anything_is_written(tmp_path, logits, labels, case):
     options, message = (BAD_OPTIONS | BAD_FOR_RECORDER)[case]
     if case == "fewer classes":
-        message = "label of sample 2 is 2, which is not in classes"
+        message = "label of sample 2 is 2, which is not in classes: labels are the names themselves"
     with pytest.raises(InputError, match=message) as refused:
         Recorder(tmp_path / "run", **{"labels": labels, "quiet": True, **options})
     assert_one_sentence(refused.value)

@@ -190,3 +190,25 @@ def test_everything_that_happens_is_said(run, tmp_path):
     assert "wrote data.corrected.csv, and every change to data.corrected.log.csv; data.csv is as it was" in out
     assert "errata find data.corrected.csv --label y --out errata-out-corrected" in out
     assert errata.apply.__module__ == "errata.finding.applying.applied"
+
+
+def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path):
+    frame, true = table
+    frame.to_csv(tmp_path / "data.csv", index=False)
+    assert run("find", "data.csv", "--label", "kind", "--id", "name", "--model", "mlp")[0] == 0
+    ranking = pd.read_csv(tmp_path / "errata-out" / "ranking.csv")
+    first = ranking.iloc[0]
+    right = dict(zip(frame["name"], true, strict=True))[first["id"]]
+    decided = {"id": first["id"], "label": first["label"], "decision": "relabel", "new_label": right}
+    pd.DataFrame([decided]).to_csv(tmp_path / "decisions.csv", index=False)
+    for _ in range(2):  # a dry run writes nothing, and nothing is in its way
+        code, _, err = run("apply", "data.csv", "--decisions", "decisions.csv", "--dry-run")
+        assert (code, err) == (0, "")
+    assert run("apply", "data.csv", "--decisions", "decisions.csv")[0] == 0
+    log = pd.read_csv(tmp_path / "data.corrected.log.csv")
+    assert log["rank"].tolist() == [1]
+    assert run("apply", "data.csv", "--decisions", "decisions.csv", "--dry-run")[0] == 0
+    frame.to_csv(tmp_path / "other.csv", index=False)
+    code, _, err = run("apply", "other.csv", "--decisions", "decisions.csv")
+    assert code == 2
+    assert "say which column of other.csv holds the labels" in err

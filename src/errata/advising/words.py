@@ -9,6 +9,9 @@ from errata.advising.tuning import Tuned
 if TYPE_CHECKING:
     import pandas as pd
 
+SHAKY = 0.5
+"""Stability below which a run has not settled whom it suspects."""
+
 ALIKE = 0.97
 """Agreement of the least agreeing method, from which on it matters little which one ranks."""
 
@@ -39,7 +42,13 @@ def _trust(default: "pd.Series[Any]", others: "pd.DataFrame", count: int) -> str
             "audit can tell."
         )
     if not bool(default.isna()["stability"]):
-        said += f", and {default['stability']:.0%} are the same in the first and the second half of the run"
+        stable = default["stability"]
+        if stable < SHAKY:
+            return (
+                f"Take {name}, the default, as a first guess only: {said}, but {stable:.0%} are the same in the first "
+                "and the second half of the run, which may have been too short."
+            )
+        said += f", and {stable:.0%} are the same in the first and the second half of the run"
     return f"Trust {name}, the default: {said}."
 
 

@@ -143,8 +143,9 @@ def _show(advice: "Advice", top: int) -> None:
 
 
 def _memorised(signs: "Memorising") -> str:
+    since = f" (half of these from epoch {signs.suspects_epoch} on)" if signs.suspects_learned > 0 else ""
     return (
         f"At its last epoch the model predicts {signs.learned:.1%} of the given labels (most of them at epoch "
-        f"{signs.best_epoch}: {signs.learned_best:.1%}) and {signs.suspects_learned:.1%} of those it should doubt "
-        f"(half of these from epoch {signs.suspects_epoch} on)."
+        f"{signs.best_epoch}: {signs.learned_best:.1%}) and {signs.suspects_learned:.1%} of those it should doubt"
+        f"{since}."
     )

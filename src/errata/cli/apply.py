@@ -12,6 +12,7 @@ from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
     from errata.finding.applying import Decisions, Plan
+    from errata.finding.sources import Named
 
 FOUND = Path("errata-out")
 SHOWN_CLASSES, SHOWN_CHANGES = 50, 10
@@ -22,9 +23,9 @@ def apply_command(
     source: Annotated[
         Path, typer.Argument(help="The data that `errata find` was given; it is read, and never changed.")
     ],
-    label: Annotated[str | None, typer.Option(help="The column with the labels, as given to find.")] = None,
+    label: Annotated[str | None, typer.Option(help="The column with the labels. Default: as given to find.")] = None,
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column that names the samples, as to find.")
+        str | None, typer.Option("--id", help="The column that names the samples. Default: as given to find.")
     ] = None,
     decisions: Annotated[Path | None, typer.Option(help="The decisions.csv that the report has written.")] = None,
     top: Annotated[int | None, typer.Option(help="Instead: the so many most suspicious samples.", min=1)] = None,
@@ -32,7 +33,8 @@ def apply_command(
         bool, typer.Option("--accept-suggested", help="With --top: give them the suggested labels, unseen.")
     ] = False,
     found: Annotated[
-        Path | None, typer.Option(help="The folder that find has written, for --top and the ranks in the log.")
+        Path | None,
+        typer.Option(help="The folder that find has written about this data. Default: errata-out, if it is about it."),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The copy, or a folder for it.")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Leave samples out instead of relabelling them.")] = False,
@@ -48,9 +50,12 @@ def apply_command(
     from errata.finding.applying.applied import carry_out
     from errata.finding.applying.targets import target_for
 
-    made = _decisions(decisions, top, accept_suggested or drop, found)
+    folder, named = _of_find(source, found)
+    if named is not None:
+        label, id_column = label or named.label, id_column or named.id
+    made = _decisions(decisions, top, accept_suggested or drop, folder)
     planned = plan(source, made, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
-    target = target_for(planned.original.path, out, overwrite)
+    target = target_for(planned.original.path, out, overwrite or dry_run)
     _show(planned)
     if dry_run:
         _show_changes(planned)
@@ -64,6 +69,20 @@ def apply_command(
         print(f"note: {remark}")
     print(f"wrote {applied.copy}, and every change to {applied.log}; {planned.original.path} is as it was")
     print(f"to see what is left: {_find_again(source, applied.copy, label, id_column)}")
+
+
+def _of_find(source: Path, found: Path | None) -> "tuple[Path | None, Named | None]":
+    """The folder that find has written about this source, if it is named or lies here, and what find was told."""
+    from errata.finding.found import SUMMARY, read_summary
+    from errata.finding.sources import Named
+
+    folder = found or FOUND
+    if not (folder / SUMMARY).is_file():
+        return found, None
+    named = Named.recalled(read_summary(folder), folder)
+    if named is not None and named.path.exists() and source.exists() and named.path.samefile(source):
+        return folder, named
+    return found, None
 
 
 def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | None) -> "Decisions":

@@ -65,7 +65,8 @@ def find(
         with TrainingBar() as bar:
             found = find_in_data(opened, wanted, out, bar, Named.of(source, label, text, id_column, skip_bad))
     except KeyboardInterrupt:
-        print(f"interrupted: run the same command again, and it goes on from what is kept in {out}", file=sys.stderr)
+        kept = f"it goes on from what is kept in {out}" if out.is_dir() else "it begins anew: nothing was kept yet"
+        print(f"interrupted: run the same command again, and {kept}", file=sys.stderr)
         sys.exit(130)
     _show(found, out, top)
 

@@ -1,5 +1,7 @@
 """What several commands print alike."""
 
+import sys
+import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -11,8 +13,11 @@ def intervals(rates: "pd.DataFrame") -> list[str]:
     return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
 
 
+LOG_SECONDS = 30.0
+
+
 class TrainingBar:
-    """Lines on standard output, and on a terminal a bar with the time left."""
+    """Lines on standard output, and on a terminal a bar with the time left; elsewhere a line now and then instead."""
 
     def __init__(self) -> None:
         from rich.console import Console
@@ -24,6 +29,7 @@ class TrainingBar:
             *columns, TimeRemainingColumn(), console=console, transient=True, disable=not console.is_terminal
         )
         self._task = self._bar.add_task("training", total=None)
+        self._name, self._told = "training", time.monotonic()
 
     def __enter__(self) -> "TrainingBar":
         self._bar.start()
@@ -42,8 +48,15 @@ class TrainingBar:
 
     def begin(self, name: str, epochs: int) -> None:
         """A group is trained."""
+        self._name = name
         self._bar.update(self._task, description=name)
 
     def advance(self, epochs: int) -> None:
         """So many more epochs are done."""
         self._bar.advance(self._task, epochs)
+        now = time.monotonic()
+        if self._bar.disable and now - self._told >= LOG_SECONDS:
+            self._told = now
+            task = self._bar.tasks[self._task]
+            of = f" of {task.total:.0f}" if task.total else ""
+            print(f"{self._name}: {task.completed:.0f}{of} epochs in all", file=sys.stderr, flush=True)

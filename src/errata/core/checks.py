@@ -69,7 +69,7 @@ def _encode(given: NDArray[Any], num_classes: int | None, names: list[Any]) -> L
         repeated = next(name for name in names if names.count(name) > 1)
         raise InputError(f"class {repeated!r} is named twice in classes")
     encoded = np.array([column.get(name, -1) for name in given.tolist()], dtype=np.int64)
-    _refuse_labels(given, encoded < 0, "which is not in classes")
+    _refuse_labels(given, encoded < 0, "which is not in classes: labels are the names themselves")
     return encoded
 
 

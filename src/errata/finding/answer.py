@@ -10,6 +10,8 @@ if TYPE_CHECKING:
 
 CONFUSIONS_NAMED = 5
 FEWEST_TO_LOOK_AT = 20
+WIDELY = 3  # times as many errors as estimated
+FEW_SAMPLES = 1_000
 
 
 def answer(found: "Found") -> list[str]:
@@ -23,9 +25,12 @@ def how_many(found: "Found") -> str:
     samples, estimate = len(found.ranking), found.estimate
     low, high = math.floor(estimate.low * samples), math.ceil(estimate.high * samples)
     number = counted(found.expected, "label is", "labels are")
+    disagree = high > WIDELY * max(1, found.expected)
+    between = "though the estimates disagree widely: between" if disagree else "probably between"
+    few = f" With {samples:,} samples such numbers are rough." if samples < FEW_SAMPLES else ""
     return (
-        f"About {number} wrong of {samples:,} ({estimate.rate:.1%}), probably between {low:,} and {high:,}. "
-        f"{estimate.how}"
+        f"About {number} wrong of {samples:,} ({estimate.rate:.1%}), {between} {low:,} and {high:,}. "
+        f"{estimate.how}{few}"
     )
 
 
@@ -62,7 +67,8 @@ def what_is_confused(found: "Found") -> str:
         return ""
     rows = found.confusions.head(CONFUSIONS_NAMED).itertuples(index=False)
     pairs = [f"{row.label} → {row.suggested} ({row.count:,})" for row in rows]
-    return f"Most often among them (given → suggested): {', '.join(pairs)}."
+    among = f"the {found.expected:,} most suspicious" if found.expected > 1 else "the most suspicious"
+    return f"Most often among {among} (given → suggested): {', '.join(pairs)}."
 
 
 def certain_conflicts(found: "Found") -> str:

@@ -74,7 +74,7 @@ class Found:
         from errata.finding.ranking import expected_curve
 
         source = Path(folder)
-        summary = _read_summary(source)
+        summary = read_summary(source)
         ranking = pd.read_parquet(source / f"{RANKING}.parquet")
         conflicts = no_conflicts()
         if (source / CONFLICTS).exists():
@@ -108,7 +108,8 @@ def no_conflicts() -> "pd.DataFrame":
     return pd.DataFrame({"group": [], "id": [], "label": []})
 
 
-def _read_summary(folder: Path) -> dict[str, Any]:
+def read_summary(folder: Path) -> dict[str, Any]:
+    """What `errata find` has said of itself in a folder."""
     path = folder / SUMMARY
     if not path.is_file():
         raise StoreError(f"{folder} has no {SUMMARY}: it is no folder that `errata find` has finished")

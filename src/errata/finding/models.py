@@ -125,8 +125,13 @@ def _choose(
     against = f", against {others[0].loss:.3f} of {others[0].candidate.title}" if others else ""
     return best.candidate, (
         f"The model is {best.candidate.title}, by its log loss on a fifth of the samples, held out as they are "
-        f"labelled: {best.loss:.3f}{against}."
+        f"labelled: {best.loss:.3f}{against}{_why(best, others)}."
     )
+
+
+def _why(best: Tried, others: Sequence[Tried]) -> str:
+    """Why a model with a higher loss was taken, if it was."""
+    return f", which would have to be {CLEARLY:.0%} better" if others and others[0].loss < best.loss else ""
 
 
 def _best(tried: Sequence[Tried]) -> Tried:

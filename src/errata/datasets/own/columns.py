@@ -56,7 +56,8 @@ def column_remarks(columns: Sequence[Column], frame: "pd.DataFrame") -> list[str
     for reason, (of_one, of_many) in REASONS.items():
         names = [column.name for column in columns if column.treatment == "left out" and column.note == reason]
         if len(names) == 1:
-            remarks.append(f"column {names[0]!r} {of_one}: it is left out")
+            named = f"; --id {names[0]} names the samples by it" if reason == "like an id" else ""
+            remarks.append(f"column {names[0]!r} {of_one}: it is left out{named}")
         elif names:
             remarks.append(f"columns {listed(names)} {of_many}: they are left out")
     for column in columns:

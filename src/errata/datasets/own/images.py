@@ -47,7 +47,9 @@ def refuse_broken(broken: Mapping[str, str], place: Callable[[str], str]) -> Non
     if broken:
         name, why = next(iter(broken.items()))
         more = f" (and {counted(len(broken) - 1, 'other file')})" if len(broken) > 1 else ""
-        raise DataError(f"{place(name)}{more} cannot be read as an image: {why}; skip_bad leaves such files out")
+        raise DataError(
+            f"{place(name)}{more} cannot be read as an image: {why}; --skip-bad (skip_bad=True) leaves such files out"
+        )
 
 
 def skipped(broken: Mapping[str, str]) -> list[str]:
