@@ -33,25 +33,28 @@ HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterator[dict[str, Any]]:
     """FNR % of both methods, a row a setting and seed."""
     numbers = Results(results).numbers()
-    wide = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")].pivot_table(
-        index=["setting", "seed"], columns="method", values="value"
-    )
+    counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
+    wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
+    whole = counted.groupby("setting")["complete"].all()
     for name in dict.fromkeys(wide.index.get_level_values("setting")):
         images = settings()[name].network in ("cnn9", "resnet18", "resnet34")
         default = OF_IMAGES if images else OF_TABLES
         of_setting = wide.loc[name]
         if default in of_setting and of_setting[default].notna().all():
-            for seed, row in of_setting.iterrows():
-                yield {"setting": name, "seed": seed, "alone": 100 * row[BASELINE], "default": 100 * row[default]}
-        elif digested is not None:
-            yield from _of_digests(name, digested, cache)
+            rows = (
+                {"seed": seed, "alone": 100 * row[BASELINE], "default": 100 * row[default]}
+                for seed, row in of_setting.iterrows()
+            )
+        else:
+            rows = iter(()) if digested is None else _of_digests(name, digested, cache)
+        yield from ({"setting": name, "complete": whole[name], **row} for row in rows)
 
 
 def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[dict[str, Any]]:
     for run in of_digests(setting, digested, cache):
         truth = labelled_as(run).truth.astype(np.bool_)
         alone, default = (100 * fnr(rank(run), truth) for rank in (candidates.alone, candidates.default))
-        yield {"setting": setting, "seed": run.seed, "alone": alone, "default": default}
+        yield {"seed": run.seed, "alone": alone, "default": default}
 
 
 def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -65,7 +68,8 @@ def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
     own = paper[paper["method"] == BASELINE].set_index("setting")["fnr_percent"]
     found = mean.join(spread).join(grouped.size().rename("seeds"))
     found["share"] = found["default"] / found["alone"]
-    found["paper"], found["paper_best"] = own.reindex(found.index), best.reindex(found.index)
+    comparable = pd.DataFrame(rows).groupby("setting")["complete"].all().reindex(found.index)
+    found["paper"], found["paper_best"] = (column.reindex(found.index).where(comparable) for column in (own, best))
     found.insert(0, "part", [part_of(str(name)) for name in found.index])
     return found.reset_index()
 
