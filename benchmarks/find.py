@@ -146,4 +146,4 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     print("| data | found by | FNR % | seconds |\n|---|---|---|---|")
     for row in run(sys.argv[1:] or list(TASKS)):
-        print(f"| {row.task} | {row.contender} | {100 * row.fnr:.2f} | {row.seconds:.0f} |", flush=True)
+        print(f"| {row.task} | {row.contender} | {100 * row.fnr:.2f} | {row.seconds:.1f} |", flush=True)

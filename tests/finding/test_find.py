@@ -6,16 +6,18 @@ import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
+from sklearn.datasets import load_digits
 
 import errata
 from errata import cli
 from errata.core import metrics
 from errata.errors import ErrataError
 from errata.finding import models
-from errata.finding.candidates import BATCHES_OF_IMAGES, batch_size, candidates_for
+from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.find import find_in_data
 from errata.finding.models import Silence, Wanted
 from errata.finding.sources import open_source
+from errata.finding.trials import PATIENCE, attempt, least_to_come
 
 
 @pytest.fixture
@@ -204,9 +206,31 @@ def test_the_network_follows_the_size_of_the_images(tmp_path):
     assert len(candidate.inputs) == 12
 
 
+def test_a_loss_that_falls_ever_more_slowly_never_comes_below_what_it_can_come_to():
+    rng = np.random.default_rng(0)
+    for pace, floor in ((0.05, 1.0), (0.3, 0.2)):
+        losses = floor + np.exp(-pace * np.arange(100))
+        for seen in range(1, 100):
+            assert least_to_come(losses[:seen].tolist(), 100) <= losses.min()
+    assert least_to_come((1 + np.exp(-0.2 * np.arange(60))).tolist(), 100) > 0.99  # and it is no mere guess
+    assert least_to_come(rng.random(12).tolist(), 100) == -np.inf  # too early to tell
+
+
+def test_a_network_that_cannot_win_is_given_up():
+    inputs, labels = load_digits(return_X_y=True)
+    data = open_source(inputs[:500], labels[:500], None, None, False)
+    (network, *_) = candidates_for(data, "mlp", 0)
+    epochs: list[int] = []
+    whole = attempt(network, data, "cpu", epochs.append)
+    assert attempt(network, data, "cpu", epochs.append, 1.01 * whole.loss).loss == whole.loss
+    few: list[int] = []
+    attempt(network, data, "cpu", few.append, whole.loss / 2)
+    assert 2 * PATIENCE < len(few) < len(epochs) / 2
+
+
 def test_no_batch_has_a_single_sample_left():
     for samples in range(10, 3_000):
-        size = batch_size(samples, BATCHES_OF_IMAGES)
+        size = batch_size(samples, SMALL_BATCHES)
         assert samples % size != 1
 
 

@@ -30,9 +30,9 @@ TEXT_NETWORKS = (((), 1e-2, 3e-4),)
 MOST_BOOSTED_CLASSES = 100  # every class gets a tree a round
 LONGEST, FEWEST_EPOCHS, MOST_STEPS = 100, 10, 8_000  # epochs, and steps of the optimiser in all of them
 LONGEST_OF_IMAGES = 40
-# Up to so many samples, a batch of; beyond, the largest.
+# Up to so many samples, a batch of; beyond, the largest. The small ones are for images and text.
 BATCHES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 256), (200_000, 512))
-BATCHES_OF_IMAGES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 128), (200_000, 256))
+SMALL_BATCHES = ((500, 16), (1_000, 32), (2_000, 64), (50_000, 128), (200_000, 256))
 LARGEST_BATCH = 1_024
 LARGEST_FOR_CNN9 = 64  # pixels a side
 SMALLEST_FOR_CNN9 = 28  # what is smaller is gone before its last convolution
@@ -98,10 +98,11 @@ def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
         from errata.training.boosting import LONGEST as MOST_ROUNDS
 
         found.append(Candidate("boosting", table, None, Rounds(MOST_ROUNDS, seed=seed)))
+    batches = SMALL_BATCHES if data.kind == "text" else BATCHES
     if wanted in ("auto", "mlp"):
         found += [
-            Candidate("mlp", table, widths, _recipe(data.samples, BATCHES, LONGEST, rate, decay, seed, widths))
-            for widths, rate, decay in (_networks(data))
+            Candidate("mlp", table, widths, _recipe(data.samples, batches, LONGEST, rate, decay, seed, widths))
+            for widths, rate, decay in _networks(data)
         ]
     return found
 
@@ -136,7 +137,7 @@ def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     name = wanted if wanted != "auto" else "cnn9" if side <= LARGEST_FOR_CNN9 else "resnet18"
     build = models.cnn9 if name == "cnn9" else models.resnet18
     classes = data.num_classes
-    recipe = _recipe(data.samples, BATCHES_OF_IMAGES, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
+    recipe = _recipe(data.samples, SMALL_BATCHES, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
     return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]
 
 

@@ -114,7 +114,9 @@ def _choose(
     if kept is not None:
         watcher.advance(sum(candidate.recipe.epochs for candidate in candidates))
         return kept, f"{kept.title} was chosen before the run was interrupted."
-    tried = [_try(candidate, data, wanted.device, watcher) for candidate in candidates]
+    tried: list[Tried] = []
+    for candidate in candidates:
+        tried.append(_try(candidate, data, wanted.device, watcher, _to_beat(candidate, tried)))
     best = _best(tried)
     if not math.isfinite(best.loss):
         raise InputError("no model could be trained on this data: every one diverged")
@@ -158,7 +160,15 @@ def _kept_choice(candidates: Sequence[Candidate], folder: Path | None) -> Candid
     return None
 
 
-def _try(candidate: Candidate, data: OwnData, device: str, watcher: Watcher) -> Tried:
+def _to_beat(candidate: Candidate, tried: Sequence[Tried]) -> float:
+    """The loss below which a candidate would be chosen of those tried so far."""
+    if not tried:
+        return math.inf
+    best = _best(tried)
+    return best.loss if best.candidate.name == candidate.name else (1 - CLEARLY) * best.loss
+
+
+def _try(candidate: Candidate, data: OwnData, device: str, watcher: Watcher, to_beat: float) -> Tried:
     watcher.begin(f"trying {candidate.title}", candidate.recipe.epochs)
     done = 0
 
@@ -167,7 +177,7 @@ def _try(candidate: Candidate, data: OwnData, device: str, watcher: Watcher) -> 
         done += epochs
         watcher.advance(epochs)
 
-    tried = attempt(candidate, data, device, tell)
+    tried = attempt(candidate, data, device, tell, to_beat)
     watcher.advance(candidate.recipe.epochs - done)  # a trial ends where more does not help
     return tried
 

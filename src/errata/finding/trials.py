@@ -1,7 +1,7 @@
 """Trials: how well a candidate does on a part of the data held out, wrong labels and all, and after how long."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -34,9 +34,15 @@ class Tried:
     loss: float
 
 
-def attempt(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> Tried:
-    """Train the candidate on most of the samples and judge it on the rest; `tell` hears of every epoch."""
-    recipe, loss = (_boost if candidate.model is None else _validate)(candidate, data, device, tell)
+def attempt(candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float = math.inf) -> Tried:
+    """Train the candidate on most of the samples and judge it on the rest; `tell` hears of every epoch.
+
+    A network that will not come below the loss `to_beat` is given up.
+    """
+    if candidate.model is None:
+        recipe, loss = _boost(candidate, data, tell)
+    else:
+        recipe, loss = _validate(candidate, data, device, tell, to_beat)
     longer = 1.0 if data.is_terms else LONGER
     return Tried(replace(candidate, recipe=replace(recipe, epochs=math.ceil(longer * recipe.epochs))), loss)
 
@@ -50,7 +56,7 @@ def _trial_rows(data: OwnData, seed: int) -> NDArray[np.int64]:
     return split_off(data.labels, MOST_TRIED_ON / data.samples, seed)
 
 
-def _boost(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tuple[AnyRecipe, float]":
+def _boost(candidate: Candidate, data: OwnData, tell: Tell) -> "tuple[AnyRecipe, float]":
     from errata.training.boosting import best_rounds
     from errata.training.data import Table
     from errata.training.recipes import Rounds
@@ -62,7 +68,9 @@ def _boost(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tup
     return best_rounds(part, data.labels[rows], data.num_classes, candidate.recipe, progress=tell)
 
 
-def _validate(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "tuple[AnyRecipe, float]":
+def _validate(
+    candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float
+) -> "tuple[AnyRecipe, float]":
     """The number of epochs with the least log loss on the part held out, and that loss."""
     from errata.training.gather import executor_for
     from errata.training.jobs import Job
@@ -85,7 +93,18 @@ def _validate(candidate: Candidate, data: OwnData, device: str, tell: Tell) -> "
         best = int(np.argmin(losses))
         if not math.isfinite(losses[-1]) or epoch - best >= PATIENCE:
             break
+        if least_to_come(losses, candidate.recipe.epochs) >= to_beat:
+            break
     return replace(candidate.recipe, epochs=best + 1), losses[best]
+
+
+def least_to_come(losses: Sequence[float], epochs: int) -> float:
+    """What the loss can come down to in so many epochs, if it falls no faster than of late: learning slows down."""
+    if len(losses) <= 2 * PATIENCE:
+        return -math.inf
+    before, late = np.mean(losses[-2 * PATIENCE : -PATIENCE]), np.mean(losses[-PATIENCE:])
+    a_step = max(0.0, float(before - late)) / PATIENCE
+    return min(losses) - a_step * (epochs - len(losses))
 
 
 def _log_loss(executor: "Executor", rows: NDArray[np.int64]) -> float:
