@@ -1,7 +1,6 @@
-"""Which model, and how long: tried on a part of the data held out, wrong labels and all. Then it is trained once."""
+"""A model of the data, trained once: what it said of every sample at every epoch."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -14,15 +13,13 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import Candidate, ModelName, candidates_for, check_model
+from errata.finding.choosing import choose
 from errata.finding.ranking import ASKED
-from errata.finding.trials import FEWEST_SAMPLES, Tried, attempt
+from errata.finding.trials import FEWEST_SAMPLES
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered
 
-# Losses this close are no difference on a few hundred samples, and boosting then ranks better: on Digits it missed
-# 1.6 % of the errors, and an MLP of the same log loss 3.1 %.
-CLEARLY = 0.02
 # Bytes of logits in memory, where they are held twice for a moment, and in a folder: beyond, running sums are kept.
 STREAM_BEYOND, STREAM_BEYOND_ON_DISK = 1 << 28, 1 << 30
 STREAMED = tuple(dict.fromkeys([*ASKED, DEFAULT_METHOD, *DEFAULT_AMONG.values()]))
@@ -86,7 +83,7 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
     candidates = candidates_for(data, wanted.model, wanted.seed)
     trials = sum(candidate.recipe.epochs for candidate in candidates)
     watcher.total(trials)
-    chosen, how = _choose(candidates, data, wanted, folder, watcher)
+    chosen, how = choose(candidates, data, wanted.device, folder, watcher)
     watcher.total(trials + (wanted.folds or 1) * chosen.recipe.epochs)
     dynamics = _train_once(chosen, data, wanted, folder, watcher)
     return Learned(_of_samples(dynamics, data, wanted), f"{chosen.title}, {_duration(chosen)}", how)
@@ -105,81 +102,6 @@ def check(data: OwnData, wanted: Wanted) -> None:
         raise InputError(f"{data.samples:,} samples cannot be dealt out to {wanted.folds} folds; take 2 to 10")
     numbers = 4.0 * data.samples * data.num_classes
     check_fits(4 * numbers, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
-
-
-def _choose(
-    candidates: Sequence[Candidate], data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher
-) -> tuple[Candidate, str]:
-    kept = _kept_choice(candidates, folder)
-    if kept is not None:
-        watcher.advance(sum(candidate.recipe.epochs for candidate in candidates))
-        return kept, f"{kept.title} was chosen before the run was interrupted."
-    tried: list[Tried] = []
-    for candidate in candidates:
-        tried.append(_try(candidate, data, wanted.device, watcher, _to_beat(candidate, tried)))
-    best = _best(tried)
-    if not math.isfinite(best.loss):
-        raise InputError("no model could be trained on this data: every one diverged")
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        best.candidate.recipe.save(_choice_file(folder, candidates, tried.index(best)))
-    others = sorted((one for one in tried if one is not best), key=lambda one: one.loss)
-    against = f", against {others[0].loss:.3f} of {others[0].candidate.title}" if others else ""
-    return best.candidate, (
-        f"The model is {best.candidate.title}, by its log loss on a fifth of the samples, held out as they are "
-        f"labelled: {best.loss:.3f}{against}{_why(best, others)}."
-    )
-
-
-def _why(best: Tried, others: Sequence[Tried]) -> str:
-    """Why a model with a higher loss was taken, if it was."""
-    return f", which would have to be {CLEARLY:.0%} better" if others and others[0].loss < best.loss else ""
-
-
-def _best(tried: Sequence[Tried]) -> Tried:
-    """The least loss; an earlier candidate stays unless a later one is clearly better."""
-    best = tried[0]
-    for one in tried[1:]:
-        if one.loss < (1 - CLEARLY) * best.loss or (one.candidate.name == best.candidate.name and one.loss < best.loss):
-            best = one
-    return best
-
-
-def _choice_file(folder: Path, candidates: Sequence[Candidate], number: int) -> Path:
-    return folder / f"choice-{number}-{candidates[number].name}.json"
-
-
-def _kept_choice(candidates: Sequence[Candidate], folder: Path | None) -> Candidate | None:
-    """What an interrupted call has chosen."""
-    if folder is None:
-        return None
-    for number, candidate in enumerate(candidates):
-        file = _choice_file(folder, candidates, number)
-        if file.exists():
-            return replace(candidate, recipe=type(candidate.recipe).load(file))
-    return None
-
-
-def _to_beat(candidate: Candidate, tried: Sequence[Tried]) -> float:
-    """The loss below which a candidate would be chosen of those tried so far."""
-    if not tried:
-        return math.inf
-    best = _best(tried)
-    return best.loss if best.candidate.name == candidate.name else (1 - CLEARLY) * best.loss
-
-
-def _try(candidate: Candidate, data: OwnData, device: str, watcher: Watcher, to_beat: float) -> Tried:
-    watcher.begin(f"trying {candidate.title}", candidate.recipe.epochs)
-    done = 0
-
-    def tell(epochs: int) -> None:
-        nonlocal done
-        done += epochs
-        watcher.advance(epochs)
-
-    tried = attempt(candidate, data, device, tell, to_beat)
-    watcher.advance(candidate.recipe.epochs - done)  # a trial ends where more does not help
-    return tried
 
 
 def _train_once(chosen: Candidate, data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
