@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 from sklearn.datasets import load_digits
 
@@ -196,14 +197,19 @@ def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, mon
 
 def test_the_network_follows_the_size_of_the_images(tmp_path):
     small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
-    (candidate,) = candidates_for(open_source(small, [0, 1] * 10, None, None, False), "auto", 0)
-    assert candidate.name == "cnn9"
+    arrays = open_source(small, [0, 1] * 10, None, None, False)
+    names = [candidates_for(arrays, "auto", 0, device)[0].name for device in ("cuda", "cpu")]
+    assert names == ["cnn9", "cnn4"]
     for number in range(12):
         (tmp_path / str(number % 2)).mkdir(exist_ok=True)
         Image.new("RGB", (90 + number, 100), (number,) * 3).save(tmp_path / str(number % 2) / f"{number}.jpg")
-    (candidate,) = candidates_for(open_source(tmp_path, None, None, None, False), "auto", 0)
+    files = open_source(tmp_path, None, None, None, False)
+    (candidate,) = candidates_for(files, "auto", 0, "cuda")
     assert candidate.name == "resnet18"
     assert len(candidate.inputs) == 12
+    (candidate,) = candidates_for(files, "auto", 0, "cpu")
+    assert candidate.name == "cnn4"
+    assert next(candidate.inputs.fetch([torch.arange(2)])).shape == (2, 3, 64, 64)
 
 
 def test_a_loss_that_falls_ever_more_slowly_never_comes_below_what_it_can_come_to():

@@ -101,8 +101,10 @@ def test_images_of_many_sizes_are_decoded_when_they_are_asked_for(mixed):
 def test_the_network_follows_their_size(mixed, tmp_path):
     large = save(tmp_path / "large", stored(encoded(drawn(number, 90 + number, 70)) for number in range(12)))
     for folder, name in ((mixed, "cnn9"), (large, "resnet18")):
-        (candidate,) = candidates_for(opened(folder), "auto", 0)
+        (candidate,) = candidates_for(opened(folder), "auto", 0, "cuda")
         assert (candidate.name, len(candidate.inputs)) == (name, 12)
+        (candidate,) = candidates_for(opened(folder), "auto", 0, "cpu")
+        assert (candidate.name, len(candidate.inputs)) == ("cnn4", 12)
 
 
 def test_images_in_files_beside_the_table_are_read(tmp_path):

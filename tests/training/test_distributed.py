@@ -413,19 +413,26 @@ def test_the_guide_adds_two_lines_to_a_loop(tmp_path, monkeypatch, capsys):
 
 def test_the_guide_runs_under_torchrun(tmp_path):
     (tmp_path / "train_ddp.py").write_text(guide_blocks()[2], encoding="utf-8")
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "train_ddp.py"]
-    process = subprocess.Popen(
-        torchrun,
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    codes, printed = finish_all([process])
+    script = str(tmp_path / "train_ddp.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        process = subprocess.Popen(
+            torchrun,
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        codes, printed = finish_all([process])
+        # On a busy machine gloo now and then aborts a process that leaves its last barrier after the other has gone.
+        if "SIGABRT" not in printed[0]:
+            break
     assert codes == [0], printed
     assert printed[0].count("label  suggested") == printed[0].count("errata: recording") == 1, "rank 0 alone speaks"
-    dynamics = errata.Dynamics.open(tmp_path / "runs" / "digits-ddp")
+    dynamics = errata.Dynamics.open(folder / "runs" / "digits-ddp")
     dynamics.verify()
     assert (dynamics.epochs, dynamics.samples, dynamics.num_classes) == (5, 1797, 10)
     assert not np.isnan(dynamics.logits).any()

@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, conv2d, linear, max_pool2d
 
 from errata import InputError
-from errata.training.models import cnn9, mlp, penultimate, resnet18, resnet34
+from errata.training.models import cnn4, cnn9, mlp, penultimate, resnet18, resnet34
 
 BATCH_NORM = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
@@ -20,6 +20,25 @@ def parameters(model):
 def test_networks_have_the_published_numbers_of_parameters(build, classes, expected):
     with torch.device("meta"):
         assert parameters(build(classes)) == expected
+
+
+def test_the_small_network_takes_images_of_any_size_at_a_thirtieth_of_the_arithmetic():
+    convolutions = 3 * 32 + 32 * 32 + 32 * 64 + 64 * 64
+    biases_and_norms = 3 * (32 + 32 + 64 + 64)
+    assert parameters(cnn4(10)) == 9 * convolutions + biases_and_norms + 1024 * 128 + 128 + 128 * 10 + 10
+    for side in (8, 28, 64):
+        assert cnn4(10)(torch.zeros(2, 3, side, side)).shape == (2, 10)
+    small, large = (operations(build(10)) for build in (cnn4, cnn9))
+    assert 28 < large / small < 32
+
+
+def operations(model):
+    """Multiplications of an image of 32 x 32 pixels."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model.eval()(torch.zeros(1, 3, 32, 32))
+    return counter.get_total_flops()
 
 
 def torchvision_names(blocks):

@@ -35,7 +35,7 @@ def find(
         Path | None,
         typer.Option(help="Embed texts by the sentence-transformers model saved in this folder, instead of by TF-IDF."),
     ] = None,
-    model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn9` or `resnet18`.")] = "auto",
+    model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn4`, `cnn9` or `resnet18`.")] = "auto",
     folds: Annotated[
         int | None, typer.Option(help="Train once a fold and judge every sample out-of-sample.", min=2)
     ] = None,

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from errata.training.gather import Model
     from errata.training.recipes import AnyRecipe, Recipe
 
-ModelName = Literal["auto", "boosting", "mlp", "cnn9", "resnet18"]
-OF_IMAGES = ("cnn9", "resnet18")
+ModelName = Literal["auto", "boosting", "mlp", "cnn4", "cnn9", "resnet18"]
+OF_IMAGES = ("cnn4", "cnn9", "resnet18")
 # Hidden widths, learning rate and weight decay. Words tell classes apart almost by themselves, and hidden units
 # memorise with them: on TREC (coarse, 20 % wrong) 128 units missed 16.9 % of the errors, a linear model 16.0 %.
 NETWORKS = (((64, 32), 3e-3, 1e-3), ((256, 128), 3e-3, 1e-3))
@@ -61,10 +61,10 @@ class Candidate:
         return f"an MLP of {widths} hidden units" if widths else "a linear model"
 
 
-def candidates_for(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+def candidates_for(data: OwnData, wanted: ModelName, seed: int, device: str = "auto") -> list[Candidate]:
     """What to choose from: of a table boosting and MLPs, of text MLPs, of images one network; or the one wanted."""
     check_model(data, wanted)
-    return (_of_images if _are_images(data) else _of_table)(data, wanted, seed)
+    return _of_images(data, wanted, seed, device) if _are_images(data) else _of_table(data, wanted, seed)
 
 
 def check_model(data: OwnData, wanted: ModelName) -> None:
@@ -130,12 +130,15 @@ def _recipe(
     return Recipe(epochs, batch, rate, decay, seed=seed, widths=widths)
 
 
-def _of_images(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+def _of_images(data: OwnData, wanted: ModelName, seed: int, device: str) -> list[Candidate]:
     from errata.training import models
+    from errata.training.gather import choose_device
 
     side = _usual_side(data)
     name = wanted if wanted != "auto" else "cnn9" if side <= LARGEST_FOR_CNN9 else "resnet18"
-    build = models.cnn9 if name == "cnn9" else models.resnet18
+    if wanted == "auto" and choose_device(device).type == "cpu":
+        name, side = "cnn4", min(side, LARGEST_FOR_CNN9)
+    build = {"cnn4": models.cnn4, "cnn9": models.cnn9, "resnet18": models.resnet18}[name]
     classes = data.num_classes
     recipe = _recipe(data.samples, SMALL_BATCHES, LONGEST_OF_IMAGES, 1e-3, 1e-4, seed)
     return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]

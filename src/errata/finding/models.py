@@ -80,7 +80,7 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
     In a folder, what an interrupted call has done already is not done again.
     """
     check(data, wanted)
-    candidates = candidates_for(data, wanted.model, wanted.seed)
+    candidates = candidates_for(data, wanted.model, wanted.seed, wanted.device)
     trials = sum(candidate.recipe.epochs for candidate in candidates)
     watcher.total(trials)
     chosen, how = choose(candidates, data, wanted.device, folder, watcher)
