@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -29,6 +30,23 @@ def learned_curves(seed, epochs=12, samples=60, classes=5, noise=0.2, dtype=np.f
 @pytest.fixture
 def curves():
     return learned_curves
+
+
+@pytest.fixture
+def errata_command(monkeypatch, capsys, tmp_path):
+    """Run `errata ...` in a folder of its own: exit code, standard output, standard error."""
+    from errata import cli
+
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
+        with pytest.raises(SystemExit) as left:
+            cli.main()
+        captured = capsys.readouterr()
+        return left.value.code, captured.out, captured.err
+
+    return run
 
 
 # A page is opened in a browser of its own that never looks for the network.

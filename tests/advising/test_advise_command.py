@@ -1,6 +1,5 @@
 import json
 import shlex
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -8,23 +7,13 @@ import pandas as pd
 import pytest
 
 import errata
-from errata import Dynamics, cli
+from errata import Dynamics
 from errata.advising import draw
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `errata ...` in a folder of its own: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return errata_command
 
 
 @pytest.fixture

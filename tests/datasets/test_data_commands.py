@@ -1,26 +1,15 @@
 import subprocess
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 
-from errata import cli
-
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `errata data ...` in an own folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def run(errata_command, monkeypatch):
     monkeypatch.delenv("ERRATA_DATA", raising=False)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "data", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+    return partial(errata_command, "data")
 
 
 def test_the_list_says_what_is_there(run, tmp_path):

@@ -1,5 +1,4 @@
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -7,25 +6,14 @@ import pytest
 from PIL import Image
 
 import errata
-from errata import cli
 from errata.finding.sources import open_source
 
 KINDS = ("ant", "bee", "cat")
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `errata ...` in a folder of its own: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return errata_command
 
 
 @pytest.fixture

@@ -1,5 +1,5 @@
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -7,24 +7,13 @@ import pytest
 from PIL import Image
 
 import errata
-from errata import cli
 
 KINDS = ("ant", "bee", "cat", "dog", "elk")
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `errata export ...` in a folder of its own: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "export", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return partial(errata_command, "export")
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import gzip
 import json
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 import errata
-from errata import cli
 from errata.core import metrics
 from errata.errors import ErrataError
 from errata.finding import models
@@ -32,18 +31,8 @@ def table(clouds):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run `errata find ...` in a folder of its own: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "find", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return partial(errata_command, "find")
 
 
 def caught(found, noisy):

@@ -3,7 +3,6 @@
 import base64
 import io
 import json
-import sys
 
 import numpy as np
 import pandas as pd
@@ -12,7 +11,6 @@ import pytest
 from PIL import Image
 
 import errata
-from errata import cli
 from errata.datasets.own.stored_images import StoredImages
 from errata.errors import DataError, InputError
 from errata.finding.candidates import candidates_for
@@ -192,16 +190,11 @@ def test_the_report_shows_them_in_their_shape(mixed, small, tmp_path):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
+def run(errata_command):
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        assert (left.value.code, captured.err) == (0, "")
-        return captured.out
+        code, out, err = errata_command(*arguments)
+        assert (code, err) == (0, "")
+        return out
 
     return run
 
