@@ -195,9 +195,9 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
 def blobs():
     """A table of three clouds, of which every fifth sample bears a wrong label, a run on it, and the truth."""
     from errata.training.data import Table
-    from errata.training.engine import Options
     from errata.training.gather import in_sample
     from errata.training.recipes import Recipe
+    from errata.training.tracks import Options
 
     rng = np.random.default_rng(0)
     true = rng.integers(0, 3, 150)

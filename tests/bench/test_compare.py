@@ -79,7 +79,7 @@ def test_incomplete_data_is_marked_and_left_out_of_every_summary(tmp_path):
     assert list(compare.by_setting(cells)["setting"]) == [WORSE]
     assert set(compare.by_method(cells)["cells"]) == {1}
     assert list(compare.by_family(cells)["network"]) == ["cnn9"]
-    by_title = {table.title: table for table in compare.tables(results)}
+    by_title = {table.title: table for table in compare.tables(cells)}
     credit = next(table for title, table in by_title.items() if title.startswith(CREDIT))
     assert {row[credit.columns.index("inside")].text for row in credit.rows} == {"†"}
     assert any(CREDIT in note for note in by_title["Inside the band, by family and network"].notes)
@@ -87,7 +87,7 @@ def test_incomplete_data_is_marked_and_left_out_of_every_summary(tmp_path):
 
 def test_only_incomplete_data_has_empty_summaries(tmp_path):
     results = write_seeds(tmp_path, CREDIT, off(CREDIT, {"Mean-CE": 0.0}), complete=False)
-    assert [len(table.rows) for table in compare.tables(results)] == [1, 0, 0, 0]
+    assert [len(table.rows) for table in compare.tables(compare.compare(results))] == [1, 0, 0, 0]
 
 
 def test_families_divide_the_25_methods_as_said(tmp_path):
@@ -178,6 +178,13 @@ def test_compare_writes_every_comparison(run, tmp_path, ending):
     assert code == 0
     assert list(read["inside"]) == [True, False, True]
     assert list(read["method"]) == ["Mean-CE", "Mean-LM", "SWA-LM"]
+
+
+def test_what_is_printed_and_written_is_computed_once(run, monkeypatch):
+    asked, once = [], compare.compare
+    monkeypatch.setattr(compare, "compare", lambda results: asked.append(results.folder) or once(results))
+    assert run("compare", "--out", "all.csv")[0] == 0
+    assert len(asked) == 1
 
 
 def test_compare_refuses_what_it_cannot_write_or_read(run):

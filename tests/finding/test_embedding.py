@@ -132,6 +132,18 @@ def test_the_command_says_that_it_embeds(table, folder, encoder, tmp_path, monke
     assert f"embedding 180 texts with {folder}" in captured.out
 
 
+def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
+    detector = errata.ErrataDetector(model="mlp", embed=folder)
+    assert detector.get_params()["embed"] == folder
+    detector.fit(table[["review"]], table["kind"])
+    assert encoder.asked == texts
+    found = errata.find(table, "kind", embed=folder, model="mlp")
+    pd.testing.assert_frame_equal(detector.ranking_, found.ranking)
+    assert detector.found_.summary["settings"]["embed"] == str(folder)
+    with pytest.raises(InputError, match="no text to embed"):
+        detector.fit(np.eye(180, 4), table["kind"])
+
+
 def test_what_is_no_model_on_disk_is_refused_with_the_way_to_save_one(table, tmp_path):
     with pytest.raises(InputError, match=r"all-MiniLM-L6-v2 is not a folder.*not downloaded.*\.save\("):
         errata.find(table, "kind", embed="all-MiniLM-L6-v2")

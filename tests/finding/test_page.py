@@ -457,6 +457,34 @@ def test_a_row_is_shown_beside_what_is_typical_of_both_classes(opened):
     expect(page.locator("#matching")).to_have_text("6 of the first 20 pass the filters.")
 
 
+def test_what_was_not_learned_from_is_shown_lighter_and_found_by_the_search(opened):
+    rng = np.random.default_rng(0)
+    columns = {f"n{number}": rng.normal(size=60) for number in range(35)}
+    frame = pd.DataFrame(columns | {"name": [f"Quinn-{place}" for place in range(60)], "source": "<b>web"})
+    page = opened(made_up(data=open_data(frame, np.array(CLASSES)[np.arange(60) % 3])))
+    below = page.locator("#detail .columns tbody.unlearned")
+    assert below.locator("tr").all_inner_texts() == [
+        "not learned from",
+        "name\nlike an id\n\tQuinn-0",
+        "source\nconstant\n\t<b>web",
+    ]
+    colours = "cells => cells.map(cell => getComputedStyle(cell).color)"
+    learned, unlearned = (
+        page.locator(f"#detail .columns tbody{kind} tr:last-child td:nth-child(2)")
+        for kind in (":not(.unlearned)", ".unlearned")
+    )
+    assert learned.evaluate_all(colours) != unlearned.evaluate_all(colours)
+    page.locator("#search").fill("quinn-17")
+    expect(options(page)).to_have_attribute("id", "option-17")
+
+
+def test_a_text_is_shown_whole_above_what_was_not_learned_from(opened):
+    frame = pd.DataFrame({"review": [f"a few words of {place}" for place in range(60)], "author_id": np.arange(60)})
+    page = opened(made_up(data=open_data(frame, np.array(CLASSES)[np.arange(60) % 3])))
+    expect(page.locator("#detail blockquote")).to_have_text("a few words of 0")
+    expect(page.locator("#detail .columns tr").last).to_have_text("author_idlike an id0")
+
+
 def test_a_long_text_is_shortened_until_it_is_asked_for(opened):
     texts = [f"{number}: {'many words ' * 100}" for number in range(60)]
     page = opened(made_up(data=open_data(texts, np.arange(60) % 3)))
@@ -471,7 +499,8 @@ def test_a_long_text_is_shortened_until_it_is_asked_for(opened):
 def test_fifty_thousand_samples_open_scroll_and_filter(opened):
     samples = 50_000
     texts = [f"a few words of sample {place}" for place in range(samples)]
-    data = open_data(texts, np.arange(samples) % 3)
+    frame = pd.DataFrame({"text": texts, "ticket": [f"ticket-{place}" for place in range(samples)]})
+    data = open_data(frame, np.arange(samples) % 3)
     page = opened(made_up(samples=samples, data=data, expected=samples))
     assert options(page).count() < 60
     expect(options(page).first).to_have_attribute("aria-setsize", "50000")
@@ -481,6 +510,8 @@ def test_fifty_thousand_samples_open_scroll_and_filter(opened):
     expect(page.locator("#detail")).to_contain_text("is not in this page, to keep it small")
     page.locator("#search").fill("sample 9999")
     expect(options(page)).to_have_attribute("id", "option-9999")
+    page.locator("#search").fill("ticket-7654")
+    expect(options(page)).to_have_attribute("id", "option-7654")
     page.locator("#clear").click()
     page.locator("#given").select_option("owl")
     expect(page.locator("#matching")).to_have_text("16,666 of the first 50,000 pass the filters.")

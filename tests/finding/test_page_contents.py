@@ -23,6 +23,7 @@ from errata.finding.page import pictures as pictures_module
 from errata.finding.page.contents import contents_of
 from errata.finding.page.curves import loss_curves, rows_of
 from errata.finding.page.tables import COLUMNS_SHOWN, LONGEST, in_parts, mutual_information
+from errata.finding.page.unlearned import LONGEST_UNLEARNED, UNLEARNED_SHOWN
 
 
 def seen(data, ids, tmp_path, listed=None):
@@ -190,6 +191,84 @@ def test_a_wide_sparse_array_shows_its_telling_columns(tmp_path):
     assert [row[0] for row in shown["rows"]] == [str(1 + label) for label in labels]
     assert len(shown["columns"]) == COLUMNS_SHOWN
     assert f"the {COLUMNS_SHOWN} most telling of 3,000 columns" in shown["notes"][0]
+
+
+def a_wide_table(samples=60, **left_out):
+    """More columns of numbers than are shown, columns that are left out of the training, and labels."""
+    labels = np.arange(samples) % 3
+    numbers = np.random.default_rng(2).normal(size=(samples, COLUMNS_SHOWN + 10))
+    frame = pd.DataFrame(numbers, columns=[f"n{number}" for number in range(numbers.shape[1])])
+    return frame.assign(**left_out), labels
+
+
+def unlearned(shown):
+    return {column["name"]: column["unlearned"] for column in shown["columns"] if "unlearned" in column}
+
+
+def test_columns_that_were_not_learned_from_stand_behind_the_others_with_the_reason(tmp_path):
+    frame, labels = a_wide_table(
+        source="web",
+        nothing=None,
+        passenger=[f"Smith-{number}" for number in range(60)],
+        ticket=1e9 + np.arange(60),
+        grade=np.array(["low", "high", "top"])[np.arange(60) % 3],
+        tags=[[number, "a"] for number in range(60)],
+        when=pd.Timestamp("2024-05-01"),
+    )
+    shown = seen(open_data(frame, labels), [7, 3], tmp_path)
+    assert unlearned(shown) == {
+        "passenger": "like an id",
+        "ticket": "like an id",
+        "grade": "like the label",
+        "tags": "nested",
+        "source": "constant",
+        "nothing": "empty",
+        "when": "constant",
+    }
+    assert [column["name"] for column in shown["columns"][COLUMNS_SHOWN:]] == list(unlearned(shown))
+    told = [row[COLUMNS_SHOWN:] for row in shown["rows"]]
+    same = ["web", "", "2024-05-01 00:00:00"]
+    assert told[0] == ["Smith-7", "1000000007", "high", "[7, 'a']", *same]
+    assert told[1] == ["Smith-3", "1000000003", "low", "[3, 'a']", *same]
+    assert {tuple(row[COLUMNS_SHOWN:]) for row in shown["typical"]} == {("",) * 7}
+    assert shown["notes"] == [f"Shown are the {COLUMNS_SHOWN} most telling of {COLUMNS_SHOWN + 10} columns."]
+
+
+def test_the_column_of_the_ids_is_not_shown_beside_them(tmp_path):
+    frame, labels = a_table()
+    shown = seen(open_data(frame.assign(kind=labels), "kind", id="row_id"), ["r0003"], tmp_path)
+    assert "row_id" not in [column["name"] for column in shown["columns"]]
+
+
+def test_what_was_not_learned_from_takes_little_room(tmp_path):
+    codes = {f"code{number}": [f"{number}-{row}" for row in range(60)] for number in range(UNLEARNED_SHOWN)}
+    frame, labels = a_wide_table(source="web", long=["x" * 3000 + str(row) for row in range(60)], **codes)
+    shown = seen(open_data(frame, labels), [5], tmp_path)
+    assert list(unlearned(shown)) == ["long", *list(codes)[:-1]]
+    assert (
+        shown["notes"][1]
+        == f"Shown are {UNLEARNED_SHOWN} of the {UNLEARNED_SHOWN + 2} columns that were not learned from."
+    )
+    assert shown["rows"][0][COLUMNS_SHOWN] == "x" * LONGEST_UNLEARNED + " … (3,001 characters in all)"
+
+
+@pytest.mark.parametrize(
+    ("value", "wanted"),
+    [
+        ({"bytes": bytes(10**6), "path": "a.png"}, "{'bytes': 1,000,000 bytes, 'path': 'a.png'}"),
+        (b"GIF89a", "6 bytes"),
+        (np.arange(3.0), "[0.0, 1.0, 2.0]"),
+        (list(range(1000)), f"[{', '.join(map(str, range(20)))}, ...]"),
+        ({}, "{}"),
+        (None, ""),
+    ],
+)
+def test_of_nested_values_the_first_items_are_shown(tmp_path, value, wanted):
+    frame, labels = a_wide_table()
+    frame["nested"] = [value, *([[1], [2, 3]] * 30)][:60]
+    shown = seen(open_data(frame, labels), [0], tmp_path)
+    assert unlearned(shown) == {"nested": "nested"}
+    assert shown["rows"][0][-1] == wanted
 
 
 def test_a_very_long_text_keeps_its_head_and_its_length(tmp_path):

@@ -29,7 +29,7 @@ def rate_of(rate):
     st.floats(0.01, 0.99),
 )
 def test_probabilities_sum_to_the_estimate_and_fall_with_the_score(scores, rate):
-    found = probabilities(scores, rate)
+    found = probabilities(scores, rate, steepness=2.0)
     assert found.sum() == pytest.approx(rate * len(scores), rel=1e-6)
     assert ((found >= 0) & (found <= 1)).all()
     assert (np.diff(found[np.argsort(scores)]) >= 0).all()
@@ -44,9 +44,9 @@ def test_probabilities_are_a_logistic_curve_of_the_score():
 
 def test_probabilities_where_there_is_nothing_or_everything_to_find():
     scores = np.array([3.0, -1.0, 0.0])
-    assert probabilities(scores, 0.0).tolist() == [0, 0, 0]
-    assert probabilities(scores, 1.0).tolist() == [1, 1, 1]
-    np.testing.assert_allclose(probabilities(np.zeros(4), 0.25), 0.25)
+    assert probabilities(scores, 0.0, 2.0).tolist() == [0, 0, 0]
+    assert probabilities(scores, 1.0, 2.0).tolist() == [1, 1, 1]
+    np.testing.assert_allclose(probabilities(np.zeros(4), 0.25, 2.0), 0.25)
 
 
 def test_the_table_says_of_every_sample_what_it_promises(curves):
@@ -66,6 +66,17 @@ def test_the_table_says_of_every_sample_what_it_promises(curves):
     np.testing.assert_allclose(by_id["mean_loss"], losses)
     others = np.where(np.arange(5) == labels[:, None], -np.inf, np.log(mean)).max(axis=1)
     np.testing.assert_allclose(by_id["score"], others - np.log(mean)[every, labels])
+
+
+@pytest.mark.parametrize("epochs", [1, None])
+def test_the_odds_of_a_wrong_label_rise_by_four_a_deviation_of_the_score_or_with_a_single_epochs_own_odds(
+    curves, epochs
+):
+    logits, labels, _ = curves(2, dtype=np.float64)
+    table = ranked(errata.Dynamics.from_arrays(logits[:epochs], labels), rate_of(0.3))
+    expected = 1.0 if epochs == 1 else 4 / np.std(table["score"])
+    odds = np.log(table["p_wrong"] / (1 - table["p_wrong"]))
+    assert np.polyfit(table["score"], odds, 1)[0] == pytest.approx(expected)
 
 
 def test_agreement_is_the_share_of_methods_that_put_a_sample_among_the_errors(curves):

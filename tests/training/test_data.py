@@ -8,9 +8,9 @@ from torch import nn
 
 from errata import InputError
 from errata.training.data import ImageFiles, Images, Table
-from errata.training.engine import Options
 from errata.training.gather import in_sample
 from errata.training.recipes import Recipe
+from errata.training.tracks import Options
 from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 
 MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]

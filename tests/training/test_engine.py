@@ -13,11 +13,12 @@ from errata import Dynamics, InputError
 from errata.errors import StoreError
 from errata.training import executors
 from errata.training.data import Images, Table
-from errata.training.engine import Options, train
+from errata.training.engine import train
 from errata.training.gather import executor_for, in_sample, out_of_sample
 from errata.training.jobs import in_sample_jobs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
+from errata.training.tracks import Options
 from errata.training.transforms import PadCropFlip
 
 SAMPLES, CLASSES = 22, 3
@@ -309,19 +310,19 @@ def test_what_was_begun_side_by_side_may_go_on_in_other_company(gather_one, tmp_
 
 def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_one, tmp_path, monkeypatch):
     """Stopped between the results of two runs: the first is done and stays so."""
-    from errata.training import engine
+    from errata.training import tracks
 
-    save = engine.save_state
+    save = tracks.save_state
 
     def save_one_result(path, state):
-        if path.name == engine.RESULT and path.parent.name == "seed5":
+        if path.name == tracks.RESULT and path.parent.name == "seed5":
             raise StopError
         save(path, state)
 
-    monkeypatch.setattr(engine, "save_state", save_one_result)
+    monkeypatch.setattr(tracks, "save_state", save_one_result)
     with pytest.raises(StopError):
         gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN)
-    monkeypatch.setattr(engine, "save_state", save)
+    monkeypatch.setattr(tracks, "save_state", save)
     with pytest.raises(StopError):
         gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN, progress=stop_after(4))
     assert Dynamics.open(tmp_path / "seed4" / "dynamics").epochs == RECIPE.epochs
@@ -450,7 +451,7 @@ import numpy as np, torch
 from torch import nn
 torch.set_num_threads(1)
 from errata.training.data import Images, Table
-from errata.training.engine import Options
+from errata.training.tracks import Options
 from errata.training.gather import in_sample, out_of_sample
 from errata.training.recipes import Recipe
 from errata.training.transforms import PadCropFlip

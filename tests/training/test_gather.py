@@ -5,10 +5,10 @@ from torch import nn
 
 from errata import InputError
 from errata.training.data import Images, Table
-from errata.training.engine import Options
 from errata.training.gather import in_sample, out_of_sample
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
+from errata.training.tracks import Options
 
 SAMPLES, CLASSES, EPOCHS, SEED = 23, 3, 4, 7
 RECIPE = Recipe(

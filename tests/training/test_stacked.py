@@ -4,12 +4,13 @@ import torch
 from torch import nn
 
 from errata.training.data import Table
-from errata.training.engine import Options, train
+from errata.training.engine import train
 from errata.training.gather import executor_for, in_sample, out_of_sample
 from errata.training.jobs import Job, in_sample_jobs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
+from errata.training.tracks import Options
 
 SAMPLES, FEATURES, CLASSES = 70, 5, 4
 

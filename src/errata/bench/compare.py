@@ -72,9 +72,8 @@ def by_setting(cells: "pd.DataFrame") -> "pd.DataFrame":
     return shares.merge(pd.DataFrame(orders, columns=["setting", "spearman", "kendall"]), on="setting", how="left")
 
 
-def tables(results: Results) -> list[Table]:
-    """A table a setting, then the summaries by family, setting and method."""
-    cells = compare(results)
+def tables(cells: "pd.DataFrame") -> list[Table]:
+    """What `compare` gives as a table a setting, then the summaries by family, setting and method."""
     return [
         *(_setting_table(str(name), group) for name, group in cells.groupby("setting", sort=False)),
         *_summaries(cells),

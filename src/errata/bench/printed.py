@@ -43,9 +43,10 @@ def _test_accuracy(labelled: Labelled, recipe: Recipe, device: str) -> float:
     import torch
 
     from errata.training.data import Table
-    from errata.training.engine import Options, train
+    from errata.training.engine import train
     from errata.training.gather import executor_for
     from errata.training.jobs import Job
+    from errata.training.tracks import Options
     from errata.training.validation import check_device, rolling_mean
 
     parts = [table(labelled, "train").values, table(labelled, "test").values]

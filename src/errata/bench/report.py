@@ -109,7 +109,7 @@ def _tables(results: Results) -> tuple[list[Page], list[str]]:
 def _overview(results: Results, numbers: "pd.DataFrame", missing: Sequence[str]) -> Page:
     parts = []
     try:
-        parts += [_table(table) for table in compare.tables(results)[-3:]]
+        parts += [_table(table) for table in compare.tables(compare.compare(results))[-3:]]
     except StoreError as error:  # nothing of this is in the paper: the rest is worth a page all the same
         missing = [*missing, str(error)]
     facts = [

@@ -51,8 +51,8 @@ def gather(
     progress: Callable[[int], object],
 ) -> "list[Gathered]":
     """The dynamics of every seed, trained side by side in the folder `work`, from which a killed training goes on."""
-    from errata.training.engine import Options
     from errata.training.gather import in_sample, out_of_sample
+    from errata.training.tracks import Options
 
     if isinstance(recipe, Rounds):
         return _boost(group, labelled, recipe, work, progress)

@@ -65,10 +65,11 @@ def compare(
 
     if out is not None:
         check_out(out)
-    for one in comparing.tables(Results(results)):
+    cells = comparing.compare(Results(results))
+    for one in comparing.tables(cells):
         show(one)
     if out is not None:
-        write_table(comparing.compare(Results(results)), out)
+        write_table(cells, out)
         print(f"wrote {out}")
 
 

@@ -12,48 +12,29 @@ how many samples of class i are really class j. The variants differ in the sampl
 `cleanlab=True` adds what cleanlab 2.9 does beyond these formulas, and flags exactly the samples cleanlab flags.
 """
 
-from collections.abc import Callable
-from fractions import Fraction
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core._cleanlab_counts import cleanlab_calibrated
 from errata.core.checks import as_numpy, check_labels
+from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Floats, Probabilities, Rows, Rules, over_classes
 from errata.errors import InputError
 
 Flags = NDArray[np.bool_]
-Floats = NDArray[np.float64]
-Counts = NDArray[np.int64]
-Probabilities = NDArray[Any]  # (N, K) float32 or float64
 Classes = NDArray[Any]  # class numbers, of the narrowest integer type that holds K
-Rows = NDArray[Any]  # row numbers, of the narrowest integer type that holds N
 
 VARIANTS = ("CC", "CYY", "PBC", "PBNR")
-CLEANLAB_SLACK = 1e-6
 VALUES_PER_BLOCK = 2**20
-CLASS_BLOCKS = 64
 UNFLAGGED_SCORE = -1.0
 SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm is not finite
-
-
-class Rules(NamedTuple):
-    """Where the paper and cleanlab part."""
-
-    spares_predicted: bool  # whether a sample that is predicted as it is labelled is never flagged
-    slack: float  # added to the label's probability before the arg max is compared with it
-    thresholds: Callable[[Probabilities, list[Rows]], Floats]
-    calibrated: Callable[[Counts, Counts], NDArray[Any]]
-    order: Callable[[NDArray[Any], Probabilities, Rows], NDArray[np.intp]]  # largest first; what of equal ones
-    margin_precision: type[np.floating[Any]]  # margins are taken in this or in that of P, whichever is finer
 
 
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
     """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; who is confident in no class is left out."""
     P, y = _check(probabilities, labels)
     members = _members(y, P.shape[1])
-    confident, _ = _read(P, y, _thresholds(P, members), slack=0.0)
+    confident, _ = _read(P, y, PAPER.thresholds(P, members), PAPER.slack)
     return _count(y, confident, P.shape[1])
 
 
@@ -66,7 +47,7 @@ def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
         raise InputError("counts and class_counts must be whole numbers, none below 0")
     if n.sum() == 0:
         raise InputError("class_counts are all 0: there is no sample to calibrate for")
-    Q: Floats = _calibrated(C.astype(np.int64), n.astype(np.int64)) / n.sum()
+    Q: Floats = PAPER.calibrated(C.astype(np.int64), n.astype(np.int64)) / n.sum()
     return Q
 
 
@@ -112,7 +93,7 @@ def scores(flagged: ArrayLike, probabilities: Probabilities, labels: ArrayLike) 
     return result
 
 
-# What the paper's formulas are made of.
+# What the formulas are made of.
 
 
 def _members(labels: Classes, num_classes: int) -> list[Rows]:
@@ -122,30 +103,6 @@ def _members(labels: Classes, num_classes: int) -> list[Rows]:
     order = np.empty(len(labels), np.int32 if len(labels) <= np.iinfo(np.int32).max else np.int64)
     ends = rows_by_class(labels, num_classes, order)
     return np.split(order, ends[:-1])
-
-
-def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    """Mean self-confidence of every class, infinite for a class without samples."""
-    return np.array(_class_means(P, members, _rounded_once, absent=np.inf))
-
-
-def _class_means(P: Probabilities, members: list[Rows], mean: Callable[..., Any], absent: float) -> list[Any]:
-    means: list[Any] = [absent] * len(members)
-
-    def average(k: int, rows: Rows) -> None:
-        with np.errstate(over="ignore", invalid="ignore"):  # a row that is not finite is refused when it is read
-            means[k] = mean(P[rows, k])
-
-    _over_classes(members, average)
-    return means
-
-
-def _rounded_once(values: NDArray[Any]) -> float:
-    """Mean that is the same in any order of rows, and that values which are all alike therefore reach."""
-    from errata.core._confident_kernels import compensated_sum
-
-    total, remainder = compensated_sum(values)
-    return float((Fraction(total) + Fraction(remainder)) / len(values)) if np.isfinite(total) else total
 
 
 def _read(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
@@ -175,14 +132,6 @@ def _count(y: Classes, confident: Classes, num_classes: int) -> Counts:
     return counts
 
 
-def _calibrated(counts: Counts, class_counts: Counts) -> Floats:
-    """N·Q (K, K); a class without any confident sample is taken to be clean."""
-    confident = counts.sum(axis=1)
-    certain = counts + np.diag(confident == 0)
-    calibrated: Floats = certain * class_counts[:, None] / np.maximum(confident, 1)[:, None]
-    return calibrated
-
-
 def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], rules: Rules) -> Flags:
     from errata.core._confident_kernels import flag_largest
 
@@ -195,7 +144,7 @@ def _prune_by_class(P: Probabilities, members: list[Rows], joint: NDArray[Any], 
             if not flag_largest(doubts, budget, rows, flagged):
                 flagged[rows[rules.order(doubts, P, rows)[:budget]]] = True
 
-    _over_classes(members, prune)
+    over_classes(members, prune)
     return flagged
 
 
@@ -213,64 +162,8 @@ def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[A
             margins = P[rows, j].astype(precision) - P[rows, k]
             flagged[rows[rules.order(margins, P, rows)[: budgets[j]]]] = True
 
-    _over_classes(members, prune)
+    over_classes(members, prune)
     return flagged
-
-
-def _over_classes(members: list[Rows], work: Callable[[int, Rows], None]) -> None:
-    """Call `work` with every class that has samples, and their rows, over the cores."""
-    from errata.core.jit import over_blocks
-
-    def work_block(classes: slice) -> None:
-        for k in range(classes.start, classes.stop):
-            if len(members[k]):
-                work(k, members[k])
-
-    over_blocks(len(members), max(1, len(members) // CLASS_BLOCKS), work_block)
-
-
-def _hashed_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray[np.intp]:
-    """Largest value first; equal values by a hash of their probabilities, so that the order of rows does not matter.
-
-    Samples with the very same probabilities cannot be told apart: among them a hash of the row number decides, because
-    files are often sorted.
-    """
-    content = np.zeros(len(rows), np.uint64)
-    for k in range(P.shape[1]):
-        column = P[rows, k].astype(np.float64).view(np.uint64)
-        content = _mixed(content + column)
-    return np.lexsort((_mixed(rows.astype(np.uint64)), content, -values))
-
-
-def _mixed(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The splitmix64 hash of every number."""
-    h = h + np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
-
-
-# What cleanlab 2.9 does differently.
-
-
-def cleanlab_self_confidence(P: Probabilities, members: list[Rows]) -> NDArray[Any]:
-    """Mean self-confidence of every class (K,) in the precision of P, at least twice the slack; 2 without samples."""
-    # The whole number 2 in the list makes float64 of float32 means, as it does in cleanlab.
-    means: NDArray[Any] = np.clip(_class_means(P, members, np.mean, absent=2), 2 * CLEANLAB_SLACK, None)
-    return means
-
-
-def _cleanlab_thresholds(P: Probabilities, members: list[Rows]) -> Floats:
-    return (cleanlab_self_confidence(P, members) - CLEANLAB_SLACK).astype(np.float64)
-
-
-def _cleanlab_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray[np.intp]:
-    """Largest value first; equal values as numpy's default sort happens to leave them, which is what cleanlab does."""
-    return np.argsort(-values)
-
-
-PAPER = Rules(False, 0.0, _thresholds, _calibrated, _hashed_order, np.float64)
-CLEANLAB = Rules(True, CLEANLAB_SLACK, _cleanlab_thresholds, cleanlab_calibrated, _cleanlab_order, np.float32)
 
 
 # Bad input.

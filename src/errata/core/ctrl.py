@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core._kmeans import cluster_ranks, members_of_classes
+from errata.core._kmeans import cluster_ranks
+from errata.core._silhouettes import silhouettes
 from errata.core.checks import Floats, Labels, as_numpy, check_seed
 from errata.errors import InputError
 
@@ -139,7 +140,7 @@ def _selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float, 
     with np.errstate(divide="ignore", invalid="ignore"):
         accuracy = (~masks & correct).sum(axis=1) / many_clean
         loss_ratio = (masks @ last / many_noisy) / (~masks @ last / many_clean)
-        scores = _silhouettes(curves, masks, labels) * (accuracy * loss_ratio) ** alpha
+        scores = silhouettes(curves, masks, labels, SILHOUETTE_SAMPLES) * (accuracy * loss_ratio) ** alpha
     return np.where(np.isnan(scores), -np.inf, scores)
 
 
@@ -237,56 +238,6 @@ def _most_votes(votes: Votes, budget: int, shuffled: NDArray[np.int64]) -> Mask:
     mask = np.zeros(len(votes), dtype=np.bool_)
     mask[np.lexsort((shuffled, -votes))[:budget]] = True
     return mask
-
-
-def _silhouettes(curves: Floats, masks: Mask, labels: Labels | None) -> Floats:
-    """Mean silhouette (M,) of each of `masks` (M, N): over all curves or, given labels, class by class and averaged."""
-    groups = [np.arange(len(curves))] if labels is None else members_of_classes(labels)
-    of_groups = np.array([_group_silhouettes(curves[rows], masks[:, rows]) for rows in map(_subsample, groups)])
-    holds_both = np.isfinite(of_groups)
-    summed = np.where(holds_both, of_groups, 0).sum(axis=0)
-    return np.where(holds_both.any(axis=0), summed / np.maximum(holds_both.sum(axis=0), 1), -np.inf)
-
-
-def _subsample(rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """At most SILHOUETTE_SAMPLES of `rows`: those of sklearn's silhouette_score(sample_size=..., random_state=0)."""
-    if len(rows) <= SILHOUETTE_SAMPLES:
-        return rows
-    return rows[np.random.RandomState(0).permutation(len(rows))[:SILHOUETTE_SAMPLES]]
-
-
-def _group_silhouettes(curves: Floats, masks: Mask) -> Floats:
-    """Silhouette (M,) of each of `masks` (M, n) over n curves; the distances are taken once, a few rows at a time."""
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    from errata.core.jit import over_blocks
-
-    samples = len(curves)
-    centred = curves - curves.mean(axis=0)  # small numbers, so that the squares below lose little to rounding
-    squared = np.einsum("nt,nt->n", centred, centred)
-    noisy = masks.T
-    noisy_columns = noisy.astype(np.float64)
-    many_noisy = noisy.sum(axis=0)
-    silhouette = np.zeros(noisy.shape)
-
-    def work(rows: slice) -> None:
-        distance = -2 * centred[rows] @ centred.T
-        distance += squared
-        distance += squared[rows, None]
-        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        itself = np.arange(rows.start, rows.stop)
-        distance[itself - rows.start, itself] = 0
-        to_noisy = distance @ noisy_columns
-        to_clean = distance.sum(axis=1, keepdims=True) - to_noisy
-        size = np.where(noisy[rows], many_noisy, samples - many_noisy)
-        within = np.where(noisy[rows], to_noisy, to_clean) / np.maximum(size - 1, 1)
-        across = np.where(noisy[rows], to_clean, to_noisy) / np.maximum(samples - size, 1)
-        larger = np.maximum(within, across)
-        np.divide(across - within, larger, out=silhouette[rows], where=(larger > 0) & (size > 1))
-
-    with threadpool_limits(1):  # the blocks already use every core
-        over_blocks(samples, 64, work)
-    return np.where((many_noisy > 0) & (many_noisy < samples), silhouette.mean(axis=0), -np.inf)
 
 
 def _check_losses(losses: ArrayLike) -> NDArray[Any]:

@@ -1,5 +1,6 @@
 """ErrataDetector: `find` as an estimator of scikit-learn."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,18 +23,20 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     suggested_ (N,), the label the model would give; p_wrong_ (N,); ranking_, the table of all samples with their row as
     id; classes_; found_, everything `errata.find` says.
 
-    model, folds, device: as for `errata.find`. random_state: a seed, None for 0, or numpy's generator of them.
+    model, embed, folds, device: as for `errata.find`. random_state: a seed, None for 0, or numpy's generator of them.
     """
 
     def __init__(
         self,
         model: "ModelName" = "auto",
         *,
+        embed: str | Path | None = None,
         folds: int | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
     ) -> None:
         self.model = model
+        self.embed = embed
         self.folds = folds
         self.device = device
         self.random_state = random_state
@@ -43,7 +46,15 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         from errata.finding.find import find
 
         labels = self._checked(X, y)
-        found = find(X, labels, model=self.model, folds=self.folds, device=self.device, seed=self._seed())
+        found = find(
+            X,
+            labels,
+            embed=self.embed,
+            model=self.model,
+            folds=self.folds,
+            device=self.device,
+            seed=self._seed(),
+        )
         assert found.data is not None
         if found.data.samples < len(labels):
             raise InputError("y has rows without a label; leave them out of X and y")

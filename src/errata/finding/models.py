@@ -166,9 +166,9 @@ class _Training:
 
     def train(self) -> "Gathered":
         """A network."""
-        from errata.training.engine import Options
         from errata.training.gather import in_sample, out_of_sample
         from errata.training.recipes import Recipe
+        from errata.training.tracks import Options
 
         model, recipe = self.chosen.model, self.chosen.recipe
         assert model is not None

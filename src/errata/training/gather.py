@@ -21,12 +21,13 @@ from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.training.data import Inputs, Table
-from errata.training.engine import MakeExecutor, Options, Progress, Trained, train
+from errata.training.engine import MakeExecutor, Progress, train
 from errata.training.executors import Executor
 from errata.training.jobs import Job, assign_folds, fold_jobs, in_sample_jobs, watched_jobs
 from errata.training.modules import ModuleExecutor
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
+from errata.training.tracks import Options, Trained
 
 Model = Callable[[], nn.Module] | nn.Module | Sequence[int]
 

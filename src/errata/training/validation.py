@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from errata.core.checks import as_numpy, check_labels
 from errata.errors import InputError
 from errata.training.data import Inputs
-from errata.training.engine import Options, Trained, train
+from errata.training.engine import train
 from errata.training.gather import Model, choose_device, executor_for
 from errata.training.jobs import Job
 from errata.training.recipes import Recipe
+from errata.training.tracks import Options, Trained
 
 ShareDone = Callable[[float], object]
 Device = str | torch.device

@@ -59,6 +59,12 @@ class OwnData:
         return len(self.classes)
 
     @property
+    def left_out(self) -> dict[str, str]:
+        """The columns that no model is given, and why; one that holds the ids is not among them."""
+        said = {name: treatment.partition(": ") for name, treatment in self.columns.items()}
+        return {name: why for name, (treatment, _, why) in said.items() if treatment == "left out"}
+
+    @property
     def is_terms(self) -> bool:
         """Whether all that a model is given of a sample is which terms it holds."""
         return self.kind == "text" and not self.embedded

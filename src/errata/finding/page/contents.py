@@ -11,6 +11,7 @@ from errata.datasets.own.data import OwnData
 from errata.finding.page.curves import rows_of
 from errata.finding.page.pictures import missing_pillow, pictures, way_to_files
 from errata.finding.page.tables import table_of
+from errata.finding.page.unlearned import unlearned_of
 
 ROOM = 12_000_000  # characters of contents: a page that every browser opens
 
@@ -26,7 +27,7 @@ def contents_of(
         return _nothing("The data were not at hand when this page was made: samples are known by their ids alone.")
     places = rows_of(data.ids, ids)
     if data.kind not in ("images", "image files"):
-        table = table_of(data, places, classes)
+        table = table_of(data, places, classes).beside(unlearned_of(data, places))
         rows = _that_fit(table.rows)
         shown = {"form": "columns", "rows": rows, "columns": table.columns, "typical": table.typical}
         return shown | {"notes": [*table.notes, *_cut(len(rows), listed, "The contents of samples")]}

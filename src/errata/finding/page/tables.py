@@ -1,4 +1,4 @@
-"""Rows of a table or texts, the columns that tell most about the label first."""
+"""Rows of a table or texts as they were learned from, the columns that tell most about the label first."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ ROWS_LOOKED_AT = 5_000
 PARTS = 10  # that numbers are cut into, to see what they tell about the label
 MOST_CLASSES = 200  # beyond which what is typical of each is not in the page
 LONGEST = 20_000  # characters of one value
+DIGITS = 6
 
 
 @dataclass(frozen=True)
@@ -29,27 +30,41 @@ class ShownTable:
     typical: list[list[str]]
     notes: list[str]
 
+    def beside(self, other: "ShownTable") -> "ShownTable":
+        """The same rows with the columns of another table behind their own, of which nothing is typical."""
+        rows = ([*own, *others] for own, others in zip(self.rows, other.rows, strict=True))
+        typical = [[*row, *("" for _ in other.columns)] for row in self.typical]
+        return ShownTable([*self.columns, *other.columns], rows, typical, [*self.notes, *other.notes])
+
 
 def table_of(data: OwnData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
-    """The rows at those places, in as many columns as are worth a look."""
+    """What was learned from of the rows at those places, in as many columns as are worth a look."""
     labels = np.array([str(name) for name in data.classes])[data.labels]
     looked_at = np.unique(np.linspace(0, data.samples - 1, min(ROWS_LOOKED_AT, data.samples)).astype(np.int64))
-    candidates = _fullest(data.inputs)
+    learned = _learned(data)
+    candidates = _fullest(data.inputs, learned)
     order = _most_telling_first(_frame(data.inputs, looked_at, candidates), data.labels[looked_at], data.columns)
     shown = _frame(data.inputs, np.arange(data.samples), candidates[order[:COLUMNS_SHOWN]])
     columns = [
-        {"name": str(name), "text": data.columns.get(str(name)) == "text", "number": _is_number(shown[name])}
+        {"name": str(name), "text": data.columns.get(str(name)) == "text", "number": is_number(shown[name])}
         for name in shown.columns
     ]
-    wide = data.inputs.shape[1]
+    wide = len(learned)
     notes = [] if len(columns) == wide else [f"Shown are the {len(columns)} most telling of {wide:,} columns."]
     typical = _typical(shown, labels, classes) if len(classes) <= MOST_CLASSES else []
     return ShownTable(columns, _as_text(shown.iloc[places]), typical, notes)
 
 
-def _fullest(inputs: Any) -> NDArray[np.int64]:
+def _learned(data: OwnData) -> NDArray[np.int64]:
+    """The columns that a model was given."""
+    if not hasattr(data.inputs, "columns"):
+        return np.arange(data.inputs.shape[1])
+    given = [name not in data.left_out and data.columns[name] != "id" for name in data.inputs.columns]
+    return np.flatnonzero(given)
+
+
+def _fullest(inputs: Any, columns: NDArray[np.int64]) -> NDArray[np.int64]:
     """The columns worth measuring: all, or of very many those with most values other than 0."""
-    columns = np.arange(inputs.shape[1])
     if len(columns) <= COLUMNS_LOOKED_AT or hasattr(inputs, "columns"):
         return columns[:COLUMNS_LOOKED_AT]
     filled = np.count_nonzero(inputs, axis=0) if isinstance(inputs, np.ndarray) else inputs.getnnz(axis=0)
@@ -68,14 +83,11 @@ def _frame(inputs: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> 
 
 
 def _most_telling_first(frame: "pd.DataFrame", labels: NDArray[np.int64], treatments: dict[str, str]) -> list[int]:
-    """Texts first, then columns by their mutual information with the given labels, last what no model was given."""
+    """Texts first, then columns by their mutual information with the given labels."""
 
     def place(number: int) -> tuple[int, float]:
-        treatment = treatments.get(str(frame.columns[number]), "number")
-        if treatment == "text":
+        if treatments.get(str(frame.columns[number])) == "text":
             return 0, 0.0
-        if treatment.startswith("left out") or treatment == "id":
-            return 2, 0.0
         return 1, -mutual_information(in_parts(frame.iloc[:, number]), labels)
 
     return sorted(range(frame.shape[1]), key=place)
@@ -94,7 +106,7 @@ def in_parts(column: "pd.Series[Any]") -> NDArray[np.int64]:
     """A part number a row: tenths of numbers, the most frequent values of anything else; what is missing is one too."""
     import pandas as pd
 
-    if not _is_number(column):
+    if not is_number(column):
         texts = column.astype(str)
         frequent = texts.value_counts().index[: 2 * PARTS]
         return np.asarray(frequent.get_indexer(pd.Index(texts)), dtype=np.int64) + 1
@@ -106,7 +118,8 @@ def in_parts(column: "pd.Series[Any]") -> NDArray[np.int64]:
     return np.where(missing, PARTS, np.searchsorted(edges, numbers))
 
 
-def _is_number(column: "pd.Series[Any]") -> bool:
+def is_number(column: "pd.Series[Any]") -> bool:
+    """Whether a column holds numbers, truth values aside."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     return bool(is_numeric_dtype(column.dtype)) and not is_bool_dtype(column.dtype)
@@ -122,24 +135,24 @@ def _middle(column: "pd.Series[Any]") -> str:
     present = column.dropna()
     if not len(present):
         return ""
-    if _is_number(column):
-        return _text(np.median(present.to_numpy(dtype=np.float64)))
+    if is_number(column):
+        return text_of(np.median(present.to_numpy(dtype=np.float64)))
     counts = present.astype(str).value_counts()
-    return _text(counts.index[0]) if 2 * counts.iloc[0] > len(present) else ""
+    return text_of(counts.index[0]) if 2 * counts.iloc[0] > len(present) else ""
 
 
 def _as_text(shown: "pd.DataFrame") -> Iterator[list[str]]:
     for row in zip(*(shown[name].tolist() for name in shown.columns), strict=True):
-        yield [_text(value) for value in row]
+        yield [text_of(value) for value in row]
 
 
-def _text(value: Any) -> str:
+def text_of(value: Any, digits: int = DIGITS, longest: int = LONGEST) -> str:
     """A value as it is read; "" for what is missing, and the head of what is very long."""
     import pandas as pd
 
     if value is None or (not hasattr(value, "__len__") and pd.isna(value)):
         return ""
     if isinstance(value, float | np.floating):
-        return f"{value:.6g}"
+        return f"{value:.{digits}g}"
     text = str(value)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text):,} characters in all)"
+    return text if len(text) <= longest else f"{text[:longest]} … ({len(text):,} characters in all)"

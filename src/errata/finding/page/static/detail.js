@@ -14,19 +14,26 @@ function longText(text) {
   return make("div", {}, shown, button);
 }
 
-function columnTable(place) {
+/** Some columns of a sample beside what is typical of its classes; those that were not learned from stand below. */
+function columnTable(place, shown) {
   const {columns, typical} = report.contents;
   const values = columnsOf(place);
-  const compares = typical.length > 0 && columns.some(column => !column.text);
+  const learned = shown.filter(at => !columns[at].unlearned);
+  const unlearned = shown.filter(at => columns[at].unlearned);
+  const compares = typical.length > 0 && learned.some(at => !columns[at].text);
   const ofClass = (code, at) => columns[at].text ? "" : typical[code]?.[at] ?? "";
   const sides = compares ? [report.label[place], ...(agreesWithLabel(place) ? [] : [report.suggested[place]])] : [];
   const head = make("tr", {}, make("th", {scope: "col"}, "column"), make("th", {scope: "col"}, "this sample"),
     ...sides.map(code => make("th", {scope: "col"}, `typical of ${className(code)}`)));
-  const rows = columns.map((column, at) => make("tr", {}, make("th", {scope: "row"}, column.name),
-    make("td", {class: column.number ? "number" : ""}, longText(values[at])),
-    ...sides.map(code => make("td", {class: column.number ? "number soft" : "soft"}, ofClass(code, at)))));
+  const rows = learned.map(at => make("tr", {}, make("th", {scope: "row"}, columns[at].name),
+    make("td", {class: columns[at].number ? "number" : ""}, longText(values[at])),
+    ...sides.map(code => make("td", {class: columns[at].number ? "number soft" : "soft"}, ofClass(code, at)))));
+  const below = unlearned.map(at => make("tr", {},
+    make("th", {scope: "row"}, columns[at].name, make("span", {class: "why"}, columns[at].unlearned)),
+    make("td", {colspan: 1 + sides.length}, longText(values[at]))));
+  if (below.length) below.unshift(make("tr", {}, make("th", {scope: "rowgroup", colspan: 2 + sides.length}, "not learned from")));
   return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Columns of the sample"},
-    make("table", {class: "columns"}, make("thead", {}, head), make("tbody", {}, ...rows)),
+    make("table", {class: "columns"}, make("thead", {}, head), make("tbody", {}, ...rows), make("tbody", {class: "unlearned"}, ...below)),
     sides.length ? make("p", {class: "note"}, "Typical: the median of numbers, otherwise the value that more than half have.") : "");
 }
 
@@ -39,9 +46,11 @@ function contentsOf(place) {
     const link = address ? make("a", {href: address, target: "_blank", rel: "noopener"}, "open the file") : "";
     return make("div", {class: "large-picture"}, picture(place), link);
   }
-  const texts = report.contents.columns.every(column => column.text);
-  if (texts && rows[place].length === 1) return make("blockquote", {}, longText(rows[place][0]));
-  return columnTable(place);
+  const {columns} = report.contents;
+  const every = [...columns.keys()];
+  const isPlainText = columns[0].text && (columns.length === 1 || columns[1].unlearned);  // those learned from come first
+  if (!isPlainText) return columnTable(place, every);
+  return make("div", {}, make("blockquote", {}, longText(rows[place][0])), columns.length > 1 ? columnTable(place, every.slice(1)) : "");
 }
 
 function factsOf(place) {
