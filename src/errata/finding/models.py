@@ -174,7 +174,8 @@ class _Training:
         assert model is not None
         assert isinstance(recipe, Recipe)
         labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
-        neighbours = not self.data.is_terms  # rare words say little of distances, and a model of them memorises
+        # Rare words say little of distances, and a model of them memorises.
+        neighbours = _are_few(self.data) and not self.data.is_terms
         options = Options(swa=False, features=neighbours, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
         if self.wanted.folds is None:
             (gathered,) = in_sample(
@@ -209,18 +210,22 @@ class _Training:
 def _of_samples(dynamics: Dynamics, data: OwnData, wanted: Wanted) -> Dynamics:
     """The dynamics under the ids and class names of the data, with the points among which neighbours can be sought.
 
-    Features of the models of different folds have nothing in common. Among very many samples the search would take
-    longer than the training, and more memory.
+    Features of the models of different folds have nothing in common.
     """
-    many = data.samples > APPROXIMATE_BEYOND
+    few = _are_few(data)
     return replace(
         dynamics,
         ids=data.ids,
         classes=data.classes,
-        features=None if many or wanted.folds is not None else dynamics.features,
-        inputs=None if many else dynamics.inputs,
+        features=dynamics.features if few and wanted.folds is None else None,
+        inputs=dynamics.inputs if few else None,
         path=None,
     )
+
+
+def _are_few(data: OwnData) -> bool:
+    """Among very many samples a search for neighbours would take longer than the training, and more memory."""
+    return data.samples <= APPROXIMATE_BEYOND
 
 
 def _duration(chosen: Candidate) -> str:
