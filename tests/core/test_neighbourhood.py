@@ -93,7 +93,20 @@ def test_rules_for_images_and_tables():
     both = Space(features=noise, inputs=near_by_class)
     assert KNN().choose(log_p, labels, both) == Choice("inputs", 10, 0.7, 1.0)
     misleading = Space(features=near_by_class, inputs=noise)
-    assert KNN().choose(log_p, labels, misleading) == Choice("features", 20, 0.7, 1.0)
+    assert KNN().choose(log_p, labels, misleading).a == 1
+
+
+@pytest.mark.parametrize(("known", "trusted"), [(0.8, True), (0.6, False)])
+def test_inputs_are_trusted_by_how_often_their_neighbours_know_the_labels_that_the_model_knows(known, trusted):
+    """Of the samples, `known` lie in the cluster of their class and the others in that of the other one."""
+    _, true, points = well_separated(samples=1000)
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(len(true)) < known, true, 1 - true)
+    memorised = log_softmax(4.0 * np.eye(2)[labels], axis=1)
+    chosen = KNN().choose(memorised, labels, Space(inputs=points, features=points))
+    assert chosen.a == (0.7 if trusted else 1)
+    learned = log_softmax(4.0 * np.eye(2)[true], axis=1)
+    assert KNN().choose(learned, labels, Space(inputs=points)).a == 0.7
 
 
 def test_inputs_that_say_nothing_are_left_alone():

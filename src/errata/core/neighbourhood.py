@@ -17,11 +17,10 @@ from errata.errors import InputError
 
 Points = Literal["features", "inputs"]
 METRICS: dict[Points, Literal["cosine", "euclidean"]] = {"features": "cosine", "inputs": "euclidean"}
-# Neighbours in the inputs are trusted where their labels agree with the given ones nearly as often as those of
-# neighbours in the features do. Where there are no features the model itself is the measure, which may have memorised
-# every label.
-TRUSTED_BESIDE_FEATURES = 0.9
-TRUSTED_BESIDE_MODEL = 0.6
+# Neighbours in the inputs are trusted where their vote names the given label at least so often as a part of how often
+# the model does, which may have memorised labels. Those in the features are no measure: a model that has memorised
+# puts samples together by these very labels.
+TRUSTED = 0.7
 
 
 class Space:
@@ -89,19 +88,15 @@ class KNN:
 
         Images, of which there are features alone: 50 neighbours and their probabilities. Tables: the labels of the 10
         nearest in the inputs, which no model has memorised; where these agree with the given labels too rarely, inputs
-        say little, and the labels of the 20 nearest in the features count instead, if there are any, else the sample
-        alone.
+        say little, and the sample counts alone.
         """
         if not space.points or (self.space is not None and self.space not in space.points):
             wanted = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {wanted} of the samples to find their neighbours; there are none here")
         table = "inputs" in space.points
-        points: Points = self.space or ("inputs" if table else "features")
-        own = 0.7 if table else 0.5
+        chosen = Choice("inputs", 10, 0.7, 1.0) if table else Choice("features", 50, 0.5, 0.0)
         if self.space is None and table and not _inputs_are_trusted(log_probabilities, labels, space):
-            points, own = ("features", own) if "features" in space.points else ("inputs", 1.0)
-        k = 50 if not table else 10 if points == "inputs" else 20
-        chosen = Choice(points, k, own, 1.0 if table else 0.0)
+            chosen = chosen._replace(a=1.0)
         given = {name: value for name in Choice._fields if (value := getattr(self, name)) is not None}
         return chosen._replace(**given)
 
@@ -132,13 +127,8 @@ def votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:
 
 def _inputs_are_trusted(log_probabilities: Floats, labels: Labels, space: Space) -> bool:
     """Whether the vote of the nearest in the inputs names the given label often enough."""
-
-    def agreement(points: Points) -> float:
-        return _agreement(votes(labels, space.nearest(points, 10), log_probabilities.shape[1]), labels)
-
-    if "features" in space.points:
-        return agreement("inputs") >= TRUSTED_BESIDE_FEATURES * agreement("features")
-    return agreement("inputs") >= TRUSTED_BESIDE_MODEL * _agreement(log_probabilities, labels)
+    counts = votes(labels, space.nearest("inputs", 10), log_probabilities.shape[1])
+    return _agreement(counts, labels) >= TRUSTED * _agreement(log_probabilities, labels)
 
 
 def _agreement(values: Floats, labels: Labels) -> float:
