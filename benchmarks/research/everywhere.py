@@ -37,7 +37,7 @@ def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterat
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()
     for name in dict.fromkeys(wide.index.get_level_values("setting")):
-        images = settings()[name].network in ("cnn9", "resnet18", "resnet34")
+        images = settings()[name].network in ("cnn9", "transformer", "resnet18", "resnet34")
         default = OF_IMAGES if images else OF_TABLES
         of_setting = wide.loc[name]
         if default in of_setting and of_setting[default].notna().all():

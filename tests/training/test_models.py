@@ -4,7 +4,7 @@ from torch import nn
 from torch.nn.functional import adaptive_avg_pool2d, batch_norm, conv2d, linear, max_pool2d
 
 from errata import InputError
-from errata.training.models import cnn4, cnn9, mlp, penultimate, resnet18, resnet34
+from errata.training.models import cnn4, cnn9, mlp, penultimate, resnet18, resnet34, transformer
 
 BATCH_NORM = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
 
@@ -30,6 +30,24 @@ def test_the_small_network_takes_images_of_any_size_at_a_thirtieth_of_the_arithm
         assert cnn4(10)(torch.zeros(2, 3, side, side)).shape == (2, 10)
     small, large = (operations(build(10)) for build in (cnn4, cnn9))
     assert 28 < large / small < 32
+
+
+def test_the_transformer_sees_patches_and_where_they_are():
+    torch.manual_seed(0)
+    model = transformer(10).eval()
+    a_block = 12 * 192**2 + 3 * 192 + 192 + 4 * 192 + 192 + 4 * 192  # weights; biases of attention and layers; norms
+    assert parameters(model) == 48 * 192 + 192 + 64 * 192 + 6 * a_block + 2 * 192 + 192 * 10 + 10
+    assert 4 < operations(cnn9(10)) / operations(model) < 4.5
+    image = torch.randn(1, 3, 32, 32)
+    within_a_patch, between_patches = image.clone(), image.clone()
+    within_a_patch[..., :4, :4] = image[..., :4, :4].flip(-1)
+    between_patches[..., :4, :4], between_patches[..., 28:, 28:] = image[..., 28:, 28:], image[..., :4, :4]
+    logits = model(image)
+    assert not torch.allclose(model(within_a_patch), logits)
+    assert not torch.allclose(model(between_patches), logits)
+    torch.nn.init.zeros_(model.places)
+    torch.testing.assert_close(model(between_patches), model(image))
+    assert penultimate(model) is model.head
 
 
 def operations(model):

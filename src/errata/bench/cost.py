@@ -14,7 +14,8 @@ from errata.training.recipes import AnyRecipe, Recipe
 FOLDS = 4
 CURVES = 4  # one a measure
 PASSES = 6  # operations of a training step for each multiplication of a forward pass
-IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "resnet18": 1.8e9, "resnet34": 1.2e9}  # at 32, 224 and 128 pixels
+# at 32, 32, 224 and 128 pixels
+IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "transformer": 180e6, "resnet18": 1.8e9, "resnet34": 1.2e9}
 CPU_RATE = 5e10  # operations a second that convolutions reach on a few cores
 PATIENCE_HOURS = 12.0  # a training that would take longer on a CPU is not begun there unasked
 

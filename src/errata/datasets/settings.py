@@ -12,7 +12,8 @@ from errata.training.recipes import AnyRecipe
 if TYPE_CHECKING:
     from errata.datasets.spec import Prepared
 
-Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting"]
+Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting", "transformer"]
+NAMED: tuple[Network, ...] = ("boosting", "transformer")  # beside the network that a dataset usually has
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,5 +121,5 @@ class Setting:
     @property
     def name(self) -> str:
         """Such as letter-symmetric-20, cifar10n-worse or clothing1m; with -boosting for trees."""
-        model = self.network if self.network == "boosting" else ""
+        model = self.network if self.network in NAMED else ""
         return "-".join(part for part in (self.dataset, self.noise.name, model) if part)

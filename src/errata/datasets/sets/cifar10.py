@@ -20,6 +20,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 PIXELS = Pixels(mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), transforms="pad-crop-flip")
 PAPER = PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=10, train=50_000, test=10_000)
 SYMMETRIC_20 = Recipe(epochs=63, batch_size=64, learning_rate=5e-5, weight_decay=0.02, schedule=((0, 1.0), (50, 0.1)))
+TRANSFORMER = Recipe(epochs=60, batch_size=128, learning_rate=5e-4, schedule=((0, 0.2), (2, 1.0), (45, 0.1)))
 # the class map of Patrini et al. (2017)
 LOOK_ALIKES = (("truck", "automobile"), ("bird", "airplane"), ("deer", "horse"), ("cat", "dog"), ("dog", "cat"))
 BEYOND_PAPER = (
@@ -58,6 +59,7 @@ DATASET = Dataset(
             accuracy=81.77,
         ),
         *(Setting(NAME, noise, "cnn9", SYMMETRIC_20, in_paper=False) for noise in BEYOND_PAPER),
+        Setting(NAME, Drawn("symmetric", 0.2), "transformer", TRANSFORMER, in_paper=False),
     ),
     downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{LAYOUT.archive}", LAYOUT.archive, unpack=True),),
     hashes={
