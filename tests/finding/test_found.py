@@ -41,7 +41,8 @@ def test_what_is_saved_is_read_back(found, tmp_path):
 def test_the_folder_holds_files_that_others_can_read(found, tmp_path):
     found.save(tmp_path)
     names = {entry.name for entry in tmp_path.iterdir()}
-    assert names == {"ranking.csv", "ranking.parquet", "summary.json", "confusions.csv", "report.html", "dynamics"}
+    written = {"ranking.csv", "ranking.parquet", "summary.json", "confusions.csv", "report.html", "dynamics"}
+    assert names == written | {".errata-find"}
     table = pd.read_csv(tmp_path / "ranking.csv", keep_default_na=False)
     assert table["id"].tolist() == found.ranking["id"].tolist()
     assert set(table["label"]) == {"ant", "bee", "cat", "dog", "NA"}
@@ -72,6 +73,25 @@ def test_a_folder_with_other_files_is_left_alone(found, tmp_path):
     assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
     with pytest.raises(StoreError, match="is a file"):
         found.save(tmp_path / "thesis.tex")
+
+
+@pytest.mark.parametrize("name", ["ranking.csv", "summary.json", "work/thesis.tex", "dynamics/mine.txt"])
+def test_files_that_only_have_the_names_of_its_own_are_left_alone(found, name, tmp_path):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(StoreError, match="holds other files"):
+        errata.find(found.dynamics, out=tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_what_was_put_beside_its_own_files_stays(found, tmp_path):
+    found.save(tmp_path)
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "thesis.tex").write_text("mine")
+    (tmp_path / "decisions.csv").write_text("mine")
+    find_in_dynamics(found.dynamics, tmp_path)
+    assert (tmp_path / "work" / "thesis.tex").exists()
+    assert (tmp_path / "decisions.csv").exists()
 
 
 def test_labels_of_several_types_are_written_as_text(curves, tmp_path):

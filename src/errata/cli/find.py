@@ -47,7 +47,7 @@ def find(
 ) -> None:
     """Train once on your own data and list the labels that are probably wrong, with a report to review them in."""
     from errata.dynamics.store import Dynamics
-    from errata.finding.find import find_in_data, find_in_dynamics
+    from errata.finding.find import find_in_data, find_in_dynamics, is_begun
     from errata.finding.models import Wanted
     from errata.finding.sources import Named, open_source
 
@@ -65,7 +65,7 @@ def find(
         with TrainingBar() as bar:
             found = find_in_data(opened, wanted, out, bar, Named.of(source, label, text, id_column, skip_bad))
     except KeyboardInterrupt:
-        kept = f"it goes on from what is kept in {out}" if out.is_dir() else "it begins anew: nothing was kept yet"
+        kept = f"it goes on from what is kept in {out}" if is_begun(out) else "it begins anew: nothing was kept yet"
         print(f"interrupted: run the same command again, and {kept}", file=sys.stderr)
         sys.exit(130)
     _show(found, out, top)

@@ -15,7 +15,7 @@ from errata.errors import InputError
 from errata.finding.answer import answer
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
-from errata.finding.found import DYNAMICS, Found, check_folder, no_conflicts
+from errata.finding.found import DYNAMICS, Found, check_folder, claim_folder, no_conflicts
 from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
 from errata.finding.sources import Named, open_source
@@ -24,6 +24,7 @@ from errata.version import installed_version
 if TYPE_CHECKING:
     from errata.finding.candidates import ModelName
 
+KEY_DIGITS = 16
 WORK = "work"  # what an interrupted run needs to go on, inside the folder it writes to
 
 
@@ -79,8 +80,10 @@ def find_in_data(
     watcher = watcher or Silence()
     sentences = None if wanted.embed is None else model_folder(wanted.embed)
     work = None if out is None else out / WORK / _key(data, wanted, sentences)
+    check(data, wanted)
+    if out is not None:
+        claim_folder(out)
     if sentences is not None:
-        check(data, wanted)
         data = embedded(data, sentences, wanted.device, work, watcher)
     learned = learn(data, wanted, work, watcher)
     found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
@@ -141,8 +144,21 @@ def _kept(found: Found, out: Path) -> Found:
     """Written to the folder; from here on what an interruption would have needed is not."""
     found.save(out)
     kept = replace(found, dynamics=Dynamics.open(out / DYNAMICS))
-    shutil.rmtree(out / WORK, ignore_errors=True)
+    _drop_work(out / WORK)
     return kept
+
+
+def is_begun(out: Path) -> bool:
+    """Whether an interrupted run has left something in its folder to go on from."""
+    return (out / WORK).is_dir() and any((out / WORK).iterdir())
+
+
+def _drop_work(folder: Path) -> None:
+    """Remove what unfinished runs have left, and the folder unless something else is in it."""
+    for run in folder.glob(KEY_DIGITS * "[0-9a-f]"):
+        shutil.rmtree(run, ignore_errors=True)
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _key(data: OwnData, wanted: Wanted, sentences: Path | None) -> str:
@@ -150,4 +166,4 @@ def _key(data: OwnData, wanted: Wanted, sentences: Path | None) -> str:
     told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
     if sentences is not None:
         told = f"{told} {model_key(sentences)}"
-    return hashlib.sha256(told.encode()).hexdigest()[:16]
+    return hashlib.sha256(told.encode()).hexdigest()[:KEY_DIGITS]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 SUMMARY, RANKING, CONFLICTS, CONFUSIONS = "summary.json", "ranking", "conflicts.csv", "confusions.csv"
 REPORT, DYNAMICS = "report.html", "dynamics"
+MARK = ".errata-find"  # in every folder that may be written to again: nobody else names a file so
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +51,7 @@ class Found:
         from errata.finding.page import write_report
 
         target = Path(folder)
-        check_folder(target)
-        target.mkdir(parents=True, exist_ok=True)
+        claim_folder(target)
         (target / SUMMARY).unlink(missing_ok=True)  # it says that all is there, and is written last
         portable = _portable(self.ranking)
         write_table(portable, target / f"{RANKING}.csv")
@@ -91,14 +91,18 @@ class Found:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds something else, before any work is done."""
+    """Refuse a folder that holds anything else than what find has written, before any work is done."""
     if folder.exists() and not folder.is_dir():
         raise StoreError(f"{folder} is a file; name a folder for what is found")
-    if folder.is_dir():
-        known = {SUMMARY, f"{RANKING}.csv", f"{RANKING}.parquet", "work"}
-        names = {entry.name for entry in folder.iterdir()}
-        if names and not names & known:
-            raise StoreError(f"{folder} holds other files; name a new folder, or one that find has written before")
+    if folder.is_dir() and not (folder / MARK).is_file() and any(folder.iterdir()):
+        raise StoreError(f"{folder} holds other files; name a new folder, or one that find has written before")
+
+
+def claim_folder(folder: Path) -> None:
+    """Make the folder one that find may write to, now and again."""
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("errata find has made this folder, and writes here again when it is told to.\n")
 
 
 def no_conflicts() -> "pd.DataFrame":
