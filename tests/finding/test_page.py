@@ -200,6 +200,7 @@ def test_decisions_survive_a_reload_of_their_run_only(opened, tmp_path):
     press(page, "a", "s")
     page.reload()
     expect(page.locator("#message")).to_have_text("Back from an earlier visit: 2 decisions.")
+    expect(chosen(page)).to_have_attribute("id", "option-2")
     assert [row["decision"] for row in downloaded(page)] == ["accept", "skip"]
     page = opened(made_up(samples=61))
     expect(page.locator("#progress-text")).to_have_text("Decided 0 of the first 20")
@@ -512,9 +513,12 @@ def test_fifty_thousand_samples_open_scroll_and_filter(opened):
     expect(options(page)).to_have_attribute("id", "option-9999")
     page.locator("#search").fill("ticket-7654")
     expect(options(page)).to_have_attribute("id", "option-7654")
+    expect(page.locator("#matching")).to_contain_text("contents of the first 10,000 are in this page and were searched")
     page.locator("#clear").click()
+    press(page, "End")
     page.locator("#given").select_option("owl")
     expect(page.locator("#matching")).to_have_text("16,666 of the first 50,000 pass the filters.")
+    expect(chosen(page)).to_have_attribute("aria-posinset", "1")
 
 
 def test_a_browser_that_keeps_nothing_says_so(opened, page):

@@ -15,7 +15,9 @@ function drawToolbar() {
   byId("status").value = filters.status;
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
   const all = places.length === filters.budget;
-  byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} pass the filters.`;
+  const searched = filters.search && report.contents.form === "columns" ? report.contents.rows.length : Infinity;
+  const unsearched = searched < filters.budget ? ` The contents of the first ${whole(searched)} are in this page and were searched.` : "";
+  byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} pass the filters.${unsearched}`;
   byId("clear").disabled = all;
 }
 
@@ -38,10 +40,10 @@ function drawProgress() {
   byId("download").disabled = decisions.size === 0;
 }
 
-/** Apply the filters again; the chosen sample stays chosen if it passes, else the next one is. */
+/** Apply the filters again; the chosen sample stays chosen if it passes, else the next one is, or the first. */
 function refilter() {
   places = matchingPlaces();
-  if (!places.includes(current)) current = places.find(place => place > current) ?? places.at(-1) ?? 0;
+  if (!places.includes(current)) current = places.find(place => place > current) ?? places[0] ?? 0;
   drawToolbar();
   drawProgress();
   drawCharts();
@@ -194,6 +196,7 @@ function start() {
   restoreDecisions();
   drawConflicts();
   refilter();
+  choose(places.findIndex(place => !decisions.has(place)));
   if (decisions.size) say(`Back from an earlier visit: ${counted(decisions.size, "decision")}.`);
   if (!storageWorks) say("This browser keeps nothing of this page: download the decisions before you close it.");
 }
