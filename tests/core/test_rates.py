@@ -10,7 +10,7 @@ from sklearn.mixture import GaussianMixture
 
 from errata.core import rates
 from errata.core.noise import symmetric
-from errata.core.rates import NoiseRate, from_confident_joint, from_mixture, from_sign, together
+from errata.core.rates import ROOM_ABOVE, NoiseRate, from_confident_joint, from_mixture, from_sign, together
 from errata.errors import InputError
 
 
@@ -175,11 +175,19 @@ def test_together_estimates_are_their_median_within_the_hull_of_their_intervals(
     middle = len(rows) // 2
     median = rates_of[middle] if len(rows) % 2 else (rates_of[middle - 1] + rates_of[middle]) / 2
     assert found.rate == pytest.approx(median)
-    for low, rate, high in rows:
-        assert found.low <= low <= rate <= high <= found.high
-    assert found.low in [low for low, _, _ in rows]
-    assert found.high in [high for _, _, high in rows]
-    assert found.confidence == 0.9
+    assert found.low == min(low for low, _, _ in rows)
+    *others, highest = sorted(high for _, _, high in rows)
+    assert found.high == (min(highest, max(others[-1] + ROOM_ABOVE, 2 * others[-1])) if len(others) > 1 else highest)
+    assert found.low <= found.rate <= found.high
+    assert found.confidence is None, "an interval of how far estimates disagree has no confidence"
+
+
+def test_an_estimate_alone_far_above_the_others_is_named_and_followed_a_little():
+    rows = [(0.0, 0.0, 0.006), (0.41, 0.43, 0.46), (0.0, 0.001, 0.005)]
+    found = together([NoiseRate(rate, low, high, 0.95, "") for low, rate, high in rows], ["joint", "groups", "sign"])
+    assert (found.rate, found.low, found.high) == (0.001, 0.0, pytest.approx(0.106))
+    assert "(joint, groups, sign)" in found.how
+    assert "(the highest, groups, says up to 46% and counts up to 11%: no other comes near it)" in found.how
 
 
 def test_together_refuses_nothing_and_what_is_not_alike():

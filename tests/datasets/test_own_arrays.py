@@ -258,7 +258,7 @@ class TestFiles:
             data = open_data(tmp_path / "x.npy", given_labels)
             np.testing.assert_array_equal(data.labels, labels)
             assert data.prepare().matrix.shape == (1797, 61)
-        refuses("holds inputs only", tmp_path / "x.npy")
+        refuses("holds no labels: name a .npy file of them with --label", tmp_path / "x.npy")
         refuses("text= names a column", tmp_path / "x.npy", labels, text="t")
         with pytest.raises(MissingDataError, match=r"no\.npy is not there"):
             open_data(tmp_path / "x.npy", tmp_path / "no.npy")

@@ -172,7 +172,7 @@ class TestOddFolders:
 
     def test_images_without_class_folders(self, tmp_path):
         picture(tmp_path / "1.png")
-        with pytest.raises(DataError, match=r"no images in class folders.*its 1 image lies beside"):
+        with pytest.raises(DataError, match=r"no images in class folders.*its 1 image lies in no class folder"):
             open_data(tmp_path)
 
     def test_an_empty_folder(self, tmp_path):

@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 from decimal import Decimal
 
 import numpy as np
@@ -373,9 +374,37 @@ class TestLabels:
         data = open_data(pd.DataFrame({"x": np.arange(8) * 1.5, "y": ["Cat", "cat ", "NA", "dog"] * 2}), "y")
         assert data.num_classes == 4
         assert (
-            "classes 'Cat' and 'cat ' differ only in spaces, capitals or type, and count as 2 classes" in data.remarks
+            "classes 'Cat' and 'cat ' differ only in spaces, capitals, type or the spelling of a number, "
+            "and count as 2 classes" in data.remarks
         )
         assert "the label 'NA' counts as a class, not as a missing label" in data.remarks
+
+    @pytest.mark.parametrize(
+        ("given_labels", "classes", "said"),
+        [
+            (
+                [1, True, 0, False],
+                (0, 1),
+                "the labels 1 and True are equal, and count as the one class 1; so do labels",
+            ),
+            ([1.0, 2, 2, 1], (1, 2), "the labels 1 and 1.0 are equal, and count as the one class 1"),
+            ([True, 1, "x", 1.0], (1, "x"), "the labels 1, 1.0 and True are equal, and count as the one class 1"),
+            (["1", 1, "1", 1], (1, "1"), "classes 1 and '1' differ only in .* type or .*, and count as 2 classes"),
+            (["1", "1.0", "1", "1.0"], ("1", "1.0"), "differ only in .* the spelling of a number, and count as 2"),
+        ],
+    )
+    def test_that_equal_each_other_are_pointed_out(self, tmp_path, given_labels, classes, said):
+        records = [{"x": number + 0.5, "y": label} for number, label in enumerate(given_labels)]
+        path = written(tmp_path, "data.jsonl", "\n".join(map(json.dumps, records)))
+        for data in (open_data(path, "y"), open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), given_labels)):
+            assert data.classes == classes
+            assert [type(name) for name in data.classes] == [type(name) for name in classes]
+            assert any(re.search(said, remark) for remark in data.remarks)
+
+    def test_too_large_for_any_array_are_told_apart(self):
+        data = open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), [10**20, 10**20 + 1] * 2)
+        assert data.labels.tolist() == [0, 1, 0, 1]
+        assert not data.remarks
 
     @pytest.mark.parametrize(
         ("given_labels", "words"),

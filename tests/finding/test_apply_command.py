@@ -116,7 +116,7 @@ def test_from_decisions_to_a_copy_with_fewer_wrong_labels_that_find_takes(run, q
     left = pd.read_csv("errata-out-corrected/ranking.csv")
     assert len(left) == len(made)
     assert sum(row.label != truth[number_in(row.id)] for row in left.itertuples()) == wrong - corrected
-    assert len(pd.read_csv(next(tmp_path.glob("*.corrected.log.csv")))) == corrected
+    assert len(pd.read_csv(next(tmp_path.glob("*.log.csv")))) == corrected
 
 
 def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path):
@@ -133,7 +133,7 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
     assert run("apply", source, *options, "--top", "15", "--accept-suggested")[0] == 0
     right = [(pd.read_csv(name)["kind"] == truth).sum() for name in ("data.csv", "data.corrected.csv")]
     assert right[1] >= right[0] + 8
-    log = pd.read_csv("data.corrected.log.csv")
+    log = pd.read_csv("data.corrected.csv.log.csv")
     assert log["rank"].max() <= 15
     assert set(log["decisions"]) == {"errata-out, the first 15"}
     code, out, _ = run("apply", source, *options, "--top", "15", "--drop", "--out", "fewer.csv")
@@ -175,7 +175,7 @@ def test_everything_that_happens_is_said(run, tmp_path):
     assert "of 8 samples 2 changed, 1 kept, 1 skipped, 1 changed before, 3 undecided" in out
     assert "passed over: 1 decision on samples that are gone" in out
     assert "note: class 7 is new: no sample had it before" in out
-    assert "wrote data.corrected.csv, and every change to data.corrected.log.csv; data.csv is as it was" in out
+    assert "wrote data.corrected.csv, and every change to data.corrected.csv.log.csv; data.csv is as it was" in out
     assert "errata find data.corrected.csv --label y --out errata-out-corrected" in out
     assert errata.apply.__module__ == "errata.finding.applying.applied"
 
@@ -193,10 +193,21 @@ def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path
         code, _, err = run("apply", "data.csv", "--decisions", "decisions.csv", "--dry-run")
         assert (code, err) == (0, "")
     assert run("apply", "data.csv", "--decisions", "decisions.csv")[0] == 0
-    log = pd.read_csv(tmp_path / "data.corrected.log.csv")
+    log = pd.read_csv(tmp_path / "data.corrected.csv.log.csv")
     assert log["rank"].tolist() == [1]
     assert run("apply", "data.csv", "--decisions", "decisions.csv", "--dry-run")[0] == 0
     frame.to_csv(tmp_path / "other.csv", index=False)
     code, _, err = run("apply", "other.csv", "--decisions", "decisions.csv")
     assert code == 2
     assert "say which column of other.csv holds the labels" in err
+
+
+def test_the_command_to_look_again_repeats_what_find_was_told(run, quickly, tmp_path):
+    titles = [f"{'goal match' if row % 2 else 'vote law'} number {row}" for row in range(40)]
+    pd.DataFrame({"title": titles, "kind": [row % 2 for row in range(40)]}).to_csv("news.csv", index=False)
+    (tmp_path / "d.csv").write_text("id,label,decision,new_label\n0,0,accept,1\n")
+    assert run("find", "news.csv", "--label", "kind", "--text", "title", "--seed", "3", "--folds", "2")[0] == 0
+    _, out, _ = run("apply", "news.csv", "--decisions", "d.csv")
+    again = out.strip().splitlines()[-1].removeprefix("to see what is left: errata ")
+    assert again == ("find news.corrected.csv --label kind --text title --folds 2 --seed 3 --out errata-out-corrected")
+    assert run(*again.split())[0] == 0

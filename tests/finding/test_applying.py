@@ -513,7 +513,7 @@ def test_the_log_says_what_was_changed_by_whom_and_when(table, tmp_path):
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n3,bee,relabel,cat\n0,ant,accept,bee\n1,bee,keep,\n")
     ranking = pd.DataFrame({"id": [3, 1], "rank": [1, 2], "score": [2.5, 1.5]})
     applied = errata.apply(table, Decisions.read(tmp_path / "d.csv").ranked(ranking), label="kind")
-    log = pd.read_csv(tmp_path / "table.corrected.log.csv", dtype={"id": str})
+    log = pd.read_csv(tmp_path / "table.corrected.csv.log.csv", dtype={"id": str})
     assert list(log) == ["id", "before", "after", "decision", "rank", "score", "new_id", "when", "decisions"]
     assert log[["id", "before", "after", "decision"]].to_numpy().tolist() == [
         ["3", BEE, "cat", "relabel"],
@@ -591,6 +591,13 @@ def test_an_earlier_copy_is_replaced_only_if_asked(table, tmp_path):
     (tmp_path / "clean").mkdir()
     third = errata.apply(table, decided((2, ANT, "accept", BEE)), label="kind", out=tmp_path / "clean")
     assert third.copy == tmp_path / "clean" / "table.corrected.csv"
+
+
+def test_files_that_differ_in_their_ending_alone_have_logs_of_their_own(table):
+    pd.read_csv(table).to_parquet(table.with_suffix(".parquet"))
+    decisions = decided((0, ANT, "accept", BEE))
+    logs = [errata.apply(path, decisions, label="kind").log.name for path in (table, table.with_suffix(".parquet"))]
+    assert logs == ["table.corrected.csv.log.csv", "table.corrected.parquet.log.csv"]
 
 
 def test_a_folder_is_neither_overwritten_nor_copied_into_itself(pictures):

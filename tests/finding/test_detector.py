@@ -58,3 +58,31 @@ def test_rows_without_a_label_are_refused(clouds):
     labels = [None, *noisy.labels[1:].tolist()]
     with pytest.raises(ValueError, match="rows without a label"):
         errata.ErrataDetector(model="mlp").fit(inputs, labels)
+
+
+@pytest.mark.parametrize(
+    ("names", "make"),
+    [
+        ([0, "zero", 1.5], lambda labels: labels),
+        ([0, "zero", 1.5], lambda labels: np.array(labels, dtype=object)),
+        ([0, "0", True], lambda labels: labels),
+        ([3, 4, 5], lambda labels: pd.array(labels, dtype="Int64")),
+        ([3, 4, 5], lambda labels: pd.Series(labels, dtype="Int64")),
+        (["ant", "bee", "cat"], pd.Categorical),
+    ],
+)
+def test_labels_of_any_types_are_suggested_in_them(clouds, names, make):
+    inputs, noisy = clouds
+    detector = errata.ErrataDetector(model="mlp").fit(inputs, make([names[label] for label in noisy.labels]))
+    given = {(type(name), name) for name in names}
+    assert {(type(name), name) for name in detector.classes_.tolist()} == given
+    assert {(type(name), name) for name in detector.suggested_.tolist()} == given
+    plain = errata.ErrataDetector(model="mlp").fit(inputs, noisy.labels)
+    assert np.mean(plain.flags_ == detector.flags_) > 0.9
+
+
+def test_missing_labels_are_refused_before_training(clouds, monkeypatch):
+    inputs, noisy = clouds
+    monkeypatch.setattr("errata.finding.find.learn", lambda *arguments: pytest.fail("it was trained"))
+    with pytest.raises(ValueError, match="rows without a label"):
+        errata.ErrataDetector(model="mlp").fit(inputs, ["x", None, *noisy.labels[2:].tolist()])

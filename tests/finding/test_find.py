@@ -1,5 +1,6 @@
 import gzip
 import json
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -276,6 +277,33 @@ def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
     assert not (tmp_path / "out" / "work").exists()
     whole = find_in_data(data, wanted, None, None)
     pd.testing.assert_frame_equal(found.ranking, whole.ranking)
+    assert found.summary["held_out_loss"] == whole.summary["held_out_loss"]
+
+
+class Hasty(Silence):
+    """Presses Ctrl-C when the second of something is begun."""
+
+    def __init__(self):
+        self._begun = 0
+
+    def begin(self, name, epochs):
+        self._begun += 1
+        if self._begun == 2:
+            raise KeyboardInterrupt
+
+
+def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds, tmp_path):
+    inputs, noisy = clouds
+    data = open_source(inputs, noisy.labels, None, None, False)
+    whole, resumed = Noting(), Noting()
+    expected = find_in_data(data, Wanted(seed=1), None, whole)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_data(data, Wanted(seed=1), tmp_path / "out", Hasty())
+    found = find_in_data(data, Wanted(seed=1), tmp_path / "out", resumed)
+    assert resumed.begun == whole.begun[1:]
+    assert sum(resumed.steps) == resumed.totals[-1] == whole.totals[-1]
+    assert found.summary["notes"] == expected.summary["notes"]
+    pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
 
 def test_other_data_in_the_same_folder_is_begun_afresh(clouds, tmp_path):
@@ -295,6 +323,24 @@ def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, 
     streamed = errata.find(inputs, noisy.labels, model=model, out=tmp_path / "out")
     assert streamed.dynamics.logits is None
     pd.testing.assert_frame_equal(streamed.ranking, whole.ranking)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_memory_for_many_classes_is_reckoned_as_it_is_taken(monkeypatch, text):
+    monkeypatch.setattr(models, "STREAM_BEYOND", 0)
+    for name in ("LONGEST", "FEWEST_EPOCHS"):
+        monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
+    reckoned: list[float] = []
+    monkeypatch.setattr(models, "check_fits", lambda size, what: reckoned.append(size))
+    labels = np.arange(2_000) % 500
+    words = [f"number {label % 50} of many, page {row % 7}" for row, label in enumerate(labels.tolist())]
+    inputs = words if text else np.random.default_rng(0).random((2_000, 4))
+    errata.find(inputs[:90], labels[:90] % 3, model="mlp")  # kernels are compiled and modules read only once
+    tracemalloc.start()
+    errata.find(inputs, labels, model="mlp")
+    taken = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert 0.5 * reckoned[-1] < taken < 1.1 * reckoned[-1]
 
 
 def test_duplicates_with_different_labels_are_certain_conflicts(run, table):
@@ -351,8 +397,13 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
         ({"a": range(3000), "y": range(3000)}, ("--label", "y"), "no two samples share a class"),
         ({"a": range(20), "y": [1] * 20}, ("--label", "y"), "has one class"),
         ({"a": ["same"] * 20, "y": [0, 1] * 10}, ("--label", "y"), "has nothing to learn from"),
+        (
+            {"title": [f"word{row}" for row in range(20)], "y": [0, 1] * 10},
+            ("--label", "y"),
+            "'title' is left out: like an id; if 'title' is text to learn from, say so by --text title",
+        ),
         ({"a": [1, 1, *range(18)], "y": [0, 1] * 10}, ("--label", "y", "--id", "a"), "has the id 1 twice"),
-        (FINE, ("--label", "y", "--model", "cnn9"), "cnn9 does not take table"),
+        (FINE, ("--label", "y", "--model", "cnn9"), "cnn9 does not take a table"),
         (
             FINE,
             ("--label", "y", "--model", "svm"),

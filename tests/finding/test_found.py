@@ -101,6 +101,13 @@ def test_labels_of_several_types_are_written_as_text(curves, tmp_path):
     assert set(Found.open(tmp_path).ranking["label"]) == {"7", "two", "3.5", "True", "five"}
 
 
+def test_labels_beyond_any_number_of_a_file_are_written_as_text(curves, tmp_path):
+    logits, labels, _ = curves(2)
+    classes = tuple(10**20 + number for number in range(5))
+    errata.find(replace(errata.Dynamics.from_arrays(logits, labels), classes=classes), out=tmp_path)
+    assert set(Found.open(tmp_path).ranking["label"]) == set(map(str, classes))
+
+
 def test_running_sums_are_kept_as_such(curves, tmp_path):
     logits, labels, _ = curves(3)
     recorder = Recorder(labels=labels, num_classes=5, keep="stream", quiet=True)

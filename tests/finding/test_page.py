@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -72,6 +73,7 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
             "kind": data.kind if data else "dynamics",
             "model": "mlp",
             "method": "MeanProb-LM",
+            "held_out_loss": 0.1,
             "notes": ["3 rows have no label and are left out"],
             "seconds": 1.5,
             "version": "1.2.3",
@@ -123,7 +125,9 @@ def press(page, *keys):
 
 def test_the_answer_is_at_the_top_in_words(opened):
     page = opened(made_up())
-    expect(page.locator("#head")).to_have_text("About 20 labels are wrong of 60 (33.3%), probably between 0 and 60.")
+    expect(page.locator("#head")).to_have_text(
+        "About 20 labels are wrong of 60 (33.3%), though the estimates disagree widely: between 0 and 60."
+    )
     expect(page.locator("#answer")).to_contain_text("Look at the first 20: expect about 16 errors")
     expect(page.locator("#facts")).to_contain_text("MeanProb-LM")
     page.locator("#remarks summary").click()
@@ -286,6 +290,14 @@ def test_the_slider_and_the_number_set_the_budget(opened):
     press(page, "Home")
     expect(options(page)).to_have_count(1)
     assert page.locator("#budget-slider").get_attribute("aria-valuetext") == "1 sample"
+
+
+def test_less_than_one_error_is_not_said_to_leave_a_share_of_them(opened):
+    found = made_up()
+    page = opened(replace(found, curve=found.curve.assign(expected_errors_found=found.curve["inspected"] / 100)))
+    expect(page.locator("#expectation")).to_have_text(
+        "Among the first 20 samples expect less than one error. Dashed: looking in no particular order."
+    )
 
 
 def test_the_heat_map_counts_the_pairs_and_a_click_filters_by_one(opened):

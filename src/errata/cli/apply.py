@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -50,7 +50,7 @@ def apply_command(
     from errata.finding.applying.applied import carry_out
     from errata.finding.applying.targets import target_for
 
-    folder, named = _of_find(source, found)
+    folder, named, settings = _of_find(source, found)
     if named is not None:
         label, id_column = label or named.label, id_column or named.id
     made = _decisions(decisions, top, accept_suggested or drop, folder)
@@ -68,21 +68,23 @@ def apply_command(
     for remark in applied.remarks:
         print(f"note: {remark}")
     print(f"wrote {applied.copy}, and every change to {applied.log}; {planned.original.path} is as it was")
-    print(f"to see what is left: {_find_again(source, applied.copy, label, id_column)}")
+    options = {"label": label, "id": id_column, **_said_to_find(named, settings)}
+    print(f"to see what is left: {_find_again(source, applied.copy, options)}")
 
 
-def _of_find(source: Path, found: Path | None) -> "tuple[Path | None, Named | None]":
+def _of_find(source: Path, found: Path | None) -> "tuple[Path | None, Named | None, dict[str, Any]]":
     """The folder that find has written about this source, if it is named or lies here, and what find was told."""
     from errata.finding.found import SUMMARY, read_summary
     from errata.finding.sources import Named
 
     folder = found or FOUND
     if not (folder / SUMMARY).is_file():
-        return found, None
-    named = Named.recalled(read_summary(folder), folder)
+        return found, None, {}
+    summary = read_summary(folder)
+    named = Named.recalled(summary, folder)
     if named is not None and named.path.exists() and source.exists() and named.path.samefile(source):
-        return folder, named
-    return found, None
+        return folder, named, summary["settings"]
+    return found, None, {}
 
 
 def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | None) -> "Decisions":
@@ -134,11 +136,24 @@ def _show_changes(planned: "Plan") -> None:
         print_table(table, f"{len(first)} of {planned.changed:,} changes")
 
 
-def _find_again(source: Path, copy: Path, label: str | None, id_column: str | None) -> str:
+def _said_to_find(named: "Named | None", settings: dict[str, Any]) -> dict[str, Any]:
+    """What else find was told than where labels and ids are, by option, as far as a command line can say it."""
+    if named is None:
+        return {}
+    columns = [named.text] if isinstance(named.text, str) else named.text or []
+    usual = {"model": "auto", "folds": None, "device": "auto", "seed": 0, "embed": None}
+    trained = {option: settings[option] for option in usual if settings.get(option, usual[option]) != usual[option]}
+    return {"text": columns[0] if len(columns) == 1 else None, **trained, "skip-bad": named.skip_bad}
+
+
+def _find_again(source: Path, copy: Path, options: dict[str, Any]) -> str:
     """The command that looks for errors in the copy."""
     words = ["errata", "find", str(copy)]
     if source.suffix.lower() == ".npy":  # whose labels are the copy
-        words, label = ["errata", "find", str(source)], str(copy)
-    for option, value in (("--label", label), ("--id", id_column), ("--out", f"{FOUND}-corrected")):
-        words += [option, value] if value is not None else []
+        words, options = ["errata", "find", str(source)], options | {"label": str(copy)}
+    for option, value in {**options, "out": f"{FOUND}-corrected"}.items():
+        if value is True:
+            words.append(f"--{option}")
+        elif value is not None and value is not False:
+            words += [f"--{option}", str(value)]
     return shlex.join(words)

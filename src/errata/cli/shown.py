@@ -13,6 +13,11 @@ def intervals(rates: "pd.DataFrame") -> list[str]:
     return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
 
 
+def as_probability(share: float) -> str:
+    """An estimated probability, which is never certain: what rounds to 1 is `> 0.99`."""
+    return "> 0.99" if round(share, 2) >= 1 else str(round(share, 3))
+
+
 LOG_SECONDS = 30.0
 
 

@@ -27,6 +27,8 @@ MIXTURE_STARTS = (0.02, 0.05, 0.1, 0.2, 0.4)
 # At scikit-learn's 1e-3 expectation-maximisation stops near wherever it starts, and every refit agrees with the fit.
 MIXTURE_TOLERANCE = 1e-7
 MIXTURE_ITERATIONS = 2000
+# An interval that ends there, or at the double of what all others reach, lost no truth in 127 cells of the benchmark.
+ROOM_ABOVE = 0.1
 
 
 @dataclass(frozen=True)
@@ -36,7 +38,8 @@ class NoiseRate:
     rate: float
     low: float
     high: float
-    confidence: float
+    confidence: float | None
+    """None: the interval is no confidence interval."""
     how: str
     """What is estimated, and what the interval covers."""
 
@@ -104,7 +107,7 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
     replicates = _mixture_replicates(fit, points, np.random.default_rng(check_seed(seed)))
     # Resamples of fewer points than there are samples spread too much, by the square root of how many fewer.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
-    low, high = _from_log_odds(_log_odds(rate) + spread * _normal_quantile(confidence) * np.array([-1, 1]))
+    low, high = 1 / (1 + np.exp(spread * _normal_quantile(confidence) * np.array([1, -1]) - _log_odds(rate)))
     return _estimate(
         rate=rate,
         low=low,
@@ -136,17 +139,27 @@ def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     )
 
 
-def together(estimates: Sequence[NoiseRate]) -> NoiseRate:
-    """The median of estimates from different assumptions, with an interval from the lowest to the highest of theirs."""
+def together(estimates: Sequence[NoiseRate], names: Sequence[str] = ()) -> NoiseRate:
+    """The median of estimates from different assumptions, with an interval from the lowest to the highest of theirs.
+
+    Of three or more, the one that reaches highest counts up to ROOM_ABOVE over the next, or its double: one that is
+    alone is mostly a mixture that has split right labels in two. names: what each is called in a sentence.
+    """
     if len({estimate.confidence for estimate in estimates}) != 1:
         raise InputError("estimates are taken together when there is one or more, all of the same confidence")
+    *others, (high, highest) = sorted((estimate.high, number) for number, estimate in enumerate(estimates))
+    which, cut = f" ({', '.join(names)})" if names else "", ""
+    if len(others) > 1 and high > (most := max(others[-1][0] + ROOM_ABOVE, 2 * others[-1][0])):
+        one = f"the highest, {names[highest]}," if names else "the highest"
+        cut = f" ({one} says up to {high:.0%} and counts up to {most:.0%}: no other comes near it)"
+        high = most
     return NoiseRate(
         rate=float(np.median([estimate.rate for estimate in estimates])),
         low=min(estimate.low for estimate in estimates),
-        high=max(estimate.high for estimate in estimates),
-        confidence=estimates[0].confidence,
-        how=f"The median of {len(estimates)} estimates that err for different reasons; the interval reaches from the "
-        "lowest to the highest of theirs and covers how far they disagree, not an error that they share.",
+        high=high,
+        confidence=None,
+        how=f"The median of {len(estimates)} estimates that err for different reasons{which}; the interval goes from "
+        f"the lowest to the highest of theirs{cut} and covers how far they disagree, not an error that they share.",
     )
 
 
@@ -280,10 +293,6 @@ def _normal_quantile(confidence: float) -> float:
 def _log_odds(share: Any) -> Any:
     kept = np.clip(share, 1e-12, 1 - 1e-12)
     return np.log(kept / (1 - kept))
-
-
-def _from_log_odds(odds: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-odds)))
 
 
 def _check_confidence(confidence: float) -> None:

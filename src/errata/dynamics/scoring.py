@@ -30,6 +30,8 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+IN_WORDS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
+
 
 def score(
     source: Any,
@@ -164,9 +166,10 @@ def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence:
         "mixture": _attempt(lambda: rates.from_mixture(margins, confidence=confidence)),
         "sign": _attempt(lambda: rates.from_sign(margins, confidence=confidence)),
     }
-    found = [estimate for estimate in made.values() if isinstance(estimate, rates.NoiseRate)]
+    found = {kind: estimate for kind, estimate in made.items() if isinstance(estimate, rates.NoiseRate)}
+    in_words = [IN_WORDS[kind] for kind in found]
     names = {"mixture": f"mixture on {method.name}", "sign": f"sign of {method.name}"}
-    every = {"together": _attempt(lambda: rates.together(found)), **made}
+    every = {"together": _attempt(lambda: rates.together(list(found.values()), in_words)), **made}
     return pd.DataFrame([{"estimate": names.get(kind, kind), **_row(one), "kind": kind} for kind, one in every.items()])
 
 

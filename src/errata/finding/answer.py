@@ -4,20 +4,36 @@ import math
 from typing import TYPE_CHECKING
 
 from errata.datasets.own.wording import counted
+from errata.finding.chance import learned_nothing
 
 if TYPE_CHECKING:
     from errata.finding.found import Found
 
 CONFUSIONS_NAMED = 5
 FEWEST_TO_LOOK_AT = 20
-WIDELY = 3  # times as many errors as estimated
+WIDELY = 3  # times as many errors as estimated, or as few
+WIDELY_OF_ALL = 0.5  # of the samples, between the two ends
+FEWEST_APART = 10  # labels: ends as close as that are no wide disagreement, however few are estimated
 FEW_SAMPLES = 1_000
 
 
 def answer(found: "Found") -> list[str]:
     """Sentences to print, most important first."""
-    said = [how_many(found), where_to_stop(found), what_is_confused(found), certain_conflicts(found), assumed(found)]
+    said = [
+        learned_nothing(found),
+        how_many(found),
+        upper_end(found),
+        where_to_stop(found),
+        what_is_confused(found),
+        certain_conflicts(found),
+        assumed(found),
+    ]
     return [sentence for sentence in said if sentence]
+
+
+def as_note(remark: str) -> str:
+    """What was noticed of the data, as a sentence."""
+    return f"Note: {remark}."
 
 
 def how_many(found: "Found") -> str:
@@ -25,12 +41,30 @@ def how_many(found: "Found") -> str:
     samples, estimate = len(found.ranking), found.estimate
     low, high = math.floor(estimate.low * samples), math.ceil(estimate.high * samples)
     number = counted(found.expected, "label is", "labels are")
-    disagree = high > WIDELY * max(1, found.expected)
-    between = "though the estimates disagree widely: between" if disagree else "probably between"
+    wide = disagree_widely(low, high, found.expected, samples)
+    between = "though the estimates disagree widely: between" if wide else "probably between"
     few = f" With {samples:,} samples such numbers are rough." if samples < FEW_SAMPLES else ""
     return (
         f"About {number} wrong of {samples:,} ({estimate.rate:.1%}), {between} {low:,} and {high:,}. "
         f"{estimate.how}{few}"
+    )
+
+
+def disagree_widely(low: int, high: int, expected: int, samples: int) -> bool:
+    """Whether an interval of numbers of errors says little of how many there are."""
+    if high - low < FEWEST_APART:
+        return False
+    far = high > WIDELY * max(1, expected) or WIDELY * low < expected
+    return far or high - low > WIDELY_OF_ALL * samples
+
+
+def upper_end(found: "Found") -> str:
+    """What the estimate also counts where every sample was judged by a model that has not seen it."""
+    if found.dynamics.gathering != "out-of-sample":
+        return ""
+    return (
+        "Out-of-sample that number also counts right labels which a model that has not seen the sample gets wrong: "
+        "take it for an upper end (in the benchmark it came out 7 points too high on average)."
     )
 
 
@@ -40,6 +74,8 @@ def where_to_stop(found: "Found") -> str:
     hits, left = expectation(found, looked_at)
     if found.expected == 0:
         return f"Look at the first {looked_at:,} all the same: no estimate is sure of none."
+    if round(hits) == 0:
+        return f"Look at the first {looked_at:,} all the same: less than one error is expected among them."
     return (
         f"Look at the first {looked_at:,}: expect about {counted(round(hits), 'error')}; "
         f"after that about {left:.0%} of the errors remain."

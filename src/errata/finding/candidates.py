@@ -74,7 +74,8 @@ def check_model(data: OwnData, wanted: ModelName) -> None:
     images = _are_images(data)
     if wanted != "auto" and images != (wanted in OF_IMAGES):
         fitting = OF_IMAGES if images else ("boosting", "mlp")
-        raise InputError(f"{wanted} does not take {data.kind}; take one of auto, {', '.join(fitting)}")
+        kind = "a table" if data.kind == "table" else data.kind
+        raise InputError(f"{wanted} does not take {kind}; take one of auto, {', '.join(fitting)}")
 
 
 def _are_images(data: OwnData) -> bool:

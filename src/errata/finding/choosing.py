@@ -1,12 +1,14 @@
 """Which of the candidates to train: all are tried on a part of the data held out, wrong labels and all."""
 
+import json
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from errata.datasets.own import OwnData
+from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.candidates import Candidate
 from errata.finding.trials import Tried, attempt
@@ -19,32 +21,42 @@ if TYPE_CHECKING:
 CLEARLY = 0.02
 
 
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What is to be trained, for as long as was best, why, in words, and its log loss on the part held out."""
+
+    candidate: Candidate
+    how: str
+    loss: float
+
+
 def choose(
     candidates: Sequence[Candidate], data: OwnData, device: str, folder: Path | None, watcher: "Watcher"
-) -> tuple[Candidate, str]:
-    """The candidate that does best on a part held out, to be trained for as long as was best, and why, in words.
+) -> Choice:
+    """The candidate that does best on a part held out.
 
-    In a folder, what an interrupted call has chosen stays chosen.
+    In a folder, trials that an interrupted call has ended are not made again.
     """
-    kept = _kept_choice(candidates, folder)
-    if kept is not None:
-        watcher.advance(sum(candidate.recipe.epochs for candidate in candidates))
-        return kept, f"{kept.title} was chosen before the run was interrupted."
     tried: list[Tried] = []
-    for candidate in candidates:
+    for number, candidate in enumerate(candidates):
+        file = None if folder is None else folder / f"trial-{number}-{candidate.name}.json"
+        if file is not None and file.exists():
+            tried.append(_ended(candidate, file))
+            watcher.advance(candidate.recipe.epochs)
+            continue
         tried.append(_try(candidate, data, device, watcher, _to_beat(candidate, tried)))
+        if file is not None:
+            _keep(tried[-1], file)
     best = _best(tried)
     if not math.isfinite(best.loss):
         raise InputError("no model could be trained on this data: every one diverged")
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        best.candidate.recipe.save(_choice_file(folder, candidates, tried.index(best)))
     others = sorted((one for one in tried if one is not best), key=lambda one: one.loss)
     against = f", against {others[0].loss:.3f} of {others[0].candidate.title}" if others else ""
-    return best.candidate, (
+    how = (
         f"The model is {best.candidate.title}, by its log loss on a fifth of the samples, held out as they are "
         f"labelled: {best.loss:.3f}{against}{_why(best, others)}."
     )
+    return Choice(best.candidate, how, best.loss)
 
 
 def _why(best: Tried, others: Sequence[Tried]) -> str:
@@ -61,19 +73,16 @@ def _best(tried: Sequence[Tried]) -> Tried:
     return best
 
 
-def _choice_file(folder: Path, candidates: Sequence[Candidate], number: int) -> Path:
-    return folder / f"choice-{number}-{candidates[number].name}.json"
+def _keep(tried: Tried, file: Path) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"recipe": asdict(tried.candidate.recipe), "loss": tried.loss})
+    replace_atomically(file, lambda opened: opened.write(text.encode()))
 
 
-def _kept_choice(candidates: Sequence[Candidate], folder: Path | None) -> Candidate | None:
-    """What an interrupted call has chosen."""
-    if folder is None:
-        return None
-    for number, candidate in enumerate(candidates):
-        file = _choice_file(folder, candidates, number)
-        if file.exists():
-            return replace(candidate, recipe=type(candidate.recipe).load(file))
-    return None
+def _ended(candidate: Candidate, file: Path) -> Tried:
+    """What `_keep` kept of a trial."""
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    return Tried(replace(candidate, recipe=type(candidate.recipe).of(kept["recipe"])), kept["loss"])
 
 
 def _to_beat(candidate: Candidate, tried: Sequence[Tried]) -> float:

@@ -1,5 +1,7 @@
 """ErrataDetector: `find` as an estimator of scikit-learn."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -7,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator  # noqa: TID253  # a base class is needed when the class is made
 
+from errata.datasets.own.labels import as_series, is_missing
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +51,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         labels = self._checked(X, y)
         found = find(
             X,
-            labels,
+            labels.given,
             embed=self.embed,
             model=self.model,
             folds=self.folds,
@@ -56,30 +59,29 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             seed=self._seed(),
         )
         assert found.data is not None
-        if found.data.samples < len(labels):
-            raise InputError("y has rows without a label; leave them out of X and y")
         in_order = found.ranking.sort_values("id")
         self.found_: Found = found
         self.ranking_: pd.DataFrame = found.ranking
-        self.classes_: NDArray[Any] = np.unique(labels)
+        self.classes_: NDArray[Any] = labels.array_of(found.data.classes)
         self.scores_: NDArray[np.float64] = in_order["score"].to_numpy()
         self.p_wrong_: NDArray[np.float64] = in_order["p_wrong"].to_numpy()
         self.flags_: NDArray[np.bool_] = (in_order["rank"] <= found.expected).to_numpy()
-        self.suggested_: NDArray[Any] = np.asarray(in_order["suggested"].tolist(), dtype=labels.dtype)
+        self.suggested_: NDArray[Any] = labels.array_of(in_order["suggested"].tolist())
         return self
 
     def fit_predict(self, X: Any, y: Any) -> NDArray[np.bool_]:
         """The flags (N,) of fit."""
         return self.fit(X, y).flags_
 
-    def _checked(self, X: Any, y: Any) -> NDArray[Any]:
-        """The labels (N,); what scikit-learn knows how to check is checked as it does."""
+    def _checked(self, X: Any, y: Any) -> "_Labels":
+        """The labels; what scikit-learn knows how to check is checked as it does."""
         from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         if y is None:
             raise InputError("This ErrataDetector estimator requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
+        kept = _Labels.of(y, labels)
         if labels.dtype.kind in "biufc":
             assert_all_finite(labels, input_name="y", estimator_name="ErrataDetector")
             check_classification_targets(labels)
@@ -90,7 +92,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             self.n_features_in_ = int(X.shape[1])
         if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        return labels
+        return kept
 
     def _seed(self) -> int:
         from sklearn.utils import check_random_state
@@ -104,6 +106,36 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         return tags
+
+
+@dataclass(frozen=True, eq=False)
+class _Labels:
+    """Labels (N,) as they were given, and the type of arrays of them; None leaves it to numpy."""
+
+    given: Any
+    dtype: np.dtype[Any] | None
+
+    @classmethod
+    def of(cls, y: Any, array: NDArray[Any]) -> "_Labels":
+        """Labels of which scikit-learn makes an array, where that does not change them."""
+        from pandas.api.types import infer_dtype, is_extension_array_dtype
+
+        of_several_types = isinstance(y, list | tuple) and array.dtype.kind == "U" and infer_dtype(y) != "string"
+        changed = of_several_types or (is_extension_array_dtype(y) and array.dtype.kind == "f")
+        given = as_series(y if changed else array, "y")
+        if is_missing(given).any():
+            raise InputError("y has rows without a label; leave them out of X and y")
+        if changed:
+            return cls(given, np.dtype(object) if of_several_types else None)
+        return cls(array, array.dtype)
+
+    def array_of(self, labels: Sequence[Any]) -> NDArray[Any]:
+        """Some of these labels as an array of their type."""
+        if self.dtype != object:
+            return np.asarray(labels, dtype=self.dtype)
+        objects = np.empty(len(labels), dtype=object)
+        objects[:] = labels
+        return objects
 
 
 def _is_plain(inputs: Any) -> bool:

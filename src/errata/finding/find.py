@@ -9,15 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.datasets.own import OwnData
+from errata.datasets.own.wording import counted
 from errata.dynamics.scoring import find_method
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.answer import answer
+from errata.finding.answer import answer, as_note
+from errata.finding.chance import HELD_OUT_LOSS
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import DYNAMICS, Found, check_folder, claim_folder, no_conflicts
 from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
+from errata.finding.recorded import Recorded, about_data, recorded
 from errata.finding.sources import Named, open_source
 from errata.version import installed_version
 
@@ -32,6 +35,7 @@ def find(
     source: Any,
     label: Any = None,
     *,
+    data: Any = None,
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
     embed: str | Path | None = None,
@@ -48,16 +52,19 @@ def find(
     data frame or a file with the name of its label column, a folder of images. Dynamics, a folder of them or an .npz
     with `logits` and `labels` are ranked as they are; anything else is learned by a `model`, once, in-sample, or once a
     fold with `folds`, out-of-sample.
+    data: of dynamics, the samples that they are of, in any of these forms, for the report to show; they are found by
+    their ids, by default the row. label, text, id and skip_bad are then about them; arrays and frames need no label.
     embed: the folder of a model of sentence-transformers, whose vectors of the texts take the place of TF-IDF terms.
     out: a folder for the ranking, the report and the dynamics. Interrupted, the same call goes on from there.
     """
     opened = open_source(source, label, text, id, skip_bad)
     folder = None if out is None else Path(out)
-    if isinstance(opened, Dynamics):
-        if embed is not None:
-            raise InputError("embed is for text that a model is trained on, and dynamics are ranked as they are")
-        return find_in_dynamics(opened, folder)
     wanted = Wanted(model, folds, device, seed, None if embed is None else str(embed))
+    if isinstance(opened, Dynamics):
+        said = about_data(source, label, text, id, skip_bad)
+        return find_in_dynamics(recorded(source, opened, wanted, data, said), folder)
+    if data is not None:
+        raise InputError("data goes with dynamics, to say what their samples are; here the samples are the source")
     named = Named.of(source, label, text, id, skip_bad)
     return find_in_data(opened, wanted, folder, named=named)
 
@@ -87,21 +94,25 @@ def find_in_data(
         data = embedded(data, sentences, wanted.device, work, watcher)
     learned = learn(data, wanted, work, watcher)
     found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
-    if out is None:
-        return found
-    if named is not None:
-        found = replace(found, summary=found.summary | {"source": named.seen_from(out)})
-    return _kept(found, out)
+    return found if out is None else _kept(_sourced(found, named, out), out)
 
 
-def find_in_dynamics(dynamics: Dynamics, out: Path | None = None) -> Found:
-    """Rank the samples of a run that was recorded before."""
+def find_in_dynamics(run: Recorded | Dynamics, out: Path | None = None) -> Found:
+    """Rank the samples of a run that was recorded before, and show what is in them if it is known."""
+    if isinstance(run, Dynamics):
+        run = Recorded(run)
+    dynamics = run.dynamics
     if dynamics.num_classes < 2:
         raise InputError("label errors need at least two classes, and these dynamics have one")
     if out is not None:
         check_folder(out)
-    found = _found(dynamics, None, None, {}, time.monotonic())
-    return found if out is None else _kept(found, out)
+    found = _found(dynamics, run.data, None, run.settings, time.monotonic())
+    return found if out is None else _kept(_sourced(found, run.named, out), out)
+
+
+def _sourced(found: Found, named: Named | None, out: Path) -> Found:
+    """With a word on where the data can be read again."""
+    return found if named is None else replace(found, summary=found.summary | {"source": named.seen_from(out)})
 
 
 def _found(
@@ -116,22 +127,24 @@ def _found(
         conflicts=no_conflicts() if data is None else conflicts(data),
         confusions=confusions(ranking, round(estimate.rate * len(ranking))),
         curve=expected_curve(ranking["p_wrong"].to_numpy()),
-        summary={},
+        summary={HELD_OUT_LOSS: None if learned is None else learned.loss},
         data=data,
     )
-    method = find_method(dynamics, None).name
+    method, unit = find_method(dynamics, None).name, "epoch" if learned is None else learned.unit
     summary = {
         "samples": len(ranking),
         "classes": dynamics.num_classes,
         "kind": "dynamics" if data is None else data.kind,
         "model": "as recorded" if learned is None else learned.model,
         "method": method,
+        "unit": unit,
+        **found.summary,
         "estimate": asdict(estimate),
         "notes": [
             *answer(found),
             *([] if learned is None else [learned.how]),
-            f"Ranked by {method}, {dynamics.gathering or 'in-sample'}, over {dynamics.epochs:,} epochs.",
-            *(f"Note: {remark}." for remark in (() if data is None else data.remarks)),
+            f"Ranked by {method}, {dynamics.gathering or 'in-sample'}, over {counted(dynamics.epochs, unit)}.",
+            *(as_note(remark) for remark in (() if data is None else data.remarks)),
         ],
         "settings": settings,
         "seconds": round(time.monotonic() - started, 1),

@@ -133,7 +133,10 @@ def _portable(table: "pd.DataFrame") -> "pd.DataFrame":
 def _is_plain(column: "pd.Series[Any]") -> bool:
     from pandas.api.types import infer_dtype
 
-    return infer_dtype(column, skipna=False) in ("string", "integer", "floating", "boolean")
+    kind = infer_dtype(column, skipna=False)
+    if kind == "integer":
+        return bool(column.between(-(2**63), 2**63 - 1).all())  # what is beyond fits into no file but as text
+    return kind in ("string", "floating", "boolean")
 
 
 def _save_dynamics(dynamics: Dynamics, folder: Path) -> None:

@@ -9,6 +9,7 @@ from errata.core.methods import DEFAULT_AMONG, DEFAULT_METHOD
 from errata.core.neighbours import APPROXIMATE_BEYOND
 from errata.datasets.own import OwnData
 from errata.datasets.own.memory import check_fits
+from errata.datasets.own.wording import counted
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 # Bytes of logits in memory, where they are held twice for a moment, and in a folder: beyond, running sums are kept.
 STREAM_BEYOND, STREAM_BEYOND_ON_DISK = 1 << 28, 1 << 30
 STREAMED = tuple(dict.fromkeys([*ASKED, DEFAULT_METHOD, *DEFAULT_AMONG.values()]))
+# How often samples × classes are held at once, counted in float32 and measured at the peak: running sums 9 times, the
+# probabilities as float64, and votes, means and blends of neighbours besides.
+COPIES, COPIES_WITH_NEIGHBOURS = 15, 24
 CHECKPOINT_SECONDS = 10.0  # at most that much of the training is lost by Ctrl-C
 
 
@@ -67,11 +71,16 @@ class Wanted:
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """The dynamics of all samples, the model they come from, and how it was chosen, in words."""
+    """The dynamics of all samples, the model they come from, and how it was chosen, in words.
+
+    loss: its log loss on samples held out, if it is known. unit: what one step of its training is called.
+    """
 
     dynamics: Dynamics
     model: str
     how: str
+    loss: float | None
+    unit: str
 
 
 def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Learned:
@@ -83,10 +92,12 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
     candidates = candidates_for(data, wanted.model, wanted.seed, wanted.device)
     trials = sum(candidate.recipe.epochs for candidate in candidates)
     watcher.total(trials)
-    chosen, how = choose(candidates, data, wanted.device, folder, watcher)
+    choice = choose(candidates, data, wanted.device, folder, watcher)
+    chosen, unit = choice.candidate, "round" if choice.candidate.model is None else "epoch"
     watcher.total(trials + (wanted.folds or 1) * chosen.recipe.epochs)
     dynamics = _train_once(chosen, data, wanted, folder, watcher)
-    return Learned(_of_samples(dynamics, data, wanted), f"{chosen.title}, {_duration(chosen)}", how)
+    model = f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}"
+    return Learned(_of_samples(dynamics, data, wanted), model, choice.how, choice.loss, unit)
 
 
 def check(data: OwnData, wanted: Wanted) -> None:
@@ -100,8 +111,9 @@ def check(data: OwnData, wanted: Wanted) -> None:
         raise InputError(f"there are {data.samples} samples; finding wrong labels takes at least {FEWEST_SAMPLES}")
     if wanted.folds is not None and not 2 <= wanted.folds <= data.samples:
         raise InputError(f"{data.samples:,} samples cannot be dealt out to {wanted.folds} folds; take 2 to 10")
-    numbers = 4.0 * data.samples * data.num_classes
-    check_fits(4 * numbers, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
+    copies = COPIES_WITH_NEIGHBOURS if _asks_neighbours(data) else COPIES
+    size = copies * 4.0 * data.samples * data.num_classes
+    check_fits(size, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
 
 
 def _train_once(chosen: Candidate, data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
@@ -174,9 +186,8 @@ class _Training:
         assert model is not None
         assert isinstance(recipe, Recipe)
         labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
-        # Rare words say little of distances, and a model of them memorises.
-        neighbours = _are_few(self.data) and not self.data.is_terms
-        options = Options(swa=False, features=neighbours, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
+        features = _asks_neighbours(self.data)
+        options = Options(swa=False, features=features, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
         if self.wanted.folds is None:
             (gathered,) = in_sample(
                 self.chosen.inputs,
@@ -223,10 +234,11 @@ def _of_samples(dynamics: Dynamics, data: OwnData, wanted: Wanted) -> Dynamics:
     )
 
 
+def _asks_neighbours(data: OwnData) -> bool:
+    """Rare words say little of distances, and a model of them memorises."""
+    return _are_few(data) and not data.is_terms
+
+
 def _are_few(data: OwnData) -> bool:
     """Among very many samples a search for neighbours would take longer than the training, and more memory."""
     return data.samples <= APPROXIMATE_BEYOND
-
-
-def _duration(chosen: Candidate) -> str:
-    return f"{chosen.recipe.epochs} {'rounds' if chosen.model is None else 'epochs'}"

@@ -82,7 +82,7 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
 def estimated_rate(dynamics: Dynamics) -> NoiseRate:
     """The share of wrong labels, from estimates that err for different reasons."""
     row = noise_rates(dynamics, confidence=CONFIDENCE).iloc[0]
-    return NoiseRate(float(row["rate"]), float(row["low"]), float(row["high"]), CONFIDENCE, str(row["how"]))
+    return NoiseRate(float(row["rate"]), float(row["low"]), float(row["high"]), None, str(row["how"]))
 
 
 def probabilities(scores: Floats, rate: float, steepness: float) -> Floats:

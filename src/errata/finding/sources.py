@@ -11,7 +11,7 @@ from errata.datasets.own import OwnData, open_data
 from errata.datasets.own.files import frame_of
 from errata.datasets.own.stored_images import from_stored_images
 from errata.dynamics.files import MANIFEST
-from errata.dynamics.reading import holds_logits, read_npz
+from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import DataError, InputError
 from errata.wording import one_line
@@ -68,12 +68,24 @@ def open_source(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> 
             return Dynamics.open(path)
         if path.suffix.lower() == ".npz" and path.is_file() and holds_logits(path):
             return read_npz(path)
+        logits = _logits_in_npy(path, label)
+        if logits is not None:
+            return logits
         if (path / SPLITS).is_file():
             parts = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
             raise InputError(f"{path} holds the parts {', '.join(parts)} of a dataset; give one, as {path / parts[0]}")
         if is_saved_dataset(path):
             return _open_saved(path, label, text, id, skip_bad)
     return open_data(source, label, text=text, id=id, skip_bad=skip_bad)
+
+
+def _logits_in_npy(path: Path, label: Any) -> Dynamics | None:
+    """Logits in a .npy file with their labels in another, where these are there; inputs are read elsewhere."""
+    if path.suffix.lower() != ".npy" or not path.is_file() or label is None:
+        return None
+    if isinstance(label, str | Path) and not Path(label).is_file():
+        return None
+    return read_npy(path, label)
 
 
 def is_saved_dataset(folder: Path) -> bool:

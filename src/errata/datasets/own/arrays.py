@@ -77,13 +77,19 @@ def read_npz(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
     check_fits(size, f"the arrays in {path}")
     with _reading(path), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
+    if not any(name in arrays for name in INPUT_NAMES):
+        inputs = ", ".join(map(repr, INPUT_NAMES))
+        raise InputError(
+            f"{path} has neither inputs ({inputs}) nor a model's 'logits', for which the logarithm of probabilities "
+            f"will do; {_held(arrays)}"
+        )
     return from_named(arrays, label, id, None, str(path))
 
 
 def read_npy(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
     """A .npy file of inputs, with labels given, or in a .npy file of their own."""
     if label is None:
-        raise InputError(f"{path} holds inputs only: give the labels as label=, an array or the path of a .npy file")
+        raise InputError(f"{path} holds no labels: name a .npy file of them with --label (label=, or give an array)")
     return from_arrays(_npy(path), *(_npy(Path(given)) if is_name(given) else given for given in (label, id)))
 
 
@@ -108,8 +114,11 @@ def _named(arrays: Mapping[str, Any], names: tuple[str, ...], origin: str, role:
     for name in names:
         if name in arrays:
             return arrays[name]
-    there = f"there are {listed(arrays)}" if arrays else "it holds nothing"
-    raise InputError(f"{origin} has no {role} named {' or '.join(map(repr, names))}; {there}")
+    raise InputError(f"{origin} has no {role} named {' or '.join(map(repr, names))}; {_held(arrays)}")
+
+
+def _held(arrays: Mapping[str, Any]) -> str:
+    return f"there are {listed(arrays)}" if arrays else "it holds nothing"
 
 
 def _with_names(labels: Any, names: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from errata.datasets.own.files import BROKEN, Read, encoding_of, frame_of, open_bytes, open_text
 from errata.datasets.own.memory import check_fits
+from errata.datasets.own.numerals import FIRST_LOOK, LEADING_ZERO, MISSING_NUMBERS, NUMBER, WHOLE
 from errata.datasets.own.wording import counted
 from errata.errors import DataError
 from errata.wording import one_line
@@ -19,10 +20,6 @@ if TYPE_CHECKING:
 
 SEPARATORS = ",;\t|"
 BLOCK_BYTES = 1 << 26  # a row must fit into a block
-WHOLE, NUMBER = r"^[+-]?[0-9]+$", r"(?i)^[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:e[+-]?[0-9]+)?|inf(?:inity)?)$"
-LEADING_ZERO = r"^[+-]?0[0-9]"  # of a code, as in a postal code
-MISSING_NUMBERS = ("", "NA", "N/A", "n/a", "#N/A", "<NA>", "NaN", "nan", "NULL", "null", "None", "-", "?")
-FIRST_LOOK = 100  # values that are tried before all are
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,8 @@ def _read(path: Path, layout: Layout, usual: str) -> Read:
             raise DataError(cut)
     if separator != usual:
         remarks.append(f"values in {path.name} are separated by {separator!r}")
-    return frame_of(pa.table([_typed(column) for column in table.columns], names=table.column_names)), remarks
+    frame = frame_of(pa.table([_typed(column) for column in table.columns], names=table.column_names))
+    return Read(frame, remarks, decimal_comma=separator != ",")
 
 
 def _separator(path: Path, encoding: str, candidates: str) -> str:

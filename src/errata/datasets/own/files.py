@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, cast
+from typing import IO, TYPE_CHECKING, NamedTuple, cast
 
 from errata.datasets.own.memory import check_fits
 from errata.errors import DataError
@@ -17,11 +17,18 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-Read = tuple["pd.DataFrame", list[str]]
 BROKEN = (OSError, EOFError, zlib.error)  # what reading raises where a file is cut short or damaged
 _BOMS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 _AT_ONCE = 1 << 22
 _WHOLE = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+
+
+class Read(NamedTuple):
+    """A table that was read, what a user should know of that, and whether `1,5` in it may be a number."""
+
+    frame: "pd.DataFrame"
+    remarks: list[str]
+    decimal_comma: bool = False
 
 
 @contextmanager
@@ -75,7 +82,7 @@ def read_parquet(path: Path) -> Read:
     except (pa.ArrowException, OSError) as error:
         raise DataError(f"{path} is not a whole Parquet file: {one_line(error)}") from error
     names = [name for name in table.column_names if not name.startswith("__index_level_")]
-    return frame_of(table.select(names)), []
+    return Read(frame_of(table.select(names)), [])
 
 
 def frame_of(table: "pa.Table") -> "pd.DataFrame":

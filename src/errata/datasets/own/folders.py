@@ -92,7 +92,7 @@ def list_images(root: Path) -> Listing:
 
 
 def _hint(outside: int) -> str:
-    return f": its {counted(outside, 'image lies', 'images lie')} beside each other" if outside else ""
+    return f": its {counted(outside, 'image lies', 'images lie')} in no class folder" if outside else ""
 
 
 def _files(folder: Path) -> Iterator[Path]:

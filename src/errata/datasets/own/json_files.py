@@ -21,7 +21,7 @@ _TOO_DEEP = "holds lists or objects in each other too deeply to be a table"
 def read_json_lines(path: Path) -> Read:
     """An object with named values on every line."""
     encoding, remarks = encoding_of(path)
-    return _frame_of_records(_lines(path, encoding)), remarks
+    return Read(_frame_of_records(_lines(path, encoding)), remarks)
 
 
 def read_json(path: Path) -> Read:
@@ -40,10 +40,11 @@ def read_json(path: Path) -> Read:
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
         if len({len(values) for values in content.values()}) > 1:
             raise DataError(f"{path}: the lists {listed(content)} are not equally long")
-        return _frame_of_lists(content), remarks
+        return Read(_frame_of_lists(content), remarks)
     if not isinstance(content, list):
         raise DataError(f"{path} must hold a list of objects or an object of lists")
-    return _frame_of_records(_checked(record, f"{path}: item {row}") for row, record in enumerate(content)), remarks
+    records = (_checked(record, f"{path}: item {row}") for row, record in enumerate(content))
+    return Read(_frame_of_records(records), remarks)
 
 
 def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
@@ -93,8 +94,14 @@ def _typed(values: list[Any]) -> Any:
     import pandas as pd
 
     kinds = {type(value) for value in values} - {type(None)}
-    if kinds <= {int, float} or (len(kinds) == 1 and kinds <= {bool, str}):
+    if (kinds <= {int, float} and not _twice(values)) or (len(kinds) == 1 and kinds <= {bool, str}):
         return pd.array(values)
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects
+
+
+def _twice(values: list[Any]) -> bool:
+    """Whether a number occurs both as 1 and as 1.0, which matters if they are labels."""
+    whole = {value for value in values if type(value) is int}
+    return bool(whole) and any(type(value) is float and value in whole for value in values)

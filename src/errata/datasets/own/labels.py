@@ -4,6 +4,7 @@ import numbers
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,14 +55,17 @@ def encode_labels(values: Any, where: str, among: Rows | None = None) -> Encoded
     rows = there[labelled[there]]
     if not len(rows):
         raise InputError(f"{where} is empty: no row has a label" if len(series) else f"{where} has no rows")
-    codes, different = pd.factorize(series.iloc[rows])
-    found = [_plain(value) for value in different]
+    series = series.iloc[rows]
+    codes, different = pd.factorize(series)
+    equal = _equal_of_several_types(series)
+    found = [equal[value][0] if value in equal else value for value in map(_plain, different)]
     classes = _in_order(found)
     place = {value: number for number, value in enumerate(classes)}
     labels = np.array([place[value] for value in found], dtype=np.int64)[codes]
     counts = np.bincount(labels, minlength=len(classes))
     _refuse_what_is_no_class(classes, counts, where)
-    return Encoded(rows, labels, tuple(classes), (*_left_out(len(there) - len(rows)), *_remarks(classes, counts)))
+    remarks = (*_left_out(len(there) - len(rows)), *_merged(list(equal.values())), *_remarks(classes, counts))
+    return Encoded(rows, labels, tuple(classes), remarks)
 
 
 def as_series(values: Any, where: str) -> "pd.Series[Any]":
@@ -143,6 +147,24 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def _equal_of_several_types(series: "pd.Series[Any]") -> dict[Any, list[Any]]:
+    """Labels such as 1, 1.0 and True, by what they equal; the whole number comes first."""
+    if series.dtype != object:
+        return {}
+    alike: dict[Any, dict[type, Any]] = defaultdict(dict)
+    for value in map(_plain, series):
+        alike[value][type(value)] = value
+    several = {value: list(by_type.values()) for value, by_type in alike.items() if len(by_type) > 1}
+    return {value: sorted(same, key=lambda one: (type(one) is not int, str(one))) for value, same in several.items()}
+
+
+def _merged(equal: Sequence[Sequence[Any]]) -> list[str]:
+    if not equal:
+        return []
+    more = f"; so do labels of {counted(len(equal) - 1, 'other class', 'other classes')}" if len(equal) > 1 else ""
+    return [f"the labels {listed(equal[0])} are equal, and count as the one class {equal[0][0]!r}{more}"]
+
+
 def _in_order(values: Sequence[Any]) -> list[Any]:
     if all(isinstance(value, numbers.Real) for value in values) or all(isinstance(value, str) for value in values):
         return sorted(values)
@@ -172,13 +194,24 @@ def _remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
     if lone:
         have = "class {} has a single sample" if len(lone) == 1 else "classes {} have a single sample each"
         remarks.append(f"{have.format(listed(lone))}: it is trained on, but there is nothing to compare it with")
-    alike = defaultdict(list)
+    alike: dict[str | Decimal, list[Any]] = defaultdict(list)
     for name in classes:
-        alike["".join(str(name).split()).casefold()].append(name)
+        alike[_spelled(name)].append(name)
     remarks += [
-        f"classes {listed(names)} differ only in spaces, capitals or type, and count as {len(names)} classes"
+        f"classes {listed(names)} differ only in spaces, capitals, type or the spelling of a number, "
+        f"and count as {len(names)} classes"
         for names in alike.values()
         if len(names) > 1
     ]
     odd = [name for name in classes if isinstance(name, str) and name.strip().casefold() in LOOKS_MISSING]
     return [*remarks, *(f"the label {name!r} counts as a class, not as a missing label" for name in odd)]
+
+
+def _spelled(name: Any) -> str | Decimal:
+    """A class but for spaces and capitals, or the number that it is."""
+    text = "".join(str(name).split()).casefold()
+    try:
+        number = Decimal(text)
+    except InvalidOperation:
+        return text
+    return number if number.is_finite() else text

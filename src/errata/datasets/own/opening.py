@@ -65,16 +65,22 @@ def open_data(
 
 def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData:  # noqa: A002
     if path.is_dir():
-        if not (label is None and text is None and id is None):
-            raise InputError(f"{path} is a folder: the class of an image is its folder, its id is its path")
+        given = [f"--{name}" for name, value in (("label", label), ("text", text), ("id", id)) if value is not None]
+        if given:
+            raise InputError(
+                f"{path} is a folder, in which the class of an image is its folder and its id is its path: "
+                f"leave out {' and '.join(given)}"
+            )
         return read_folder(path, skip_bad)
     ending = known_ending(path)
     if ending in ARRAYS:
         if text is not None:
             raise InputError(f"text= names a column of a table, and {path} holds arrays")
         return ARRAYS[ending](path, label, id)
-    frame, remarks = TABLES[ending](path)
-    return from_frame(frame, label, text, id, origin=str(path), remarks=remarks)
+    read = TABLES[ending](path)
+    return from_frame(
+        read.frame, label, text, id, origin=str(path), remarks=read.remarks, decimal_comma=read.decimal_comma
+    )
 
 
 def known_ending(path: Path) -> str:

@@ -12,6 +12,7 @@ from errata.datasets.own.columns import ENOUGH_ROWS, Column, column_remarks, ins
 from errata.datasets.own.data import OwnData
 from errata.datasets.own.features import FrameFeatures
 from errata.datasets.own.labels import Encoded, encode_labels, sample_ids
+from errata.datasets.own.numerals import with_numerals
 from errata.datasets.own.wording import listed
 from errata.errors import InputError
 from errata.wording import nearest
@@ -69,10 +70,12 @@ def from_frame(
     *,
     origin: str = "the table",
     remarks: Sequence[str] = (),
+    decimal_comma: bool = False,
 ) -> OwnData:
     """A data frame whose labels are one of its columns, or given beside it.
 
-    origin: what messages call the table. remarks: what was said when it was read.
+    origin: what messages call the table. remarks: what was said when it was read. decimal_comma: whether
+    `1,5` in it may be a number.
     """
     rows = labelled_rows(frame, label, id, origin)
     frame, taken, encoded = rows.frame, rows.taken, rows.encoded
@@ -83,10 +86,13 @@ def from_frame(
     inputs = frame.drop(columns=[name for name, role in taken.items() if role == "label"])
     if len(encoded.rows) < len(frame):
         inputs = inputs.iloc[encoded.rows].reset_index(drop=True)
-    columns = _columns(inputs, texts, [name for name, role in taken.items() if role == "id"], encoded)
+    ids = [name for name, role in taken.items() if role == "id"]
+    inputs, numerals = with_numerals(inputs, {*texts, *ids}, decimal_comma)
+    columns = _columns(inputs, texts, ids, encoded)
     used = [column for column in columns if column.treatment != "left out"]
     if not used:
-        raise InputError(f"{origin} has nothing to learn from beside the labels: {_understood(columns)}")
+        said = _understood(columns) + _text_hint(inputs, columns)
+        raise InputError(f"{origin} has nothing to learn from beside the labels: {said}")
     return OwnData(
         kind="text" if all(column.treatment == "text" for column in used) else "table",
         inputs=inputs,
@@ -95,7 +101,7 @@ def from_frame(
         ids=rows.ids,
         rows=encoded.rows,
         columns={**taken, **{column.name: str(column) for column in columns}},
-        remarks=(*remarks, *rows.remarks, *encoded.remarks, *column_remarks(columns, inputs)),
+        remarks=(*remarks, *rows.remarks, *encoded.remarks, *numerals, *column_remarks(columns, inputs)),
         fit_features=FrameFeatures(inputs, columns),
     )
 
@@ -196,3 +202,9 @@ def plain_names(given: Iterable[Any]) -> tuple[list[str], list[str]]:
 def _understood(columns: Sequence[Column]) -> str:
     said = [f"column {column.name!r} is {column}" for column in columns[:NAMED_COLUMNS]]
     return "; ".join(said) or "it has no other column"
+
+
+def _text_hint(inputs: "pd.DataFrame", columns: Sequence[Column]) -> str:
+    """Words that differ in every row look like ids, and may be text all the same."""
+    words = [column.name for column in columns if column.note == "like an id" and inputs[column.name].dtype.kind == "O"]
+    return f"; if {words[0]!r} is text to learn from, say so by --text {words[0]}" if words else ""

@@ -28,7 +28,7 @@ def target_for(original: Path, out: str | Path | None, overwrite: bool) -> Targe
         copy = given / _corrected_name(original.name, ending)
     else:
         copy = given
-    target = Target(copy, copy.with_name(_base(copy.name, ending) + LOG))
+    target = Target(copy, copy.with_name(copy.name + LOG))  # data.csv and data.parquet each have their own
     _check(original, target, ending)
     _refuse_taken(target, overwrite)
     return target

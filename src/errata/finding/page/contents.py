@@ -24,7 +24,10 @@ def contents_of(
     `form` is picture, columns or nothing; `rows` are of the first samples, as many as there is room for.
     """
     if data is None:
-        return _nothing("The data were not at hand when this page was made: samples are known by their ids alone.")
+        return _nothing(
+            "The data were not at hand when this page was made: samples are known by their ids alone. To see them, "
+            "name the data: errata find ... --data, or errata.find(dynamics, data=...)."
+        )
     places = rows_of(data.ids, ids)
     if data.kind not in ("images", "image files"):
         table = table_of(data, places, classes).beside(unlearned_of(data, places))

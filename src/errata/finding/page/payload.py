@@ -22,6 +22,7 @@ CLOSELY = 10_000  # of them, those whose loss curve and contents are in the page
 CONFLICTS = 500  # rows of conflicts in the page
 CURVE_POINTS = 400
 DIGITS = 4
+NEARLY_CERTAIN = 0.9999  # an estimate that is rounded to 1 would read as certain
 
 
 def payload(found: "Found", folder: Path) -> dict[str, Any]:
@@ -34,7 +35,7 @@ def payload(found: "Found", folder: Path) -> dict[str, Any]:
         "label": _coded(listed["label"], codes),
         "suggested": _coded(listed["suggested"], codes),
         "score": _rounded(listed["score"]),
-        "pWrong": _rounded(listed["p_wrong"]),
+        "pWrong": _rounded(listed["p_wrong"].clip(upper=NEARLY_CERTAIN)),
         "agree": _rounded(listed["agree"]),
         "meanLoss": _rounded(listed["mean_loss"]),
     }
@@ -42,6 +43,7 @@ def payload(found: "Found", folder: Path) -> dict[str, Any]:
         "run": _run_hash(classes, columns),
         "samples": len(found.ranking),
         "classes": classes,
+        "unit": found.summary.get("unit", "epoch"),
         **columns,
         "budget": _first_budget(found),
         "curve": _budget_curve(found.curve, len(listed)),

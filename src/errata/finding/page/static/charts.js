@@ -8,7 +8,9 @@ function drawBudgetCurve() {
   const x = count => left + width * count / listed;
   const y = errors => top + height * (1 - errors / highest);
   const [chosen, reached] = [filters.budget, expectedAmong(filters.budget)];
-  const words = `Among the first ${counted(chosen, "sample")} expect about ${counted(Math.round(reached), "error")}.`;
+  const few = Math.round(reached) === 0;
+  const expects = few ? "less than one error" : `about ${counted(Math.round(reached), "error")}`;
+  const words = `Among the first ${counted(chosen, "sample")} expect ${expects}.`;
   const line = inspected.map((count, at) => `${at ? "L" : "M"}${x(count).toFixed(1)} ${y(expected[at]).toFixed(1)}`).join("");
   byId("budget-chart").replaceChildren(
     svg("svg", {class: "budget-curve", viewBox: "0 0 360 184", role: "img", "aria-label": words},
@@ -24,7 +26,7 @@ function drawBudgetCurve() {
     ));
   const left_over = report.curve.total ? Math.max(0, 1 - reached / report.curve.total) : 0;
   byId("expectation").textContent =
-    `${words} After that about ${percent(left_over)} of the errors remain. Dashed: looking in no particular order.`;
+    `${words}${few ? "" : ` After that about ${percent(left_over)} of the errors remain.`} Dashed: looking in no particular order.`;
 }
 
 /** How often each pair of given and suggested label stands among the first samples. */

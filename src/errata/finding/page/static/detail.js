@@ -90,8 +90,8 @@ function drawDetail() {
   byId("detail").scrollTop = 0;
   const curve = largeLossCurve(place);
   const told = report.losses && curve
-    ? make("p", {class: "note"}, `Loss of the given label over the epochs; dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
-    : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not in this page, to keep it small." : "This run kept no losses of single epochs.");
+    ? make("p", {class: "note"}, `Loss of the given label over the ${report.unit}s; dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
+    : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not in this page, to keep it small." : `This run kept no losses of single ${report.unit}s.`);
   const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "The same inputs have another label elsewhere: one of them is wrong, or the inputs do not tell the classes apart.") : "";
   const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the label it has.") : "";
   byId("detail").replaceChildren(

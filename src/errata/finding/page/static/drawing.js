@@ -53,7 +53,7 @@ function largeLossCurve(place) {
     svg("path", {class: "axis", d: `M${left} ${top}v${height}h${width}`}),
     svg("text", {x: left - 5, y: top + 9, class: "end"}, String(highest)),
     svg("text", {x: left - 5, y: top + height, class: "end"}, "0"),
-    svg("text", {x: left, y: top + height + 15}, `epoch ${epochs[0]}`),
+    svg("text", {x: left, y: top + height + 15}, `${report.unit} ${epochs[0]}`),
     svg("text", {x: left + width, y: top + height + 15, class: "end"}, String(epochs.at(-1))),
     svg("path", {class: "typical", d: linePath(report.losses.typical, left, top, width, height)}),
     svg("path", {class: "own", d: linePath(heights, left, top, width, height)}),

@@ -1,0 +1,65 @@
+"""`errata find` on .npy files: logits with their labels in another file, or inputs with theirs."""
+
+from functools import partial
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import errata
+
+
+@pytest.fixture
+def run(errata_command):
+    return partial(errata_command, "find")
+
+
+@pytest.fixture
+def saved(curves, tmp_path):
+    """Logits (E, N, K) and labels (N,), as they lie in two files."""
+    logits, labels, _ = curves(0)
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "labels.npy", labels)
+    return logits, labels
+
+
+def test_logits_with_labels_in_another_file_are_ranked_as_they_are(run, saved, tmp_path):
+    code, out, err = run("logits.npy", "--label", "labels.npy")
+    assert (code, err) == (0, "")
+    ranking = errata.find(errata.Dynamics.from_arrays(*saved)).ranking
+    assert pd.read_csv(tmp_path / "errata-out" / "ranking.csv")["id"].tolist() == ranking["id"].tolist()
+    assert "Ranked by" in out
+    in_python = errata.find(tmp_path / "logits.npy", saved[1])
+    pd.testing.assert_frame_equal(in_python.ranking, ranking)
+
+
+def test_where_labels_go_with_the_first_axis_it_holds_inputs(run, tmp_path):
+    rng = np.random.default_rng(0)
+    labels = np.arange(40) % 2
+    np.save(tmp_path / "X.npy", labels[:, None, None] * 3 + rng.normal(size=(40, 3, 2)))
+    np.save(tmp_path / "y.npy", labels)
+    code, out, _ = run("X.npy", "--label", "y.npy", "--model", "mlp")
+    assert code == 0
+    assert "taken as 6 columns" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("logits.npy",), "logits.npy holds no labels: name a .npy file of them with --label (label=, or"),
+        (("logits.npy", "--label", "absent.npy"), "absent.npy is not there"),
+        (("probs.npz",), "nor a model's 'logits', for which the logarithm of probabilities will do; there are 'probs'"),
+        (("photos", "--label", "class"), "its id is its path: leave out --label"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_in_the_words_of_the_command_line(run, saved, tmp_path, arguments, sentence):
+    np.savez(tmp_path / "probs.npz", probs=np.ones((4, 2)), labels=np.arange(4) % 2)
+    (tmp_path / "photos").mkdir()
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1
+
+
+def test_help_names_the_ending(run):
+    assert ".npz .npy" in " ".join(run("--help")[1].replace("│", " ").split())
