@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 import errata
 from errata.core import metrics
 from errata.errors import ErrataError
-from errata.finding import models
+from errata.finding import models, trials
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.find import find_in_data
 from errata.finding.models import Silence, Wanted
@@ -302,6 +302,33 @@ def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds,
     found = find_in_data(data, Wanted(seed=1), tmp_path / "out", resumed)
     assert resumed.begun == whole.begun[1:]
     assert sum(resumed.steps) == resumed.totals[-1] == whole.totals[-1]
+    assert found.summary["notes"] == expected.summary["notes"]
+    pd.testing.assert_frame_equal(found.ranking, expected.ranking)
+
+
+class Restless(Silence):
+    """Presses Ctrl-C in the middle of a trial."""
+
+    def __init__(self, after):
+        self._left = after
+
+    def advance(self, epochs):
+        self._left -= epochs
+        if self._left < 0:
+            raise KeyboardInterrupt
+
+
+def test_a_trial_that_was_interrupted_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
+    monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
+    inputs, noisy = clouds
+    data = open_source(inputs, noisy.labels, None, None, False)
+    with pytest.raises(KeyboardInterrupt):
+        find_in_data(data, Wanted("mlp", seed=1), tmp_path / "out", Restless(5))
+    assert list((tmp_path / "out" / "work").rglob("trial-0-mlp.begun"))
+    resumed = Noting()
+    found = find_in_data(data, Wanted("mlp", seed=1), tmp_path / "out", resumed)
+    assert resumed.steps[0] == 5  # of six epochs the last was not secured
+    expected = find_in_data(data, Wanted("mlp", seed=1), None, None)
     assert found.summary["notes"] == expected.summary["notes"]
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 

@@ -35,7 +35,7 @@ def choose(
 ) -> Choice:
     """The candidate that does best on a part held out.
 
-    In a folder, trials that an interrupted call has ended are not made again.
+    In a folder, trials that an interrupted call has ended are not made again, and one that it has begun goes on.
     """
     tried: list[Tried] = []
     for number, candidate in enumerate(candidates):
@@ -44,9 +44,11 @@ def choose(
             tried.append(_ended(candidate, file))
             watcher.advance(candidate.recipe.epochs)
             continue
-        tried.append(_try(candidate, data, device, watcher, _to_beat(candidate, tried)))
-        if file is not None:
+        begun = None if file is None else file.with_suffix(".begun")
+        tried.append(_try(candidate, data, device, watcher, _to_beat(candidate, tried), begun))
+        if file is not None and begun is not None:
             _keep(tried[-1], file)
+            begun.unlink(missing_ok=True)
     best = _best(tried)
     if not math.isfinite(best.loss):
         raise InputError("no model could be trained on this data: every one diverged")
@@ -93,7 +95,14 @@ def _to_beat(candidate: Candidate, tried: Sequence[Tried]) -> float:
     return best.loss if best.candidate.name == candidate.name else (1 - CLEARLY) * best.loss
 
 
-def _try(candidate: Candidate, data: OwnData, device: str, watcher: "Watcher", to_beat: float) -> Tried:
+def _try(
+    candidate: Candidate,
+    data: OwnData,
+    device: str,
+    watcher: "Watcher",
+    to_beat: float,
+    checkpoint: Path | None,
+) -> Tried:
     watcher.begin(f"trying {candidate.title}", candidate.recipe.epochs)
     done = 0
 
@@ -102,6 +111,6 @@ def _try(candidate: Candidate, data: OwnData, device: str, watcher: "Watcher", t
         done += epochs
         watcher.advance(epochs)
 
-    tried = attempt(candidate, data, device, tell, to_beat)
+    tried = attempt(candidate, data, device, tell, to_beat, checkpoint)
     watcher.advance(candidate.recipe.epochs - done)  # a trial ends where more does not help
     return tried

@@ -16,7 +16,7 @@ from errata.extras import require
 from errata.finding.candidates import Candidate, ModelName, candidates_for, check_model
 from errata.finding.choosing import choose
 from errata.finding.ranking import ASKED
-from errata.finding.trials import FEWEST_SAMPLES
+from errata.finding.trials import CHECKPOINT_SECONDS, FEWEST_SAMPLES
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered
@@ -27,7 +27,6 @@ STREAMED = tuple(dict.fromkeys([*ASKED, DEFAULT_METHOD, *DEFAULT_AMONG.values()]
 # How often samples × classes are held at once, counted in float32 and measured at the peak: running sums 9 times, the
 # probabilities as float64, and votes, means and blends of neighbours besides.
 COPIES, COPIES_WITH_NEIGHBOURS = 15, 24
-CHECKPOINT_SECONDS = 10.0  # at most that much of the training is lost by Ctrl-C
 
 
 class Watcher(Protocol):

@@ -1,8 +1,10 @@
 """Trials: how well a candidate does on a part of the data held out, wrong labels and all, and after how long."""
 
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 VALIDATION = 0.2
 FEWEST_SAMPLES = 10
 MOST_TRIED_ON = 50_000  # samples: a choice made on these is as good
+CHECKPOINT_SECONDS = 10.0  # at most that much is lost by Ctrl-C
 PATIENCE = 6  # epochs without a lower loss, after which no more are tried
 # What is ranked is a mean over epochs, which lags behind the last: half as many epochs again make up for undecided
 # early ones. On Satellite boosting then misses 7.9 % of the errors, not 8.9 %; words are memorised too soon for it.
@@ -34,15 +37,22 @@ class Tried:
     loss: float
 
 
-def attempt(candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float = math.inf) -> Tried:
+def attempt(
+    candidate: Candidate,
+    data: OwnData,
+    device: str,
+    tell: Tell,
+    to_beat: float = math.inf,
+    checkpoint: Path | None = None,
+) -> Tried:
     """Train the candidate on most of the samples and judge it on the rest; `tell` hears of every epoch.
 
-    A network that will not come below the loss `to_beat` is given up.
+    A network that will not come below the loss `to_beat` is given up. Interrupted, it goes on from its checkpoint.
     """
     if candidate.model is None:
         recipe, loss = _boost(candidate, data, tell)
     else:
-        recipe, loss = _validate(candidate, data, device, tell, to_beat)
+        recipe, loss = _validate(candidate, data, device, tell, to_beat, checkpoint)
     longer = 1.0 if data.is_terms else LONGER
     return Tried(replace(candidate, recipe=replace(recipe, epochs=math.ceil(longer * recipe.epochs))), loss)
 
@@ -69,9 +79,10 @@ def _boost(candidate: Candidate, data: OwnData, tell: Tell) -> "tuple[AnyRecipe,
 
 
 def _validate(
-    candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float
+    candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float, checkpoint: Path | None
 ) -> "tuple[AnyRecipe, float]":
     """The number of epochs with the least log loss on the part held out, and that loss."""
+    from errata.training.checkpoints import load_state, save_state
     from errata.training.gather import executor_for
     from errata.training.jobs import Job
     from errata.training.recipes import Recipe
@@ -86,7 +97,13 @@ def _validate(
         candidate.model, candidate.inputs, data.labels, data.num_classes, device, keep_passes=False
     )([job])
     losses: list[float] = []
-    for epoch in range(candidate.recipe.epochs):
+    kept = None if checkpoint is None else load_state(checkpoint)
+    if kept is not None:
+        executor.load_state(0, kept["job"])
+        losses = kept["losses"]
+        tell(len(losses))
+    secured = time.monotonic()
+    for epoch in range(len(losses), candidate.recipe.epochs):
         executor.train_epoch(epoch)
         losses.append(_log_loss(executor, held_out))
         tell(1)
@@ -95,6 +112,11 @@ def _validate(
             break
         if least_to_come(losses, candidate.recipe.epochs) >= to_beat:
             break
+        if checkpoint is not None and time.monotonic() - secured >= CHECKPOINT_SECONDS:
+            checkpoint.parent.mkdir(parents=True, exist_ok=True)
+            save_state(checkpoint, {"losses": losses, "job": executor.state(0)})
+            secured = time.monotonic()
+    best = int(np.argmin(losses))
     return replace(candidate.recipe, epochs=best + 1), losses[best]
 
 
