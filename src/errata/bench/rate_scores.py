@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.results import Results
+from errata.core.rates import NoiseRate, together
 from errata.dynamics.scoring import noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
@@ -43,10 +44,24 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.D
         )
     wide = kept.pivot(index=KEY, columns="metric", values="value").reset_index().rename_axis(columns=None)
     cells = wide.rename(columns={"method": "estimate"} | {metric: column for column, metric in METRICS.items()})
+    cells = _taken_together(cells)
     true = cells.pop("noisy") / cells.pop("samples")
     return cells.assign(
         true_rate=true, error=cells["rate"] - true, covered=(cells["low"] <= true) & (true <= cells["high"])
     )
+
+
+def _taken_together(cells: "pd.DataFrame") -> "pd.DataFrame":
+    """With the interval of `together` made anew from the other estimates: cells may be older than its rule."""
+    anew = cells.copy()
+    for _, estimates in cells.groupby(["setting", "gathering", "seed"]):
+        others = estimates[estimates["estimate"] != "together"]
+        places = estimates.index.difference(others.index)
+        if len(places) and len(others):
+            rates = others[["rate", "low", "high"]].itertuples(index=False)
+            of_cell = together([NoiseRate(rate, low, high, None, "") for rate, low, high in rates])
+            anew.loc[places, ["low", "high"]] = of_cell.low, of_cell.high
+    return anew
 
 
 def rate_summary(cells: "pd.DataFrame") -> "pd.DataFrame":

@@ -138,12 +138,12 @@ def _show_changes(planned: "Plan") -> None:
 
 def _said_to_find(named: "Named | None", settings: dict[str, Any]) -> dict[str, Any]:
     """What else find was told than where labels and ids are, by option, as far as a command line can say it."""
+    from errata.finding.models import unusual
+
     if named is None:
         return {}
     columns = [named.text] if isinstance(named.text, str) else named.text or []
-    usual = {"model": "auto", "folds": None, "device": "auto", "seed": 0, "embed": None}
-    trained = {option: settings[option] for option in usual if settings.get(option, usual[option]) != usual[option]}
-    return {"text": columns[0] if len(columns) == 1 else None, **trained, "skip-bad": named.skip_bad}
+    return {"text": columns[0] if len(columns) == 1 else None, **unusual(settings), "skip-bad": named.skip_bad}
 
 
 def _find_again(source: Path, copy: Path, options: dict[str, Any]) -> str:

@@ -1,9 +1,9 @@
 """A model of the data, trained once: what it said of every sample at every epoch."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from errata.core.methods import DEFAULT_AMONG, DEFAULT_METHOD
 from errata.core.neighbours import APPROXIMATE_BEYOND
@@ -66,6 +66,12 @@ class Wanted:
     device: str = "auto"
     seed: int = 0
     embed: str | None = None
+
+
+def unusual(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those wishes of a `Wanted`, by name, that are not the usual ones."""
+    usual = asdict(Wanted())
+    return {name: wishes[name] for name in usual if wishes.get(name, usual[name]) != usual[name]}
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from errata.datasets.own import OwnData
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
 from errata.finding.found import DYNAMICS, SUMMARY, read_summary
-from errata.finding.models import Wanted
+from errata.finding.models import Wanted, unusual
 from errata.finding.page.curves import rows_of
 from errata.finding.sources import Named, open_source
 
@@ -45,10 +45,9 @@ def about_data(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> d
 
 def refuse_unused(source: Any, wanted: Wanted, said: Mapping[str, Any], spelled: Spelled = str) -> None:
     """Refuse what would have no effect on dynamics: wishes for a training, and words about data that are not given."""
-    usual, asked = asdict(Wanted()), asdict(wanted)
     there = f"{source} is" if isinstance(source, str | Path) else "dynamics are"
     are = "as it is" if isinstance(source, str | Path) else "as they are"
-    training = [spelled(name) for name in asked if asked[name] != usual[name]]
+    training = [spelled(name) for name in unusual(asdict(wanted))]
     if training:
         raise InputError(f"{_together(training)} for a model that is trained, and {there} ranked {are}")
     unused = [spelled(name) for name, value in said.items() if value is not None and value is not False]
