@@ -16,14 +16,16 @@ KEYS = ["family", "candidate", "models"]
 
 
 def write(rows: Sequence[dict[str, Any]], signs: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Write fnr.csv, table.md and signs.csv."""
+    """Write signs.csv and, of what was measured, fnr.csv and table.md."""
     import pandas as pd
 
+    pd.DataFrame(signs).groupby("setting", sort=False).agg(_summary).round(3).to_csv(folder / "signs.csv")
+    if not rows:
+        return
     frame = pd.DataFrame(rows)
     mean, errors = wide(frame), dict(zip(frame["setting"], frame["errors"], strict=True))
     mean.round(3).to_csv(folder / "fnr.csv")
     (folder / "table.md").write_text(markdown(mean, errors), encoding="utf-8")
-    pd.DataFrame(signs).groupby("setting", sort=False).agg(_summary).round(3).to_csv(folder / "signs.csv")
 
 
 def wide(frame: "pd.DataFrame") -> "pd.DataFrame":

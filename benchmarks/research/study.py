@@ -130,7 +130,8 @@ def main(arguments: argparse.Namespace) -> None:
     rows: list[Row] = []
     seen: list[Row] = []
     for runs in read_runs(arguments.dynamics, arguments.digests, arguments.cache):
-        rows += measure(runs, labelled_as(runs[0]), arguments.cache)
+        if not arguments.only_signs:
+            rows += measure(runs, labelled_as(runs[0]), arguments.cache)
         seen += [signs(run) for run in runs]
         print(f"{runs[0].setting}: {len(runs)} runs", flush=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -140,6 +141,7 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dynamics", type=Path, required=True, help="results of bench run, with kept dynamics")
+    parser.add_argument("--only-signs", action="store_true", help="write signs.csv, and try no candidate")
     parser.add_argument("--digests", type=Path, required=True, help="digests of runs whose dynamics are elsewhere")
     parser.add_argument("--out", type=Path, required=True, help="where the tables go")
     parser.add_argument("--cache", type=Path, help="where intermediate results are kept")
