@@ -117,7 +117,7 @@ def test_one_sample_is_ranked_and_no_estimate_is_made_up(run, tmp_path, curves):
     np.savez(tmp_path / "one.npz", logits=logits[:, :1], labels=labels[:1])
     code, said, complaints = run("rank", "one.npz", "--out", "ranking.csv")
     assert (code, complaints) == (0, [])
-    assert "mixture on MeanProb-LM: no estimate here, because" in said
+    assert "mixture on Unmixed-MeanProb-LM: no estimate here, because" in said
     assert len(read(tmp_path / "ranking.csv")) == 1
 
 
@@ -128,7 +128,7 @@ def test_running_sums_that_only_rank_are_ranked(run, curves, tmp_path):
     recorder.end_epoch()
     code, said, _ = run("rank", "sums", "--method", "Mean-CE", "--out", "ranking.csv")
     assert code == 0
-    assert "cannot be estimated here: the mean probability was not kept" in said
+    assert "cannot be estimated here: Unmixed-MeanProb-LM was not kept" in said
 
 
 def test_a_warning_is_one_line(run, tmp_path, curves):

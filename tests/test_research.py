@@ -46,7 +46,7 @@ def test_a_run_boiled_down_ranks_as_the_dynamics_do(curves):
 
 def test_without_inputs_the_default_is_that_of_images(curves):
     dynamics, run, _ = made_up(curves, epochs=8, inputs=False)
-    np.testing.assert_allclose(candidates.default(run), score(dynamics, "kNN-RampProb-LM"), rtol=1e-9)
+    np.testing.assert_allclose(candidates.default(run), score(dynamics, "Unmixed-kNN-RampProb-LM"), rtol=1e-9)
 
 
 def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):

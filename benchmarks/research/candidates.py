@@ -7,13 +7,15 @@ from functools import partial
 import numpy as np
 
 import evidence
-from errata.core.checks import Floats
-from errata.core.neighbourhood import KNN, Points, votes
+from errata.core.checks import Floats, Labels
+from errata.core.neighbourhood import KNN, Blend, Points, features_are_trusted, votes
+from errata.core.unmixing import Unmix, transition, true_classes
 from evidence import margin
 from runs import EPOCH_METHODS, Run
 
 Score = Callable[[Run], Floats]
 Weights = Callable[[Run], Floats]
+Transition = Callable[[Floats, Labels], Floats]
 BASELINE = "MeanProb-LM"
 
 
@@ -58,9 +60,53 @@ def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
     return margin(knn.smooth(run.log_mean(weights(run)), run.labels, run.space), run.labels)
 
 
-def default(run: Run) -> Floats:
-    """What errata ranks by where neighbours are known."""
-    return smoothed(run, KNN(), flat if run.is_table else evidence.ramp)
+def usual(run: Run) -> Floats:
+    """The weights of the epochs (E,) that the default takes."""
+    return flat(run) if run.is_table else evidence.ramp(run)
+
+
+def neighbourly(run: Run, weights: Weights = usual) -> Blend:
+    """The run after neighbours had their say, where the axis of errata chooses what they say."""
+    return KNN().blend(run.log_mean(weights(run)), run.labels, run.space)
+
+
+def default(run: Run, weights: Weights = usual) -> Floats:
+    """What errata ranks by where neighbours are known and, of images, features have not memorised the labels."""
+    if not run.is_table and not features_are_trusted(run.log_mean(flat(run)), run.labels, run.space):
+        return unmixed_alone(run)
+    blend = neighbourly(run, weights)
+    return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
+
+
+def not_unmixed(run: Run) -> Floats:
+    """What errata ranked by before it took out the noise that a model has learned."""
+    return margin(neighbourly(run).log_probabilities, run.labels)
+
+
+def unmixed_alone(run: Run) -> Floats:
+    """MeanProb-LM without the noise that was learned."""
+    return margin(Unmix().unmix(run.log_mean(flat(run)), run.labels), run.labels)
+
+
+def unmixed_by(
+    run: Run, rounds: int = 2, count: Transition = transition, by_all: bool = False, own_label: bool = False
+) -> Floats:
+    """Neighbours, then unmixing in another way than the default's.
+
+    Transitions may be counted otherwise, or by the sample and its neighbours, and how likely the given label is added.
+    """
+    blend = neighbourly(run)
+    log_p = evidence.normalised(blend.log_probabilities)
+    heard = log_p if by_all or blend.heard is None else evidence.normalised(blend.heard)
+    T = count(np.exp(heard), run.labels)
+    log_q = true_classes(log_p, T, rounds)
+    return margin(log_q + np.log(T[:, run.labels].T) if own_label else log_q, run.labels)
+
+
+def unmixed_first(run: Run) -> Floats:
+    """Neighbours of probabilities that are unmixed already."""
+    unmixed = evidence.normalised(Unmix().unmix(run.log_mean(usual(run)), run.labels))
+    return margin(KNN().smooth(unmixed, run.labels, run.space), run.labels)
 
 
 def _settled(run: Run) -> tuple[Points, int, float]:
@@ -115,10 +161,8 @@ def likeliest_labels(run: Run) -> Floats:
 
 def geometric_with_labels(run: Run) -> Floats:
     """The default, but of the mean of the logarithms of the parts' probabilities, normalised."""
-    from scipy.special import log_softmax
-
-    log_p = np.asarray(log_softmax(run.log_parts.mean(axis=0), axis=1))
-    return margin(KNN().smooth(log_p, run.labels, run.space), run.labels)
+    blend = KNN().blend(evidence.normalised(run.log_parts.mean(axis=0)), run.labels, run.space)
+    return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
 
 
 def _with_vote(run: Run, counts: Floats) -> Floats:
@@ -164,6 +208,7 @@ def all_candidates() -> Iterator[Candidate]:
     yield from _families()
     yield from _calibrations()
     yield from _blends()
+    yield from _unmixings()
     yield Candidate("the default", "what errata ranks by", default)
 
 
@@ -244,3 +289,18 @@ def _blends() -> Iterator[Candidate]:
         for title, rule in (("ranks", evidence.rank_mean), ("z-scores", evidence.z_mean)):
             scoring = partial(blended, names=names, rule=rule)
             yield Candidate(f"mean of {title}: {', '.join(names)}", "blends of measures", scoring)
+
+
+def _unmixings() -> Iterator[Candidate]:
+    family = "the noise that was learned, taken out"
+    yield Candidate("neighbours, and nothing taken out", family, not_unmixed)
+    yield Candidate("MeanProb-LM, two rounds", family, unmixed_alone)
+    for rounds, said in ((1, "one round"), (3, "three rounds"), (10, "ten rounds")):
+        yield Candidate(f"neighbours, {said}", family, partial(unmixed_by, rounds=rounds))
+    two = "neighbours, two rounds, transitions counted by"
+    yield Candidate(f"{two} sample and neighbours", family, partial(unmixed_by, by_all=True))
+    yield Candidate(f"{two} arg max", family, partial(unmixed_by, count=evidence.counted_by_arg_max))
+    yield Candidate(f"{two} probability", family, partial(unmixed_by, count=evidence.counted_by_probability))
+    name = "neighbours, two rounds, and how likely the given label is"
+    yield Candidate(name, family, partial(unmixed_by, own_label=True))
+    yield Candidate("two rounds, then neighbours", family, unmixed_first)

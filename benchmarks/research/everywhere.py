@@ -17,16 +17,18 @@ import numpy as np
 import candidates
 from errata.bench.published import fnr_at_noise_rate
 from errata.bench.results import Results
+from errata.bench.scoring import DEFAULT
+from errata.core.methods import DEFAULT_AMONG
 from errata.core.metrics import fnr
 from errata.datasets.registry import settings
-from runs import DEVELOPMENT, of_digests
+from runs import BY_A_RULE, DEVELOPMENT, of_digests
 from study import labelled_as
 
 if TYPE_CHECKING:
     import pandas as pd
 
 BASELINE = "MeanProb-LM"
-OF_TABLES, OF_IMAGES = "kNN-MeanProb-LM", "kNN-RampProb-LM"
+OF_TABLES, OF_IMAGES = DEFAULT_AMONG["inputs"], DEFAULT_AMONG["features"]
 HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 
 
@@ -36,9 +38,10 @@ def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterat
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()
+    chosen = numbers[numbers["metric"] == DEFAULT].set_index("setting")["method"]
     for name in dict.fromkeys(wide.index.get_level_values("setting")):
         images = settings()[name].network in ("cnn9", "transformer", "resnet18", "resnet34")
-        default = OF_IMAGES if images else OF_TABLES
+        default = chosen[[name]].mode()[0] if name in chosen else OF_IMAGES if images else OF_TABLES
         of_setting = wide.loc[name]
         if default in of_setting and of_setting[default].notna().all():
             rows = (
@@ -78,7 +81,7 @@ def part_of(setting: str) -> str:
     """Whether a setting was looked at when the default was chosen."""
     if setting.startswith(HELD_OUT):
         return "held out"
-    return "development" if setting in DEVELOPMENT else "not looked at"
+    return "development" if setting in DEVELOPMENT | BY_A_RULE else "not looked at"
 
 
 def markdown(found: "pd.DataFrame") -> str:

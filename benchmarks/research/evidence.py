@@ -128,16 +128,35 @@ def without_prior(log_p: Floats) -> Floats:
     return log_p - np.log(prior)
 
 
+def normalised(log_p: Floats) -> Floats:
+    """Log-probabilities (N, K) whose rows sum to 1."""
+    from scipy.special import log_softmax
+
+    return np.asarray(log_softmax(log_p, axis=1))
+
+
+def counted_by_arg_max(probabilities: Floats, labels: Labels) -> Floats:
+    """How often samples whose probability (N, K) is largest for a class bear each label, (K, K), and one more."""
+    counts = np.ones((probabilities.shape[1],) * 2)
+    np.add.at(counts, (probabilities.argmax(axis=1), labels), 1)
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
+def counted_by_probability(probabilities: Floats, labels: Labels) -> Floats:
+    """How often each class bears each label, (K, K), where a sample counts for every class with its probability."""
+    counts = 1 + probabilities.T @ np.eye(probabilities.shape[1])[labels]
+    shares: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return shares
+
+
 def transition_posterior(log_p: Floats, labels: Labels) -> Floats:
     """Joint log-probability (N, K) that a sample is of each class and got its label.
 
     Taken for a class are the predictions, and for how often it gets a label how often its predictions bear it.
     """
-    classes = log_p.shape[1]
-    counts = np.ones((classes, classes))
-    np.add.at(counts, (log_p.argmax(axis=1), labels), 1)
-    transition: Floats = counts / counts.sum(axis=1, keepdims=True)
-    return log_p + np.log(transition[:, labels].T)
+    result: Floats = log_p + np.log(counted_by_arg_max(log_p, labels)[:, labels].T)
+    return result
 
 
 def rank_mean(columns: Sequence[Floats]) -> Floats:

@@ -27,7 +27,7 @@ from errata.core.metrics import fnr
 from errata.core.neighbourhood import KNN, votes
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import InputError
-from runs import Run, ensemble, read_runs
+from runs import DEVELOPMENT, Run, ensemble, read_runs
 
 Row = dict[str, Any]
 Truth = NDArray[np.bool_]
@@ -43,7 +43,7 @@ def measure(runs: Sequence[Run], labelled: Labelled, cache: Path | None) -> Iter
     together = ensemble(runs)
     for candidate in _of_seeds(runs):
         yield _row(together, candidate.family, candidate.name, len(runs), candidate.score(together), truth)
-    if runs[0].is_table and runs[0].setting != shown.NOT_RETRAINED:
+    if runs[0].is_table and runs[0].setting in DEVELOPMENT and runs[0].setting != shown.NOT_RETRAINED:
         for run in runs:
             yield from _retrained(run, labelled, cache)
 
@@ -74,7 +74,7 @@ def _of_seeds(runs: Sequence[Run]) -> Iterator[Candidate]:
 
         name = "three seeds of a third of the epochs"
         yield Candidate(name, family, lambda run: candidates.alone(run, third))
-        yield Candidate(f"{name}, the default", family, lambda run: candidates.smoothed(run, KNN(), third))
+        yield Candidate(f"{name}, the default", family, lambda run: candidates.default(run, third))
 
 
 def _retrained(run: Run, labelled: Labelled, cache: Path | None) -> Iterator[Row]:

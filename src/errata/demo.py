@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core import metrics
-from errata.core.methods import DEFAULT_METHOD
+from errata.core.methods import PAPER_METHOD
 from errata.core.noise import NoisyLabels, symmetric
 from errata.dynamics.scoring import noise_rates, rank, score_many
 from errata.dynamics.store import Dynamics
@@ -98,9 +98,9 @@ def _draw(scores: "pd.DataFrame", noisy: NoisyLabels, path: Path) -> None:
     budgets = np.linspace(0, 1, 501)
     for panel in (axes, closer):
         panel.plot(budgets, metrics.ideal_fnr(budgets, noisy.rate), "k:", label="ideal")
-        for name in (DEFAULT_METHOD, "Mean-CE", "LateStopping-CPD", "CL-PBNR (IS)"):
+        for name in (PAPER_METHOD, "Mean-CE", "LateStopping-CPD", "CL-PBNR (IS)"):
             curve = metrics.budget_curve(scores[name].to_numpy(), noisy.truth)
-            panel.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == DEFAULT_METHOD else 1.3)
+            panel.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == PAPER_METHOD else 1.3)
         panel.plot(budgets, metrics.random_fnr(budgets), "--", color="0.6", label="random")
         panel.axvline(noisy.rate, color="0.85", zorder=0)
     axes.annotate("noise rate", (noisy.rate, 0.97), xytext=(4, 0), textcoords="offset points", color="0.5")

@@ -44,8 +44,8 @@ def test_the_default_is_advised_in_two_sentences(run):
     advice = errata.advise(dynamics)
     estimate = errata.noise_rates(dynamics).iloc[0]["rate"]
     assert advice.budget == round(estimate * 400)
-    assert (advice.method, advice.window, advice.tuned, advice.notes) == ("MeanProb-LM", None, None, ())
-    assert "MeanProb-LM" in advice.verdict
+    assert (advice.method, advice.window, advice.tuned, advice.notes) == ("Unmixed-MeanProb-LM", None, None, ())
+    assert "Unmixed-MeanProb-LM" in advice.verdict
     assert sentences(advice.verdict) == 2
 
 
@@ -55,7 +55,7 @@ def test_advice_becomes_json(run):
     advice = errata.advise(dynamics, budget=80, audit=audit)
     kept = json.loads(json.dumps(advice.as_dict()))
     assert kept["budget"] == 80
-    assert kept["table"][0]["method"] == "MeanProb-LM"
+    assert kept["table"][0]["method"] == "Unmixed-MeanProb-LM"
     assert kept["memorising"]["best_epoch"] == advice.memorising.best_epoch
     assert kept["tuned"]["window"] == list(advice.tuned.window)
     assert kept["tuned"]["gain"] == advice.tuned.gain
@@ -102,8 +102,8 @@ def test_a_random_audit_of_a_good_default_keeps_it(run):
     advice = errata.advise(dynamics, budget=80, audit=decisions(dynamics, wrong, rows))
     assert f"Of 250 labels judged, {int(wrong[rows].sum())} were wrong" in advice.notes[0]
     assert not advice.tuned.better
-    assert (advice.method, advice.window) == ("MeanProb-LM", None)
-    assert advice.verdict.startswith("Keep MeanProb-LM")
+    assert (advice.method, advice.window) == ("Unmixed-MeanProb-LM", None)
+    assert advice.verdict.startswith("Keep Unmixed-MeanProb-LM")
     assert sentences(advice.verdict) == 2
 
 
@@ -139,19 +139,19 @@ def test_how_sure_the_choice_on_an_audit_is_is_said(numbers, said):
 
 def test_an_audit_of_the_top_chooses_nothing_and_says_why(run):
     dynamics, wrong = run
-    top = np.argsort(-errata.score(dynamics, "MeanProb-LM"))[:100]
+    top = np.argsort(-errata.score(dynamics))[:100]
     advice = errata.advise(dynamics, budget=80, audit=decisions(dynamics, wrong, top))
     assert advice.tuned is None
     (note,) = advice.notes
     assert f"{int(wrong[top].sum())} were wrong" in note
     assert "no random sample" in note
     assert "--draw" in note
-    assert advice.method == "MeanProb-LM"
+    assert advice.method == "Unmixed-MeanProb-LM"
 
 
 def test_whether_an_audit_is_random_is_told_by_the_places_of_its_samples(run):
     dynamics, wrong = run
-    scores = errata.score(dynamics, "MeanProb-LM")
+    scores = errata.score(dynamics)
     rng = np.random.default_rng(0)
     audits = [Audit(rows, wrong[rows]) for rows in (rng.permutation(400)[:60] for _ in range(200))]
     assert sum(audit.looks_random(scores) for audit in audits) >= 198

@@ -29,9 +29,10 @@ def test_agreement_and_stability_are_those_of_sets(curves):
     logits, labels, _ = curves(0, epochs=9, samples=80)
     dynamics = Dynamics.from_arrays(logits, labels, gathering="in-sample")
     table = compare(dynamics, methods_compared(dynamics, None), 15).set_index("method")
-    asked = [name for name in score_many(dynamics).columns if not name.startswith("CTRL")]
+    others = [name for name in score_many(dynamics).columns if not name.startswith("CTRL")]
+    asked = ["Unmixed-MeanProb-LM", *others]
     assert sorted(table.index) == sorted(asked)
-    assert table.index[0] == "MeanProb-LM"
+    assert table.index[0] == "Unmixed-MeanProb-LM"
     assert table["agreement"].iloc[1:].is_monotonic_decreasing
 
     def top(name, window=None):
@@ -40,7 +41,7 @@ def test_agreement_and_stability_are_those_of_sets(curves):
     # Membership of tied methods is a matter of chance: those without ties are checked against plain sets.
     votes = sum(first(score(dynamics, name), 15) for name in asked)
     majority = set(np.flatnonzero(votes > len(asked) / 2).tolist())
-    for name in ("MeanProb-LM", "Mean-CE", "Last-LM", "Mean-LM"):
+    for name in ("Unmixed-MeanProb-LM", "MeanProb-LM", "Mean-CE", "Last-LM", "Mean-LM"):
         assert table["agreement"][name] == pytest.approx(len(top(name) & majority) / 15)
         assert table["stability"][name] == pytest.approx(len(top(name, (0, 3)) & top(name, (4, 8))) / 15)
 
@@ -49,17 +50,17 @@ def test_who_is_asked_does_not_depend_on_who_is_shown(curves):
     logits, labels, _ = curves(1)
     dynamics = Dynamics.from_arrays(logits, labels)
     every = compare(dynamics, methods_compared(dynamics, None), 12).set_index("method")
-    shown = methods_compared(dynamics, ["Mean-CE", "MeanProb-LM"])
-    assert [method.name for method in shown] == ["MeanProb-LM", "Mean-CE"]
+    shown = methods_compared(dynamics, ["Mean-CE", "Unmixed-MeanProb-LM"])
+    assert [method.name for method in shown] == ["Unmixed-MeanProb-LM", "Mean-CE"]
     few = compare(dynamics, shown, 12).set_index("method")
-    pd.testing.assert_frame_equal(few, every.loc[["MeanProb-LM", "Mean-CE"]])
+    pd.testing.assert_frame_equal(few, every.loc[["Unmixed-MeanProb-LM", "Mean-CE"]])
 
 
 def test_ctrl_is_compared_when_it_is_named(curves):
     logits, labels, _ = curves(2)
     dynamics = Dynamics.from_arrays(logits, labels)
     table = compare(dynamics, methods_compared(dynamics, ["CTRL-LM"]), 12)
-    assert table["method"].tolist() == ["MeanProb-LM", "CTRL-LM"]
+    assert table["method"].tolist() == ["Unmixed-MeanProb-LM", "CTRL-LM"]
     assert table.notna().all(axis=None)
 
 

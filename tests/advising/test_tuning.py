@@ -109,15 +109,19 @@ def test_the_same_seed_gives_the_same_interval():
     assert (first.method, first.window) == (other.method, other.window)
 
 
-def test_options_are_the_scores_of_the_methods_over_their_windows(curves):
+@pytest.mark.parametrize(
+    ("inputs", "default"),
+    [(np.random.default_rng(0).normal(size=(60, 3)), "Unmixed-kNN-MeanProb-LM"), (None, "Unmixed-MeanProb-LM")],
+    ids=["neighbours", "no neighbours"],
+)
+def test_options_are_the_scores_of_the_methods_over_their_windows(curves, inputs, default):
     logits, labels, _ = curves(1, epochs=14)
-    inputs = np.random.default_rng(0).normal(size=(60, 3))
     dynamics = Dynamics.from_arrays(logits, labels, inputs=inputs)
     rows = np.array([3, 50, 7, 20])
     options = options_for(dynamics, rows)
-    assert (options[0].method.name, options[0].window) == ("kNN-MeanProb-LM", (0, 13))
+    assert (options[0].method.name, options[0].window) == (default, (0, 13))
     names = {option.method.name for option in options}
-    assert names == {"kNN-MeanProb-LM", "MeanProb-LM", "Mean-CE", "Last-LM"}
+    assert names == {default, "MeanProb-LM", "Mean-CE", "Last-LM"}
     assert len({(option.method.name, option.window) for option in options}) == len(options)
     widths = [option.window[1] - option.window[0] for option in options[1:]]
     assert widths == sorted(widths, reverse=True)
@@ -131,14 +135,14 @@ def test_of_a_method_that_reads_one_epoch_every_epoch_is_an_option(curves):
     dynamics = Dynamics.from_arrays(logits, labels)
     options = options_for(dynamics, np.arange(60), [parse("Last-LM")])
     assert {option.window for option in options if option.method.name == "Last-LM"} == {(e, e) for e in range(5)}
-    assert options[0].method.name == "MeanProb-LM"  # what there is to gain over
+    assert options[0].method.name == "Unmixed-MeanProb-LM"  # what there is to gain over
 
 
 def test_the_table_has_the_whole_run_beside_the_best_window(curves):
     logits, labels, truth = curves(3, samples=300)
     dynamics = Dynamics.from_arrays(logits, labels)
     table = tune(dynamics, Audit(np.arange(300), truth)).table.set_index("method")
-    assert sorted(table.index) == ["Last-LM", "Mean-CE", "MeanProb-LM"]
+    assert sorted(table.index) == ["Last-LM", "Mean-CE", "MeanProb-LM", "Unmixed-MeanProb-LM"]
     for name, row in table.iterrows():
         assert row["whole_fnr"] == pytest.approx(fnr(score(dynamics, name), truth))
         window = (int(row["start"]), int(row["end"]))

@@ -1,8 +1,10 @@
-"""The paper's formulas, written again as plainly as they are printed: one sample, one class at a time, in float64."""
+"""Formulas, written again as plainly as they are printed: one sample, one class at a time, in float64."""
 
 import math
 
 import numpy as np
+
+from errata.core.confident_learning import confident_joint
 
 
 def softmax(z):
@@ -69,6 +71,22 @@ def late_stopping(curve_logits, y, measure, k=1, delta=0.0):
         if all(values[t - 1 - j] <= delta for j in range(k)):
             return t
     return len(values) + 1
+
+
+def true_classes(p, T, rounds):
+    classes = range(len(p))
+    q = list(p)
+    for _ in range(rounds):
+        mixed = [math.fsum(q[j] * T[j][i] for j in classes) for i in classes]
+        q = [q[j] * math.fsum(T[j][i] * p[i] / mixed[i] for i in classes) for j in classes]
+    return q
+
+
+def unmixed(p, labels, rounds=2):
+    """Probabilities of true classes (N, K) from those of given labels, which sum to 1."""
+    counts = confident_joint(p, labels).T + 1
+    T = [[count / row.sum() for count in row] for row in counts]
+    return np.array([true_classes(row, T, rounds) for row in p])
 
 
 def over_samples(aggregate, logits, labels, *args, **parameters):

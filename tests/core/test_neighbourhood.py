@@ -138,17 +138,18 @@ def test_planted_errors_come_first_where_the_model_has_memorised_them():
 
 
 def test_the_default_follows_what_is_known_of_neighbours(few):
-    log_p, labels, points = few
+    log_p, _, points = few
+    labels = log_p.argmax(axis=1)
     found = {
-        "MeanProb-LM": Dynamics.from_arrays(log_p, labels),
-        "kNN-MeanProb-LM": Dynamics.from_arrays(log_p, labels, inputs=points, features=points),
-        "kNN-RampProb-LM": Dynamics.from_arrays(log_p, labels, features=points),
+        "Unmixed-MeanProb-LM": Dynamics.from_arrays(log_p, labels),
+        "Unmixed-kNN-MeanProb-LM": Dynamics.from_arrays(log_p, labels, inputs=points, features=points),
+        "Unmixed-kNN-RampProb-LM": Dynamics.from_arrays(log_p, labels, features=points),
     }
     for name, dynamics in found.items():
         assert find_method(dynamics, None).name == name
-    assert {method.name for method in own_methods()} == set(found) - {"MeanProb-LM"}
+    assert [method.name for method in own_methods()] == ["kNN-MeanProb-LM", "kNN-RampProb-LM", *found]
     assert find_method(Dynamics.from_arrays(log_p, labels, gathering="out-of-sample", inputs=points), None).name == (
-        "kNN-MeanProb-LM (OOS)"
+        "Unmixed-kNN-MeanProb-LM (OOS)"
     )
 
 
@@ -185,3 +186,35 @@ def test_without_points_a_sentence(few):
         score(Dynamics.from_arrays(log_p, labels, features=points), "kNN(space=inputs)-MeanProb-LM")
     with pytest.raises(InputError, match=r"inputs must be numbers of shape \(30, D\)"):
         Dynamics.from_arrays(log_p, labels, inputs=np.zeros(30))
+
+
+def learned_then_memorised(samples=600, seed=0):
+    """Labels of which a fifth are wrong, a run that knew most of them in the mean, and features of three kinds."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, 3, samples)
+    given_labels = np.where(rng.random(samples) < 0.2, (true + 1) % 3, true)
+    known = np.where(rng.random(samples) < 0.8, true, given_labels)
+    logits = 2.0 * np.eye(3)[known] + 0.3 * rng.normal(size=(4, samples, 3))
+    by_class, by_label = (np.eye(3)[of] + 0.05 * rng.normal(size=(samples, 3)) for of in (true, given_labels))
+    return logits.astype(np.float32), given_labels, by_class, by_label
+
+
+def test_features_arranged_by_given_labels_are_not_asked():
+    logits, labels, by_class, by_label = learned_then_memorised()
+    mean = log_softmax(logits.astype(np.float64), axis=2).mean(axis=0)
+    assert KNN().choose(mean, labels, Space(features=by_class)).a == 0.5
+    assert KNN().choose(mean, labels, Space(features=by_label)).a == 1
+    assert KNN(space="features").choose(mean, labels, Space(features=by_label)).a == 0.5
+
+
+def test_the_default_of_features_that_have_memorised_is_that_of_none():
+    logits, labels, by_class, by_label = learned_then_memorised()
+    asked = find_method(Dynamics.from_arrays(logits, labels, features=by_class), None)
+    alone = find_method(Dynamics.from_arrays(logits, labels, features=by_label), None)
+    assert (asked.name, alone.name) == ("Unmixed-kNN-RampProb-LM", "Unmixed-MeanProb-LM")
+
+
+def test_features_of_a_run_that_agrees_with_every_label_are_asked():
+    _, labels, by_class, _ = learned_then_memorised()
+    sure = log_softmax(5.0 * np.eye(3)[labels], axis=1)
+    assert KNN().choose(sure, labels, Space(features=by_class)).a == 0.5

@@ -1,4 +1,5 @@
 import numpy as np
+import oracle
 import pytest
 from scipy.special import softmax
 
@@ -7,16 +8,16 @@ from errata import Dynamics
 from errata.core import rates
 
 
-def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs(curves):
+def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs_and_unmixed(curves):
     logits, labels, _ = curves(3, samples=200)
     found = errata.noise_rates(Dynamics.from_arrays(logits, labels), window=(2, 9)).set_index("kind")
-    mean = softmax(logits[2:10].astype(float), axis=2).mean(axis=0)
+    believed = oracle.unmixed(softmax(logits[2:10].astype(float), axis=2).mean(axis=0), labels)
     every = np.arange(len(labels))
-    others = mean.copy()
+    others = believed.copy()
     others[every, labels] = 0
-    margins = np.log(others.max(axis=1)) - np.log(mean[every, labels])
+    margins = np.log(others.max(axis=1)) - np.log(believed[every, labels])
     expected = {
-        "confident joint": rates.from_confident_joint(mean, labels),
+        "confident joint": rates.from_confident_joint(believed, labels),
         "mixture": rates.from_mixture(margins),
         "sign": rates.from_sign(margins),
     }
@@ -35,8 +36,8 @@ def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs(
     assert found["estimate"].tolist() == [
         "together",
         "confident joint",
-        "mixture on MeanProb-LM",
-        "sign of MeanProb-LM",
+        "mixture on Unmixed-MeanProb-LM",
+        "sign of Unmixed-MeanProb-LM",
     ]
 
 
@@ -46,13 +47,15 @@ def test_neighbours_count_where_they_are_known():
     true = np.arange(300) % 2
     wrong = rng.random(300) < 0.1
     inputs = 10 * true[:, None] + rng.normal(size=(300, 2))
-    undecided = np.zeros((3, 300, 2))
     labels = np.where(wrong, 1 - true, true)
+    undecided, leaning = np.zeros((3, 300, 2)), np.tile(0.1 * np.eye(2)[labels], (3, 1, 1))
+    for logits in (undecided, leaning):
+        found = errata.noise_rates(Dynamics.from_arrays(logits, labels, inputs=inputs)).set_index("kind")
+        assert found.loc["sign", "rate"] == wrong.mean()
+        assert found.loc["sign", "estimate"] == "sign of Unmixed-kNN-MeanProb-LM"
     found = errata.noise_rates(Dynamics.from_arrays(undecided, labels, inputs=inputs)).set_index("kind")
-    assert found.loc["sign", "rate"] == wrong.mean()
     assert found.loc["confident joint", "rate"] == pytest.approx(wrong.mean(), abs=0.01)
-    assert found.loc["sign", "estimate"] == "sign of kNN-MeanProb-LM"
-    alone = errata.noise_rates(Dynamics.from_arrays(undecided, labels)).set_index("kind")
+    alone = errata.noise_rates(Dynamics.from_arrays(leaning, labels)).set_index("kind")
     assert alone.loc["sign", "rate"] == 0
 
 

@@ -103,7 +103,7 @@ def assert_label_studio_takes(tasks, config):
         assert set(fields) <= set(task["data"])
         [prediction] = task["predictions"]
         assert 0 <= prediction["score"] <= 1
-        assert re.fullmatch(r"errata \S+ MeanProb-LM", prediction["model_version"])
+        assert re.fullmatch(r"errata \S+ Unmixed-MeanProb-LM", prediction["model_version"])
         [result] = prediction["result"]
         assert (result["from_name"], result["to_name"]) == (control.get("name"), shown.get("name"))
         assert result["type"] == control.tag.lower()

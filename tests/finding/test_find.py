@@ -13,7 +13,7 @@ from sklearn.datasets import load_digits
 import errata
 from errata.core import metrics
 from errata.errors import ErrataError
-from errata.finding import models, trials
+from errata.finding import candidates, models, trials
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.find import find_in_data
 from errata.finding.models import Silence, Wanted
@@ -71,7 +71,7 @@ def test_arrays_are_learned_by_the_model_asked_for_and_give_their_errors_away(cl
     assert caught(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
-    assert found.summary["method"] == "kNN-MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-kNN-MeanProb-LM"
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
 
@@ -81,7 +81,7 @@ def test_folds_judge_every_sample_by_a_model_that_has_not_seen_it(clouds):
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
-    assert found.summary["method"] == "kNN-MeanProb-LM (OOS)"
+    assert found.summary["method"] == "Unmixed-kNN-MeanProb-LM (OOS)"
     assert caught(found, noisy) <= 0.25
 
 
@@ -120,7 +120,7 @@ def test_text_is_learned_from_its_words(clouds):
     texts = [" ".join(rng.choice(words[label].split(), 6)) for label in truth.tolist()]
     found = errata.find(texts, noisy.labels)
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-MeanProb-LM"
     assert caught(found, noisy) <= 0.1
 
 
@@ -180,7 +180,7 @@ def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, mon
     assert (code, err) == (0, "")
     assert "12 samples in 2 classes, images" in out
     assert "broken.png" in out
-    assert "Ranked by kNN-RampProb-LM" in out
+    assert "Ranked by Unmixed-kNN-RampProb-LM" in out
     ranking = pd.read_csv("errata-out/ranking.csv")
     assert set(ranking["id"]) == {f"{name}/{n}.png" for n in range(12) for name in [("dark", "bright")[n % 2]]}
 
@@ -212,10 +212,17 @@ def test_a_loss_that_falls_ever_more_slowly_never_comes_below_what_it_can_come_t
     assert least_to_come(rng.random(12).tolist(), 100) == -np.inf  # too early to tell
 
 
-def test_a_network_that_cannot_win_is_given_up():
+@pytest.fixture
+def slow_network(monkeypatch):
+    """The network of tables learns so slowly that it takes dozens of epochs."""
+    widths, _, decay = candidates.NETWORK
+    monkeypatch.setattr(candidates, "NETWORK", (widths, 2e-4, decay))
+
+
+def test_a_network_that_cannot_win_is_given_up(slow_network):
     inputs, labels = load_digits(return_X_y=True)
     data = open_source(inputs[:500], labels[:500], None, None, False)
-    (network, *_) = candidates_for(data, "mlp", 0)
+    (network,) = candidates_for(data, "mlp", 0)
     epochs: list[int] = []
     whole = attempt(network, data, "cpu", epochs.append)
     assert attempt(network, data, "cpu", epochs.append, 1.01 * whole.loss).loss == whole.loss
@@ -261,7 +268,7 @@ class Noting(Silence):
         self.steps.append(epochs)
 
 
-def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
+def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch, slow_network):
     monkeypatch.setattr(models, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
     data = open_source(inputs, noisy.labels, None, None, False)

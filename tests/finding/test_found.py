@@ -49,7 +49,7 @@ def test_the_folder_holds_files_that_others_can_read(found, tmp_path):
     summary = json.loads((tmp_path / "summary.json").read_text(encoding="utf-8"))
     assert {"samples", "classes", "kind", "model", "method", "estimate", "notes", "seconds", "version"} <= set(summary)
     assert summary["samples"] == 60
-    assert summary["method"] == "MeanProb-LM"
+    assert summary["method"] == "Unmixed-MeanProb-LM"
 
 
 def test_saving_again_replaces_what_was_there(found, curves, tmp_path):

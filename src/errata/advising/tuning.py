@@ -204,10 +204,10 @@ def _four(dynamics: Dynamics) -> list[Method]:
 def _scores(dynamics: Dynamics, rows: NDArray[np.int64], method: Method, windows: Sequence[Window]) -> Iterator[Floats]:
     """Scores of the samples in `rows`, (n,), window by window."""
     epochs = dynamics.replayable()
-    if method.smoothing is None:
+    if not method.looks_around:
         few = Epochs(epochs.logits[:, rows], epochs.labels[rows], allow_missing=epochs.allow_missing)
         yield from window_scores(few, method, windows)
-    else:  # their neighbours may be anybody
+    else:  # anybody may have a say
         yield from (window_scores(epochs, method, [window])[0][rows] for window in windows)
 
 

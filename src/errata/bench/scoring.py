@@ -12,7 +12,7 @@ from errata.bench.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
 from errata.datasets.labelled import Labelled
-from errata.dynamics.scoring import verdicts
+from errata.dynamics.scoring import find_method, verdicts
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Bools = NDArray[np.bool_]
 RANKING_METRICS = ("auroc", "auprc")
+DEFAULT = "default"  # 1 for the method that errata would rank by
 
 
 def score_cell(
@@ -35,7 +36,8 @@ def score_cell(
 ) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Numbers (a row a method and metric) and scores (a row a scored sample) of one training.
 
-    Estimates of the noise rate are among the numbers, with the kind of estimate in place of a method.
+    Estimates of the noise rate are among the numbers, with the kind of estimate in place of a method, and which method
+    errata would rank these dynamics by.
 
     Detection is scored on the samples whose truth is known; CTRL is told how many of these are wrong, as in the paper,
     but chooses its operating point by itself.
@@ -56,6 +58,7 @@ def score_cell(
         if verdict.flags is not None:
             numbers.append({"method": name} | _at_operating_point(verdict.flags[known], wrong))
     numbers += rate_numbers(dynamics)
+    numbers.append({"method": find_method(dynamics, None).name, "metric": DEFAULT, "value": 1.0})
     columns = {
         "setting": cell.setting,
         "gathering": cell.gathering,

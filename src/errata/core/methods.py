@@ -1,6 +1,6 @@
 """Methods: names in the paper's grammar, of a gathering, an aggregation and a measure, or of confident learning.
 
-Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    kNN-MeanProb-LM
+Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    Unmixed-kNN-MeanProb-LM
 """
 
 import difflib
@@ -15,15 +15,19 @@ import numpy as np
 
 from errata.core import confident_learning
 from errata.core.aggregations import Last
-from errata.core.checks import Labels
+from errata.core.checks import Floats, Labels
 from errata.core.folds import AGGREGATIONS, Aggregation, Fold, State, VectorAggregation, Verdict, shared_fold
 from errata.core.measures import LM, MEASURES, LabelledRows, Measure
-from errata.core.neighbourhood import KNN, Points, Space
+from errata.core.neighbourhood import KNN, Blend, Points, Space
+from errata.core.unmixing import Unmix
 from errata.errors import InputError
 
 Gathering = Literal["in-sample", "out-of-sample"]
-DEFAULT_METHOD = "MeanProb-LM"
-DEFAULT_AMONG: dict[Points, str] = {"inputs": "kNN-MeanProb-LM", "features": "kNN-RampProb-LM"}
+PAPER_METHOD = "MeanProb-LM"
+"""The paper's best single method."""
+DEFAULT_METHOD = "Unmixed-MeanProb-LM"
+"""What errata ranks by where no neighbours are known."""
+DEFAULT_AMONG: dict[Points, str] = {"inputs": "Unmixed-kNN-MeanProb-LM", "features": "Unmixed-kNN-RampProb-LM"}
 """The default where neighbours are known; an image model memorises late if at all, so its later epochs count more."""
 
 # The paper asks whether held-out epochs help these two; the rest of the taxonomy it evaluates in-sample only.
@@ -32,25 +36,36 @@ _OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
 
 @dataclass(frozen=True)
 class Composed:
-    """A method of the taxonomy: how the epochs are gathered, measured and aggregated, and whether neighbours count."""
+    """A method of the taxonomy: how the epochs are gathered, measured and aggregated.
+
+    Beyond the paper, whether neighbours count (smoothing), and whether the noise that was learned is taken out
+    (unmixing): both work on the probability vectors of all samples, before these are measured.
+    """
 
     aggregation: Aggregation
     measure: Measure
     gathering: Gathering = "in-sample"
     smoothing: KNN | None = None
+    unmixing: Unmix | None = None
 
     def __post_init__(self) -> None:
-        if self.smoothing is not None and not self.aggregation.one_vector:
+        if self.looks_around and not self.aggregation.one_vector:
+            what = "neighbours smooth" if self.smoothing is not None else "unmixing takes"
             raise InputError(
-                f"{self.name}: neighbours smooth one probability vector a sample; {self.aggregation.name} yields none"
+                f"{self.name}: {what} one probability vector a sample; {self.aggregation.name} yields none"
             )
+
+    @property
+    def looks_around(self) -> bool:
+        """Whether other samples have a say in the probabilities of a sample."""
+        return self.smoothing is not None or self.unmixing is not None
 
     @cached_property
     def name(self) -> str:
         """Its name in the grammar; in-sample goes without saying."""
-        smoothing = f"{self.smoothing.name}-" if self.smoothing is not None else ""
+        around = "".join(f"{step.name}-" for step in (self.unmixing, self.smoothing) if step is not None)
         gathering = " (OOS)" if self.gathering != "in-sample" else ""
-        return f"{smoothing}{self.aggregation.name}-{self.measure.name}{gathering}"
+        return f"{around}{self.aggregation.name}-{self.measure.name}{gathering}"
 
     @property
     def paper_name(self) -> str:
@@ -60,13 +75,13 @@ class Composed:
     @property
     def known_from(self) -> tuple[str, ...]:
         """The published detectors it stands for."""
-        return () if self.smoothing else tuple(self.aggregation.known_from.get(self.measure.name, ()))
+        return () if self.looks_around else tuple(self.aggregation.known_from.get(self.measure.name, ()))
 
     @property
     def left_out(self) -> str:
         """Why the paper does not evaluate it, or nothing if it does."""
         left_out = self.aggregation.left_out
-        if left_out is None or self.smoothing is not None:
+        if left_out is None or self.looks_around:
             return "not a method of the paper"
         if self.measure.name in left_out:
             return left_out[self.measure.name]
@@ -82,7 +97,7 @@ class Composed:
 
     def rows(self, state: State, labels: Labels, epochs: int) -> State:
         """What its verdict needs of each sample."""
-        if self.smoothing is None:
+        if not self.looks_around:
             return self.aggregation.rows(state, self.measure, labels, epochs)
         from scipy.special import log_softmax
 
@@ -91,12 +106,19 @@ class Composed:
 
     def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
         """Its scores for all samples, whose neighbours are in `space`."""
-        if self.smoothing is None:
+        if not self.looks_around:
             return self.aggregation.verdict(rows, self.measure, labels, budget)
-        smoothed = self.smoothing.smooth(rows["log_probabilities"], labels, space)
-        return Verdict(
-            np.asarray(self.measure.of(LabelledRows(smoothed, labels).statistic(self.measure.statistic))), None
-        )
+        believed = LabelledRows(self.believed(rows, labels, space), labels)
+        return Verdict(np.asarray(self.measure.of(believed.statistic(self.measure.statistic))), None)
+
+    def believed(self, rows: State, labels: Labels, space: Space) -> Floats:
+        """Log-probabilities (N, K) after neighbours and unmixing, where there are any; rows need not sum to 1."""
+        blend = Blend(rows["log_probabilities"], None)
+        if self.smoothing is not None:
+            blend = self.smoothing.blend(blend.log_probabilities, labels, space)
+        if self.unmixing is None:
+            return blend.log_probabilities
+        return self.unmixing.unmix(blend.log_probabilities, labels, blend.heard)
 
 
 @dataclass(frozen=True)
@@ -109,7 +131,7 @@ class ConfidentLearning:
 
     known_from = ("confident learning",)
     left_out = ""
-    smoothing = None
+    looks_around = False
 
     @cached_property
     def name(self) -> str:
@@ -142,6 +164,7 @@ class ConfidentLearning:
 Method = Composed | ConfidentLearning
 
 _NAME = re.compile(
+    r"((?P<unmixing>Unmixed)(\((?P<rounds>[^()]*)\))?\s*-\s*)?"
     r"((?P<smoothing>kNN)(\((?P<near>[^()]*)\))?\s*-\s*)?"
     r"(?P<head>[A-Za-z]\w*)(\((?P<early>[^()]*)\))?\s*-\s*(?P<tail>[A-Za-z/]+)(\((?P<late>[^()]*)\))?"
     r"(\s*\((?P<gathering>IS|OOS)\))?",
@@ -161,7 +184,9 @@ def parse(name: "str | Method") -> Method:
     gathering: Gathering = "out-of-sample" if (match["gathering"] or "").upper() == "OOS" else "in-sample"
     head, tail = match["head"].lower(), match["tail"].upper()
     smoothing = KNN(**_parameters(name, match["near"], KNN)) if match["smoothing"] else None
-    if head == "cl" and tail in confident_learning.VARIANTS and match["early"] is None and smoothing is None:
+    unmixing = Unmix(**_parameters(name, match["rounds"], Unmix)) if match["unmixing"] else None
+    alone = smoothing is None and unmixing is None
+    if head == "cl" and tail in confident_learning.VARIANTS and match["early"] is None and alone:
         parameters = _parameters(name, match["late"], ConfidentLearning, {"cleanlab"})
         return ConfidentLearning(tail, gathering, bool(parameters.get("cleanlab", False)))
     kind = next((cls for known, cls in AGGREGATIONS.items() if known.lower() == head), None)
@@ -174,7 +199,7 @@ def parse(name: "str | Method") -> Method:
         raise InputError(f"{name!r}: CE and JS rank alike only where one vector a sample is scored; choose one of them")
     if tail not in MEASURES:
         raise _unknown(name)
-    return Composed(aggregation, MEASURES[tail], gathering, smoothing)
+    return Composed(aggregation, MEASURES[tail], gathering, smoothing, unmixing)
 
 
 def _parameters(name: str, text: str | None, kind: type, allowed: set[str] | None = None) -> dict[str, Any]:
@@ -211,7 +236,7 @@ def _unknown(name: str) -> InputError:
 
 
 def all_methods() -> Iterator[Method]:
-    """Every method at its default parameters: the whole grid of the taxonomy, confident learning, then smoothing."""
+    """Every method at its default parameters: the taxonomy, confident learning, then all that look around."""
     gatherings: tuple[Gathering, ...] = ("in-sample", "out-of-sample")
     grid = [
         Composed(kind(), measure, gathering)
@@ -223,7 +248,9 @@ def all_methods() -> Iterator[Method]:
     for gathering in gatherings:
         for variant in confident_learning.VARIANTS:
             yield ConfidentLearning(variant, gathering)
-    yield from (replace(method, smoothing=KNN()) for method in grid if method.aggregation.one_vector)
+    of_one_vector = [method for method in grid if method.aggregation.one_vector]
+    for smoothing, unmixing in ((KNN(), None), (None, Unmix()), (KNN(), Unmix())):
+        yield from (replace(method, smoothing=smoothing, unmixing=unmixing) for method in of_one_vector)
 
 
 def paper_methods() -> list[Method]:
@@ -232,8 +259,9 @@ def paper_methods() -> list[Method]:
 
 
 def own_methods() -> list[Method]:
-    """The defaults of errata that the paper does not know."""
-    return [parse(name) for name in DEFAULT_AMONG.values()]
+    """What errata ranks by and the paper does not know, and before it each of the steps that lead there."""
+    not_unmixed = [name.removeprefix(f"{Unmix().name}-") for name in DEFAULT_AMONG.values()]
+    return [parse(name) for name in (*not_unmixed, DEFAULT_METHOD, *DEFAULT_AMONG.values())]
 
 
 def same_gathering(method: Method, gathering: Gathering | None) -> Method:

@@ -86,43 +86,78 @@ class KNN:
     def choose(self, log_probabilities: Floats, labels: Labels, space: Space) -> Choice:
         """The parameters, those that are not given by rule (docs/research.md has the evidence).
 
-        Images, of which there are features alone: 50 neighbours and their probabilities. Tables: the labels of the 10
-        nearest in the inputs, which no model has memorised; where these agree with the given labels too rarely, inputs
-        say little, and the sample counts alone.
+        Images, of which there are features alone: 50 neighbours and their probabilities, unless the features have
+        memorised the labels. Tables: the labels of the 10 nearest in the inputs, which no model has memorised, unless
+        these agree with the given labels too rarely. Else the sample counts alone.
         """
         if not space.points or (self.space is not None and self.space not in space.points):
             wanted = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {wanted} of the samples to find their neighbours; there are none here")
         table = "inputs" in space.points
         chosen = Choice("inputs", 10, 0.7, 1.0) if table else Choice("features", 50, 0.5, 0.0)
-        if self.space is None and table and not _inputs_are_trusted(log_probabilities, labels, space):
+        trusted = _inputs_are_trusted if table else features_are_trusted
+        if self.space is None and not trusted(log_probabilities, labels, space):
             chosen = chosen._replace(a=1.0)
         given = {name: value for name in Choice._fields if (value := getattr(self, name)) is not None}
         return chosen._replace(**given)
 
     def smooth(self, log_probabilities: Floats, labels: Labels, space: Space) -> Floats:
         """The blend, (N, K); its rows are not normalised."""
+        return self.blend(log_probabilities, labels, space).log_probabilities
+
+    def blend(self, log_probabilities: Floats, labels: Labels, space: Space) -> "Blend":
+        """The blend, and what the neighbours say by themselves."""
         chosen = self.choose(log_probabilities, labels, space)
         near = space.nearest(chosen.space, chosen.k)
         if near.shape[1] == 0 or chosen.a == 1:
-            return log_probabilities
-        if chosen.labels == 0:
-            return smooth(log_probabilities, near, chosen.a)
-        k, classes = near.shape[1], log_probabilities.shape[1]
-        mean = chosen.labels * votes(labels, near, classes) / k
-        if chosen.labels < 1:
-            mean += (1 - chosen.labels) * np.exp(smooth(log_probabilities, near, 0.0))
-        blend: Floats = chosen.a * log_probabilities + (1 - chosen.a) * np.log((mean * k + 1 / classes) / (k + 1))
-        return blend
+            return Blend(log_probabilities, None)
+        heard = _heard(log_probabilities, labels, near, chosen.labels)
+        if chosen.a == 0:  # not 0 · -inf
+            return Blend(heard, heard)
+        return Blend(chosen.a * log_probabilities + (1 - chosen.a) * heard, heard)
+
+
+class Blend(NamedTuple):
+    """Log-probabilities (N, K) after neighbours had their say, and what they said; None where they have none."""
+
+    log_probabilities: Floats
+    heard: Floats | None
+
+
+def _heard(log_probabilities: Floats, labels: Labels, near: NDArray[np.int32], share: float) -> Floats:
+    """The logarithm (N, K) of what neighbours (N, k) say: their probabilities, and for a share of it their labels."""
+    if share == 0:
+        return smooth(log_probabilities, near, 0.0)
+    k, classes = near.shape[1], log_probabilities.shape[1]
+    mean = share * votes(labels, near, classes) / k
+    if share < 1:
+        mean += (1 - share) * np.exp(smooth(log_probabilities, near, 0.0))
+    heard: Floats = np.log((mean * k + 1 / classes) / (k + 1))
+    return heard
 
 
 def votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:
-    """How many of each sample's neighbours (N, k) bear each label, (N, K)."""
-    counts = np.zeros((len(labels), classes))
-    every = np.arange(len(labels))
+    """How many of some samples' neighbours (n, k) bear each of the labels (N,), as (n, K)."""
+    counts = np.zeros((len(near), classes))
+    every = np.arange(len(near))
     for neighbour in near.T:
         counts[every, labels[neighbour]] += 1
     return counts
+
+
+def features_are_trusted(log_probabilities: Floats, labels: Labels, space: Space) -> bool:
+    """Whether the nearest in the features side with what was predicted, not with the given label, where these differ.
+
+    Probabilities (N, K) averaged over a run know some wrong labels. A model that has then learned these by heart puts
+    the samples among those that bear the label rightly, and neighbours only repeat it.
+    """
+    predicted = log_probabilities.argmax(axis=1)
+    differ = np.flatnonzero(predicted != labels)
+    if len(differ) == 0:
+        return True
+    counts = votes(labels, space.nearest("features", 10)[differ], log_probabilities.shape[1])
+    rows = np.arange(len(differ))
+    return bool(np.sign(counts[rows, predicted[differ]] - counts[rows, labels[differ]]).mean() > 0)
 
 
 def _inputs_are_trusted(log_probabilities: Floats, labels: Labels, space: Space) -> bool:

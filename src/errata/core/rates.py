@@ -49,7 +49,6 @@ class MeanProbabilities:
     """A question to a run: the probabilities averaged over the epochs, in which less is memorised than in the last."""
 
     name = "the mean probability"
-    smoothing = None
 
     @property
     def fold(self) -> Fold:

@@ -54,7 +54,7 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
     if len(set(windows)) < len(windows):
         raise InputError("the same window is given twice")
     shared = isinstance(method, Composed) and isinstance(method.aggregation, Mean | MeanProb | Last)
-    if not shared or method.smoothing is not None or epochs.allow_missing:
+    if not shared or method.looks_around or epochs.allow_missing:
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
     assert isinstance(method, Composed)
     runs = _Runs(windows)

@@ -13,6 +13,7 @@ from errata.core.folds import State, Verdict
 from errata.core.methods import (
     DEFAULT_AMONG,
     DEFAULT_METHOD,
+    Composed,
     Method,
     paper_methods,
     parse,
@@ -20,6 +21,7 @@ from errata.core.methods import (
     with_gathering,
 )
 from errata.core.metrics import budget_count
+from errata.core.neighbourhood import features_are_trusted
 from errata.core.replay import Progress, Question, ask
 from errata.core.suggest import Suggestion
 from errata.core.windows import Window
@@ -178,13 +180,12 @@ def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats
     from scipy.special import softmax
 
     method = find_method(dynamics, None)
-    if method.smoothing is None:
+    if not isinstance(method, Composed) or not method.looks_around:
         mean, told = _ask(dynamics, [rates.MeanProbabilities(), method], window)
         probabilities = mean["probabilities"]
     else:
         (told,) = _ask(dynamics, [method], window)
-        smoothed = method.smoothing.smooth(told["log_probabilities"], dynamics.labels, dynamics.space)
-        probabilities = softmax(smoothed, axis=1)
+        probabilities = softmax(method.believed(told, dynamics.labels, dynamics.space), axis=1)
     return probabilities, method.verdict(told, dynamics.labels, None, dynamics.space).scores, method
 
 
@@ -216,15 +217,28 @@ def _require_dynamics(given: object, function: str) -> None:
 
 
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
-    """The method, checked against how the dynamics were gathered; None is the default one."""
+    """The method, checked against how the dynamics were gathered; None is the default one.
+
+    Of features that have memorised the labels none are asked, and then early epochs count as much as late ones.
+    """
     if method is not None:
         return same_gathering(parse(method), dynamics.gathering)
     known = [DEFAULT_AMONG[points] for points in ("inputs", "features") if points in dynamics.space.points]
     for name in (*known[:1], DEFAULT_METHOD):
         default = with_gathering(parse(name), dynamics.gathering or "in-sample")
-        if dynamics.reducers is None or dynamics.reducers.answers(default):
+        if dynamics.reducers is not None and not dynamics.reducers.answers(default):
+            continue
+        if name != DEFAULT_AMONG["features"] or _features_are_trusted(dynamics):
             break
     return default
+
+
+def _features_are_trusted(dynamics: Dynamics) -> bool:
+    alone = parse(DEFAULT_METHOD)
+    if dynamics.reducers is not None and not dynamics.reducers.answers(alone):
+        return True  # running sums that cannot be ranked without neighbours
+    (mean,) = _ask(dynamics, [alone], None)
+    return features_are_trusted(mean["log_probabilities"], dynamics.labels, dynamics.space)
 
 
 def _verdict(

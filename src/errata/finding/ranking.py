@@ -135,11 +135,10 @@ def _first(count: int, scores: Floats, tie_break: NDArray[np.uint64]) -> NDArray
 
 
 def _suggested(dynamics: Dynamics, method: Method, judged: State, alone: State) -> NDArray[np.int64]:
-    """The class that takes most, (N,): by the sample and its neighbours where the method asks these, else alone."""
-    if not isinstance(method, Composed) or method.smoothing is None:
+    """The class that takes most, (N,): by all that the method looks at, or else by the sample alone."""
+    if not isinstance(method, Composed) or not method.looks_around:
         return np.asarray(alone["suggested"])
-    blend = method.smoothing.smooth(judged["log_probabilities"], dynamics.labels, dynamics.space)
-    return np.asarray(blend.argmax(axis=1))
+    return np.asarray(method.believed(judged, dynamics.labels, dynamics.space).argmax(axis=1))
 
 
 def _ask(dynamics: Dynamics, questions: Sequence[Question]) -> list[State]:

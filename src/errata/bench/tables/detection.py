@@ -22,7 +22,7 @@ from errata.bench.tables.over_seeds import (
 )
 from errata.bench.tables.table import Entry, Table, group_starts
 from errata.core import metrics
-from errata.core.methods import DEFAULT_METHOD, parse
+from errata.core.methods import PAPER_METHOD, parse
 from errata.errors import StoreError
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def operating_point_table(results: Results, settings: Sequence[str] | None = Non
     best = pairs["mean_percent"].transform(least) & alike
     found = entries(summary, KEY, best)
     absent = Absent(results)
-    keys = [(reference, method) for reference in references() for method in (reference, DEFAULT_METHOD)]
+    keys = [(reference, method) for reference in references() for method in (reference, PAPER_METHOD)]
     rows = []
     for reference, method in keys:
         named = (Entry(shown_method(reference)), Entry(shown_method(method)))
@@ -138,7 +138,7 @@ def _pair(results: Results, numbers: "pd.DataFrame", at: dict[Any, Any]) -> Iter
     row = {name: at[name] for name in ("setting", "seed", "complete")}
     row |= {"reference": at["method"], "inspected": int(at["budget"]), "noisy": at["noisy"]}
     yield row | {"method": at["method"], "value": at["value"]}
-    rival = Cell(at["setting"], parse(DEFAULT_METHOD).gathering, at["seed"])
+    rival = Cell(at["setting"], parse(PAPER_METHOD).gathering, at["seed"])
     if not results.has(rival):
         return
     of_rival = numbers[
@@ -152,10 +152,10 @@ def _pair(results: Results, numbers: "pd.DataFrame", at: dict[Any, Any]) -> Iter
             "one of them is to be run again"
         )
     ranks = results.ranks(rival)
-    ranking = ranks[ranks["method"] == DEFAULT_METHOD]
+    ranking = ranks[ranks["method"] == PAPER_METHOD]
     if len(ranking):
         value = metrics.fnr(*as_scores(ranking), row["inspected"])
-        yield row | {"method": DEFAULT_METHOD, "value": value}
+        yield row | {"method": PAPER_METHOD, "value": value}
 
 
 def _told_note(seeds: "pd.DataFrame") -> list[str]:

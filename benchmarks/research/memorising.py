@@ -1,0 +1,107 @@
+"""What the default does where a model has learned wrong labels by heart, and by which sign it knows.
+
+    ERRATA_DATA=... python benchmarks/research/memorising.py --out results/research
+
+Digits with an MLP that is trained far too long, and 2,000 images of CIFAR-10 with a small CNN and a small transformer,
+for few epochs and for many. Writes memorising.csv: FNR % of methods, the share of given labels that the last epoch
+predicts, and for how many of the samples whose mean prediction is not the given label the labels of the nearest ten in
+the features side with it. Some ten minutes on two cores.
+"""
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import candidates
+from errata.bench.training import table
+from errata.core.metrics import fnr
+from errata.core.neighbourhood import votes
+from errata.datasets.labelled import load_setting
+from errata.dynamics.scoring import find_method, score
+from errata.dynamics.store import Dynamics
+from errata.training.data import Images
+from errata.training.engine import Options
+from errata.training.gather import in_sample
+from errata.training.models import VisionTransformer, cnn4
+from errata.training.recipes import Recipe
+from runs import boil_down, run_of
+
+if TYPE_CHECKING:
+    from errata.training.data import Inputs
+    from errata.training.gather import Model
+
+IMAGES = 2_000
+METHODS = ("MeanProb-LM", "RampProb-LM", "kNN(space={})-MeanProb-LM", "Unmixed-MeanProb-LM")
+DIGITS = ("digits-symmetric-20", "digits-pairflip-20", "digits-asymmetric-40")
+MEMORISED = Recipe(150, 64, 3e-3, widths=(128, 64))
+SMALL_TRANSFORMER = partial(VisionTransformer, 10, side=32, patch=4, width=96, depth=3, heads=3)
+NETWORKS: dict[str, tuple["Model", tuple[int, ...]]] = {
+    "cnn4": (partial(cnn4, 10), (8, 25)),
+    "transformer": (SMALL_TRANSFORMER, (10, 30)),
+}
+
+
+def measured() -> Iterator[dict[str, Any]]:
+    """A row a training."""
+    for setting in DIGITS:
+        labelled = load_setting(setting)
+        dynamics = _trained(table(labelled, "train"), labelled.given, (128, 64), MEMORISED)
+        yield {"setting": setting, "network": "MLP", "epochs": dynamics.epochs} | _row(dynamics, labelled.truth)
+    labelled = load_setting("cifar10-symmetric-20")
+    given, truth = labelled.given[:IMAGES], labelled.truth[:IMAGES]
+    assert labelled.data.pixels is not None
+    pixels = Images(np.array(labelled.data.train_inputs[:IMAGES]), labelled.data.pixels.mean, labelled.data.pixels.std)
+    for name, (build, lengths) in NETWORKS.items():
+        for epochs in lengths:
+            dynamics = _trained(pixels, given, build, Recipe(epochs, 64, 1e-3, 1e-4))
+            yield {"setting": labelled.setting.name, "network": name, "epochs": epochs} | _row(dynamics, truth)
+
+
+def _trained(data: "Inputs", labels: Any, model: "Model", recipe: Recipe) -> Dynamics:
+    options = Options(swa=False, features=True)
+    (gathered,) = in_sample(data, labels, 10, model, recipe, seeds=(0,), options=options, device="cpu")
+    assert gathered.dynamics is not None
+    return gathered.dynamics
+
+
+def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
+    assert dynamics.logits is not None
+    labels, points = dynamics.labels, "inputs" if "inputs" in dynamics.space.points else "features"
+    wrong = np.asarray(truth).astype(np.bool_)
+    run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
+    predicted = run.log_mean(candidates.flat(run)).argmax(axis=1)
+    differ = np.flatnonzero(predicted != labels)
+    counts = votes(labels, dynamics.space.nearest("features", 10), dynamics.num_classes)[differ]
+    rows = np.arange(len(differ))
+    sides = np.sign(counts[rows, labels[differ]] - counts[rows, predicted[differ]])
+    found = {
+        "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
+        "side with the label": float((1 + sides).mean() / 2),
+    }
+    default = find_method(dynamics, None).name
+    asked = {name.format("..."): name.format(points) for name in METHODS} | {"default": default}
+    found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in asked.items()}
+    by_all = candidates.unmixed_by(run, by_all=True)
+    return found | {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
+
+
+def main(out: Path) -> None:
+    """Train, measure, write."""
+    import pandas as pd
+
+    rows = []
+    for row in measured():
+        print(row, flush=True)
+        rows.append(row)
+    out.mkdir(parents=True, exist_ok=True)
+    pd.DataFrame(rows).round(3).to_csv(out / "memorising.csv", index=False)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, required=True, help="where memorising.csv goes")
+    main(parser.parse_args().out)

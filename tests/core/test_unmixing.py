@@ -1,0 +1,139 @@
+"""Unmixing against loops over classes, what expectation maximisation promises, and noise that a model has learned."""
+
+import numpy as np
+import oracle
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_softmax, softmax
+
+from errata.core.measures import LM
+from errata.core.methods import parse
+from errata.core.metrics import fnr
+from errata.core.neighbourhood import KNN, Space
+from errata.core.noise import asymmetric
+from errata.core.replay import Epochs, replay
+from errata.core.unmixing import Unmix, transition, true_classes
+from errata.errors import InputError
+
+seeds = st.integers(0, 1000)
+
+
+def a_mixture(seed, samples=20, classes=4):
+    """Probabilities of true classes q, how often each gets each label, T, and the probabilities of labels, q T."""
+    rng = np.random.default_rng(seed)
+    T = 0.7 * np.eye(classes) + 0.3 * rng.dirichlet(np.ones(classes), classes)
+    q = rng.dirichlet(np.ones(classes), samples)
+    return q, T, q @ T
+
+
+@given(seed=seeds, rounds=st.integers(1, 5))
+def test_a_round_is_the_formula(seed, rounds):
+    _, T, p = a_mixture(seed)
+    found = np.exp(true_classes(np.log(p), T, rounds))
+    np.testing.assert_allclose(found, [oracle.true_classes(row, T, rounds) for row in p], rtol=1e-10)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+
+
+@given(seed=seeds)
+def test_every_round_explains_the_labels_better(seed):
+    _, T, p = a_mixture(seed)
+    likelihoods = [(p * np.log(np.exp(true_classes(np.log(p), T, rounds)) @ T)).sum() for rounds in range(1, 12)]
+    assert (np.diff(likelihoods) >= -1e-12).all()
+
+
+@given(seed=seeds)
+def test_in_the_end_it_finds_what_was_mixed(seed):
+    q, T, p = a_mixture(seed)
+    np.testing.assert_allclose(np.exp(true_classes(np.log(p), T, 20_000)), q, atol=0.02)
+
+
+def test_labels_that_never_change_leave_everything_as_it_is():
+    p = np.random.default_rng(0).dirichlet(np.ones(3), 10)
+    np.testing.assert_allclose(true_classes(np.log(p), np.eye(3), 3), np.log(p))
+
+
+def test_no_probability_is_too_small():
+    logs = log_softmax(np.array([[0.0, -2000.0, -3000.0]]), axis=1)
+    unmixed = true_classes(logs, np.full((3, 3), 1 / 3), 2)
+    assert np.isfinite(unmixed).all()
+    assert unmixed[0, 1] > unmixed[0, 2]
+
+
+def test_transitions_are_counted_where_the_model_is_confident():
+    """Class 0 is labelled 1 once in four, class 1 always 1; the model knows the classes, and one sample puzzles it."""
+    true = np.array([0, 0, 0, 0, 1, 1, 1, 1, 0])
+    given_labels = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0])
+    p = np.where(true[:, None] == np.arange(2), 0.9, 0.1)
+    p[8] = 0.5
+    np.testing.assert_allclose(transition(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
+
+
+def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
+    """Class 0 is labelled 1 and class 2 is labelled 3 at the rate; a model knows this, roughly, a little by heart."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, classes, samples)
+    noisy = asymmetric(true, rate, {0: 1, 2: 3}, num_classes=classes, seed=seed)
+    T = np.eye(classes)
+    T[0, :2] = T[2, 2:] = 1 - rate, rate
+    q = 0.85 * np.eye(classes)[true] + 0.15 * rng.dirichlet(np.full(classes, 0.3), samples)
+    learned = 0.85 * q @ T + 0.15 * np.eye(classes)[noisy.labels]
+    return log_softmax(np.log(learned) + 0.5 * rng.normal(size=learned.shape), axis=1), noisy, true
+
+
+def test_noise_that_follows_a_rule_is_found_after_unmixing():
+    logs, noisy, _ = noise_that_was_learned()
+    alone, unmixed = LM(logs, noisy.labels), LM(Unmix().unmix(logs, noisy.labels), noisy.labels)
+    assert fnr(unmixed, noisy.truth) < 0.6 * fnr(alone, noisy.truth)
+
+
+def test_a_whole_method_asks_neighbours_first_and_counts_by_what_they_say(curves):
+    logits, labels, _ = curves(5, samples=60)
+    points = np.random.default_rng(0).normal(size=(len(labels), 2))
+    space = Space(inputs=points)
+    found = replay(Epochs(logits, labels, space=space), [parse("Unmixed(rounds=3)-kNN(k=5,a=0.4)-MeanProb-LM")])
+    mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
+    neighbours = KNN(k=5, a=0.0).smooth(mean, labels, space)
+    blend = log_softmax(0.4 * mean + 0.6 * neighbours, axis=1)
+    by_steps = true_classes(blend, transition(softmax(neighbours, axis=1), labels), 3)
+    np.testing.assert_allclose(found[0].scores, LM(by_steps, labels), rtol=1e-6, atol=1e-8)
+
+
+def test_where_the_model_has_memorised_everything_only_neighbours_know_the_noise():
+    _, noisy, true = noise_that_was_learned()
+    memorised = log_softmax(3.0 * np.eye(4)[noisy.labels], axis=1)
+    neighbours = np.log(0.7 * np.eye(4)[true] + 0.3 / 4)
+    blend = 0.7 * memorised + 0.3 * neighbours
+    counted = transition(softmax(blend, axis=1), noisy.labels), transition(softmax(neighbours, axis=1), noisy.labels)
+    np.testing.assert_allclose(counted[0], np.eye(4), atol=0.02)
+    np.testing.assert_allclose(counted[1], noisy.matrix, atol=0.05)
+    told = Unmix().unmix(blend, noisy.labels, neighbours)
+    np.testing.assert_allclose(told, true_classes(log_softmax(blend, axis=1), counted[1], 2))
+
+
+def test_too_few_samples_to_count_pairs_of_classes_stay_as_they_are():
+    rng = np.random.default_rng(0)
+    logs = log_softmax(rng.normal(size=(99, 10)), axis=1)
+    np.testing.assert_array_equal(Unmix().unmix(logs, rng.integers(0, 10, 99)), logs)
+
+
+def test_names():
+    assert parse("unmixed-meanprob-lm").name == "Unmixed-MeanProb-LM"
+    assert parse("Unmixed(rounds=5)-kNN(k=3)-Last-CE (OOS)").name == "Unmixed(rounds=5)-kNN(k=3)-Last-CE (OOS)"
+    assert parse("Unmixed(rounds=2)-MeanProb-LM").name == "Unmixed-MeanProb-LM"
+
+
+@pytest.mark.parametrize(
+    ("name", "complaint"),
+    [
+        ("Unmixed-Mean-LM", "one probability vector a sample; Mean yields none"),
+        ("Unmixed(rounds=0)-MeanProb-LM", "a whole number of rounds, at least 1, not 0"),
+        ("Unmixed(rounds=1.5)-MeanProb-LM", "not 1.5"),
+        ("Unmixed(k=2)-MeanProb-LM", "has no parameter 'k'; it takes rounds"),
+        ("Unmixed-CL-PBC", "unknown method"),
+        ("kNN-Unmixed-MeanProb-LM", "unknown method"),
+    ],
+)
+def test_bad_names(name, complaint):
+    with pytest.raises(InputError, match=complaint.replace("(", r"\(")):
+        parse(name)
