@@ -1,3 +1,4 @@
+import gc
 import sys
 
 import numpy as np
@@ -14,6 +15,13 @@ from errata.training.tracks import Options
 from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 
 MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
+
+
+@pytest.fixture(autouse=True)
+def no_worker_is_left_behind():
+    """A worker lives as long as the error that it has sent; forked, it would keep a browser's pipe open for ever."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture
