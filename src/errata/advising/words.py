@@ -38,8 +38,8 @@ def _trust(default: "pd.Series[Any]", others: "pd.DataFrame", count: int) -> str
         nearest = others.iloc[0]
         return (
             f"Start with {name}, the default, but check it: only {said}, against {nearest['agreement']:.0%} for "
-            f"{nearest['method']}; where it stood so far apart in the benchmark it was the better one, but only an audit "
-            "can tell."
+            f"{nearest['method']}; where it stood so far apart in the benchmark it was the better one, but only an "
+            "audit can tell."
         )
     if not bool(default.isna()["stability"]):
         stable = default["stability"]

@@ -11,14 +11,14 @@ from errata.datasets.own import OwnData
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.candidates import Candidate
-from errata.finding.trials import Tried, attempt
+from errata.finding.trials import MOST_TRIED_ON, VALIDATION, Tried, attempt
 
 if TYPE_CHECKING:
     from errata.finding.models import Watcher
 
-# Losses this close are no difference on a few hundred samples, and boosting then ranks better: on Digits it missed
-# 1.6 % of the errors, and an MLP of the same log loss 3.1 %.
-CLEARLY = 0.02
+# Losses this close are no difference on so many samples held out or fewer, and boosting then ranks better: on Digits it
+# missed 1.6 % of the errors, and an MLP of the same log loss 3.1 %. Of more samples, smaller differences are clear.
+CLEARLY, OF_SO_MANY = 0.02, 2_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +38,7 @@ def choose(
     In a folder, trials that an interrupted call has ended are not made again, and one that it has begun goes on.
     """
     tried: list[Tried] = []
+    clearly = clear_difference(data.samples)
     for number, candidate in enumerate(candidates):
         file = None if folder is None else folder / f"trial-{number}-{candidate.name}.json"
         if file is not None and file.exists():
@@ -45,32 +46,38 @@ def choose(
             watcher.advance(candidate.recipe.epochs)
             continue
         begun = None if file is None else file.with_suffix(".begun")
-        tried.append(_try(candidate, data, device, watcher, _to_beat(candidate, tried), begun))
+        tried.append(_try(candidate, data, device, watcher, _to_beat(candidate, tried, clearly), begun))
         if file is not None and begun is not None:
             _keep(tried[-1], file)
             begun.unlink(missing_ok=True)
-    best = _best(tried)
+    best = _best(tried, clearly)
     if not math.isfinite(best.loss):
         raise InputError("no model could be trained on this data: every one diverged")
     others = sorted((one for one in tried if one is not best), key=lambda one: one.loss)
     against = f", against {others[0].loss:.3f} of {others[0].candidate.title}" if others else ""
     how = (
         f"The model is {best.candidate.title}, by its log loss on a fifth of the samples, held out as they are "
-        f"labelled: {best.loss:.3f}{against}{_why(best, others)}."
+        f"labelled: {best.loss:.3f}{against}{_why(best, others, clearly)}."
     )
     return Choice(best.candidate, how, best.loss)
 
 
-def _why(best: Tried, others: Sequence[Tried]) -> str:
+def clear_difference(samples: int) -> float:
+    """By what share a loss must be lower to be clearly so, in trials on so many samples."""
+    held_out = VALIDATION * min(samples, MOST_TRIED_ON)
+    return CLEARLY * min(1.0, math.sqrt(OF_SO_MANY / held_out))
+
+
+def _why(best: Tried, others: Sequence[Tried], clearly: float) -> str:
     """Why a model with a higher loss was taken, if it was."""
-    return f", which would have to be {CLEARLY:.0%} better" if others and others[0].loss < best.loss else ""
+    return f", which would have to be {clearly:.1%} better" if others and others[0].loss < best.loss else ""
 
 
-def _best(tried: Sequence[Tried]) -> Tried:
+def _best(tried: Sequence[Tried], clearly: float) -> Tried:
     """The least loss; an earlier candidate stays unless a later one is clearly better."""
     best = tried[0]
     for one in tried[1:]:
-        if one.loss < (1 - CLEARLY) * best.loss or (one.candidate.name == best.candidate.name and one.loss < best.loss):
+        if one.loss < (1 - clearly) * best.loss or (one.candidate.name == best.candidate.name and one.loss < best.loss):
             best = one
     return best
 
@@ -87,12 +94,12 @@ def _ended(candidate: Candidate, file: Path) -> Tried:
     return Tried(replace(candidate, recipe=type(candidate.recipe).of(kept["recipe"])), kept["loss"])
 
 
-def _to_beat(candidate: Candidate, tried: Sequence[Tried]) -> float:
+def _to_beat(candidate: Candidate, tried: Sequence[Tried], clearly: float) -> float:
     """The loss below which a candidate would be chosen of those tried so far."""
     if not tried:
         return math.inf
-    best = _best(tried)
-    return best.loss if best.candidate.name == candidate.name else (1 - CLEARLY) * best.loss
+    best = _best(tried, clearly)
+    return best.loss if best.candidate.name == candidate.name else (1 - clearly) * best.loss
 
 
 def _try(
