@@ -85,7 +85,7 @@ def rank(
     source: Source,
     out: Annotated[Path | None, typer.Option(help="Write the whole ranking here: .csv or .parquet.")] = None,
     labels: LabelsFile = None,
-    method: Annotated[str | None, typer.Option(help=METHOD_HELP + " Default: MeanProb-LM.")] = None,
+    method: Annotated[str | None, typer.Option(help=METHOD_HELP + " Without it, the default one.")] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
     top: Annotated[int, typer.Option(help="How many to print.", min=0)] = 20,

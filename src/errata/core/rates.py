@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.aggregations import MeanProb
 from errata.core.checks import Floats, Labels, check_labels, check_scores, check_seed
-from errata.core.folds import Fold, State, shared_fold
-from errata.core.measures import LM
 from errata.errors import InputError
 
 JOINT_REPLICATES = 1000
@@ -42,24 +39,6 @@ class NoiseRate:
     """None: the interval is no confidence interval."""
     how: str
     """What is estimated, and what the interval covers."""
-
-
-@dataclass(frozen=True)
-class MeanProbabilities:
-    """A question to a run: the probabilities averaged over the epochs, in which less is memorised than in the last."""
-
-    name = "the mean probability"
-
-    @property
-    def fold(self) -> Fold:
-        """Probabilities averaged over the epochs."""
-        return shared_fold(MeanProb(), LM)
-
-    def rows(self, state: State, labels: Labels, epochs: int) -> State:
-        """Probabilities (n, K)."""
-        from scipy.special import softmax
-
-        return {"probabilities": softmax(MeanProb().vector(state), axis=1)}
 
 
 def from_confident_joint(

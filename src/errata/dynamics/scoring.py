@@ -45,8 +45,8 @@ def score(
     """Scores (N,) of one method, higher = more suspicious.
 
     score(dynamics, "MeanProb-LM") or, from arrays, score(logits, labels, "Mean-CE") with logits (E, N, K) or (N, K).
-    Without a method it is MeanProb-LM. `window` limits the epochs to (start, end), both included; `budget` is how many
-    samples will be inspected, which only CTRL asks for.
+    Without a method it is the default one. `window` limits the epochs to (start, end), both included; `budget` is how
+    many samples will be inspected, which only CTRL asks for.
     """
     return _verdict(source, args, window, budget, classes)[1].scores
 
@@ -180,12 +180,9 @@ def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats
     from scipy.special import softmax
 
     method = find_method(dynamics, None)
-    if not isinstance(method, Composed) or not method.looks_around:
-        mean, told = _ask(dynamics, [rates.MeanProbabilities(), method], window)
-        probabilities = mean["probabilities"]
-    else:
-        (told,) = _ask(dynamics, [method], window)
-        probabilities = softmax(method.believed(told, dynamics.labels, dynamics.space), axis=1)
+    assert isinstance(method, Composed)
+    (told,) = _ask(dynamics, [method], window)
+    probabilities = softmax(method.believed(told, dynamics.labels, dynamics.space), axis=1)
     return probabilities, method.verdict(told, dynamics.labels, None, dynamics.space).scores, method
 
 
