@@ -59,6 +59,14 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
     return 1 - agreeing
 
 
+def siding_with_labels(log_p: Floats, labels: Labels, counts: Floats) -> float:
+    """Of samples whose prediction (N, K) is not the label, the share whose neighbours' votes (N, K) side with it."""
+    predicted = log_p.argmax(axis=1)
+    differ = np.flatnonzero(predicted != labels)
+    sides = np.sign(counts[differ, labels[differ]] - counts[differ, predicted[differ]])
+    return float((1 + sides).mean() / 2)
+
+
 def simifeat_rank(counts: Floats, labels: Labels) -> Floats:
     """The negative cosine between the vote (N, K) of the neighbours and the given label."""
     cosine: Floats = counts[np.arange(len(labels)), labels] / np.linalg.norm(counts, axis=1)

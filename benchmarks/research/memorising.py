@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import candidates
+import evidence
 from errata.bench.training import table
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import votes
@@ -73,14 +74,11 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     labels, points = dynamics.labels, "inputs" if "inputs" in dynamics.space.points else "features"
     wrong = np.asarray(truth).astype(np.bool_)
     run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
-    predicted = run.log_mean(candidates.flat(run)).argmax(axis=1)
-    differ = np.flatnonzero(predicted != labels)
-    counts = votes(labels, dynamics.space.nearest("features", 10), dynamics.num_classes)[differ]
-    rows = np.arange(len(differ))
-    sides = np.sign(counts[rows, labels[differ]] - counts[rows, predicted[differ]])
+    mean = run.log_mean(candidates.flat(run))
+    counts = votes(labels, dynamics.space.nearest("features", 10), dynamics.num_classes)
     found = {
         "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
-        "side with the label": float((1 + sides).mean() / 2),
+        "side with the label": evidence.siding_with_labels(mean, labels, counts),
     }
     default = find_method(dynamics, None).name
     asked = {name.format("..."): name.format(points) for name in METHODS} | {"default": default}

@@ -106,7 +106,9 @@ def signs(run: Run) -> Row:
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
     for points in run.space.points:
-        row[f"vote, {points}"] = _agreement(votes(run.labels, run.space.nearest(points, 10), run.classes), run)
+        counts = votes(run.labels, run.space.nearest(points, 10), run.classes)
+        row[f"vote, {points}"] = _agreement(counts, run)
+        row[f"side with the label, {points}"] = evidence.siding_with_labels(own, run.labels, counts)
     chosen = KNN().choose(own, run.labels, run.space)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 
