@@ -111,7 +111,7 @@ def test_the_same_seed_gives_the_same_interval():
 
 @pytest.mark.parametrize(
     ("inputs", "default"),
-    [(np.random.default_rng(0).normal(size=(60, 3)), "Unmixed-kNN-MeanProb-LM"), (None, "Unmixed-MeanProb-LM")],
+    [(np.random.default_rng(0).normal(size=(60, 3)), "Unmixed-kNN-EarlyProb-LM"), (None, "Unmixed-MeanProb-LM")],
     ids=["neighbours", "no neighbours"],
 )
 def test_options_are_the_scores_of_the_methods_over_their_windows(curves, inputs, default):

@@ -142,14 +142,15 @@ def test_the_default_follows_what_is_known_of_neighbours(few):
     labels = log_p.argmax(axis=1)
     found = {
         "Unmixed-MeanProb-LM": Dynamics.from_arrays(log_p, labels),
-        "Unmixed-kNN-MeanProb-LM": Dynamics.from_arrays(log_p, labels, inputs=points, features=points),
         "Unmixed-kNN-RampProb-LM": Dynamics.from_arrays(log_p, labels, features=points),
+        "Unmixed-kNN-EarlyProb-LM": Dynamics.from_arrays(log_p, labels, inputs=points, features=points),
     }
     for name, dynamics in found.items():
         assert find_method(dynamics, None).name == name
-    assert [method.name for method in own_methods()] == ["kNN-MeanProb-LM", "kNN-RampProb-LM", *found]
+    steps = {"kNN-MeanProb-LM", "kNN-RampProb-LM", "Unmixed-kNN-MeanProb-LM"}
+    assert {method.name for method in own_methods()} == steps | set(found)
     assert find_method(Dynamics.from_arrays(log_p, labels, gathering="out-of-sample", inputs=points), None).name == (
-        "Unmixed-kNN-MeanProb-LM (OOS)"
+        "Unmixed-kNN-EarlyProb-LM (OOS)"
     )
 
 

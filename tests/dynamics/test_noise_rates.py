@@ -52,7 +52,7 @@ def test_neighbours_count_where_they_are_known():
     for logits in (undecided, leaning):
         found = errata.noise_rates(Dynamics.from_arrays(logits, labels, inputs=inputs)).set_index("kind")
         assert found.loc["sign", "rate"] == wrong.mean()
-        assert found.loc["sign", "estimate"] == "sign of Unmixed-kNN-MeanProb-LM"
+        assert found.loc["sign", "estimate"] == "sign of Unmixed-kNN-EarlyProb-LM"
     found = errata.noise_rates(Dynamics.from_arrays(undecided, labels, inputs=inputs)).set_index("kind")
     assert found.loc["confident joint", "rate"] == pytest.approx(wrong.mean(), abs=0.01)
     alone = errata.noise_rates(Dynamics.from_arrays(leaning, labels)).set_index("kind")

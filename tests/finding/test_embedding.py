@@ -66,7 +66,7 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
     found = errata.find(table, "kind", embed=folder, model="mlp")
     assert encoder.asked == texts
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-kNN-MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
     assert found.summary["settings"]["embed"] == str(folder)
     assert "Note: texts are embedded by minilm in 3 directions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1

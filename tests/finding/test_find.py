@@ -71,7 +71,7 @@ def test_arrays_are_learned_by_the_model_asked_for_and_give_their_errors_away(cl
     assert caught(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
-    assert found.summary["method"] == "Unmixed-kNN-MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
 
@@ -81,7 +81,7 @@ def test_folds_judge_every_sample_by_a_model_that_has_not_seen_it(clouds):
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
-    assert found.summary["method"] == "Unmixed-kNN-MeanProb-LM (OOS)"
+    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM (OOS)"
     assert caught(found, noisy) <= 0.25
 
 

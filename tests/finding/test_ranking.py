@@ -98,7 +98,7 @@ def test_where_neighbours_are_known_the_default_is_asked_besides_and_suggests(cu
     points = np.random.default_rng(0).normal(size=(len(labels), 3)) + 5 * np.eye(5, 3)[labels]
     dynamics = errata.Dynamics.from_arrays(logits, labels, inputs=points)
     methods = methods_asked(dynamics)
-    assert [method.name for method in methods] == ["Unmixed-kNN-MeanProb-LM", *ASKED[:-1], "CL-PBNR (IS)"]
+    assert [method.name for method in methods] == ["Unmixed-kNN-EarlyProb-LM", *ASKED[:-1], "CL-PBNR (IS)"]
     table = ranked(dynamics, rate_of(0.2)).set_index("id").sort_index()
     np.testing.assert_array_equal(table["score"], errata.score(dynamics))
     prefers_another = table["suggested"] != table["label"]

@@ -6,9 +6,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core import early
 from errata.core.checks import Floats, Labels
 from errata.core.folds import Aggregation, Chunk, State, VectorAggregation, Verdict, aggregation
 from errata.core.measures import CPD, Measure
+from errata.core.neighbourhood import Space
 from errata.errors import InputError
 
 _BINARY = "a yes or no from one prediction: most samples tie, and the margin ranks them finer"
@@ -71,6 +73,39 @@ class RampProb(_ProbabilityAggregation):
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
         _blend(state, chunk, keep=1.0, weight=chunk.epoch + 1.0, first=chunk.epoch + 1.0)
+
+
+@aggregation
+@dataclass(frozen=True)
+class EarlyProb(VectorAggregation):
+    """The measure of the logarithm of the probabilities averaged over the epochs before the model begins to memorise.
+
+    Neighbours in the inputs tell which these are (errata.core.early); where none are known, all epochs count.
+    """
+
+    title = "mean probability until the model memorises"
+    streams = False
+    looks_around = True
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        return {f"until {end}": np.full((samples, classes), -np.inf) for end in early.ends(epochs)}
+
+    def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
+        part = next(key for key in state if chunk.epoch < int(key.removeprefix("until ")))
+        _blend({"probabilities": state[part]}, chunk, keep=1.0, weight=1.0, first=1.0)
+
+    def vector(self, state: State) -> NDArray[Any]:
+        """A vector a share of the run, (n, P, K); of a sample that a share has not seen, the next one that has."""
+        shares = np.stack([_log_probabilities(part) for part in state.values()], axis=1)
+        np.logaddexp.accumulate(shares, axis=1, out=shares)
+        for share in range(shares.shape[1] - 2, -1, -1):
+            unseen = np.isneginf(shares[:, share]).all(axis=1)
+            shares[unseen, share] = shares[unseen, share + 1]
+        return shares.astype(np.float32)
+
+    def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
+        chosen = early.best_share(log_probabilities, labels, space)
+        return log_probabilities[:, chosen].astype(np.float64)
 
 
 @aggregation

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM, LabelledRows, Measure
+from errata.core.neighbourhood import Space
 
 State = dict[str, NDArray[Any]]
 
@@ -48,6 +49,7 @@ class Aggregation(ABC):
     reads: ClassVar[Literal["every epoch", "last epoch", "no epoch"]] = "every epoch"
     streams: ClassVar[bool] = True
     one_vector: ClassVar[bool] = False
+    looks_around: ClassVar[bool] = False  # whether other samples have a say in the vector of a sample
 
     @property
     def name(self) -> str:
@@ -84,6 +86,10 @@ class VectorAggregation(Aggregation):
     @abstractmethod
     def vector(self, state: State) -> NDArray[Any]:
         """The aggregated logits (n, K)."""
+
+    def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
+        """One vector (N, K) of each of all samples; an aggregation that looks around chooses it among several."""
+        return log_probabilities
 
     def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:
         """The measure of the aggregated logits."""

@@ -1,6 +1,6 @@
 """Methods: names in the paper's grammar, of a gathering, an aggregation and a measure, or of confident learning.
 
-Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    Unmixed-kNN-MeanProb-LM
+Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    Unmixed-kNN-EarlyProb-LM
 """
 
 import difflib
@@ -27,8 +27,10 @@ PAPER_METHOD = "MeanProb-LM"
 """The paper's best single method."""
 DEFAULT_METHOD = "Unmixed-MeanProb-LM"
 """What errata ranks by where no neighbours are known."""
-DEFAULT_AMONG: dict[Points, str] = {"inputs": "Unmixed-kNN-MeanProb-LM", "features": "Unmixed-kNN-RampProb-LM"}
+DEFAULT_AMONG: dict[Points, str] = {"inputs": "Unmixed-kNN-EarlyProb-LM", "features": "Unmixed-kNN-RampProb-LM"}
 """The default where neighbours are known; an image model memorises late if at all, so its later epochs count more."""
+STREAMED_AMONG: dict[Points, str] = DEFAULT_AMONG | {"inputs": "Unmixed-kNN-MeanProb-LM"}
+"""The same where only running sums were kept, which cannot be cut afterwards."""
 
 # The paper asks whether held-out epochs help these two; the rest of the taxonomy it evaluates in-sample only.
 _OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
@@ -49,7 +51,7 @@ class Composed:
     unmixing: Unmix | None = None
 
     def __post_init__(self) -> None:
-        if self.looks_around and not self.aggregation.one_vector:
+        if not self.aggregation.one_vector and (self.smoothing is not None or self.unmixing is not None):
             what = "neighbours smooth" if self.smoothing is not None else "unmixing takes"
             raise InputError(
                 f"{self.name}: {what} one probability vector a sample; {self.aggregation.name} yields none"
@@ -58,7 +60,7 @@ class Composed:
     @property
     def looks_around(self) -> bool:
         """Whether other samples have a say in the probabilities of a sample."""
-        return self.smoothing is not None or self.unmixing is not None
+        return self.aggregation.looks_around or self.smoothing is not None or self.unmixing is not None
 
     @cached_property
     def name(self) -> str:
@@ -102,7 +104,7 @@ class Composed:
         from scipy.special import log_softmax
 
         assert isinstance(self.aggregation, VectorAggregation)
-        return {"log_probabilities": log_softmax(self.aggregation.vector(state), axis=1)}
+        return {"log_probabilities": log_softmax(self.aggregation.vector(state), axis=-1)}
 
     def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
         """Its scores for all samples, whose neighbours are in `space`."""
@@ -113,7 +115,8 @@ class Composed:
 
     def believed(self, rows: State, labels: Labels, space: Space) -> Floats:
         """Log-probabilities (N, K) after neighbours and unmixing, where there are any; rows need not sum to 1."""
-        blend = Blend(rows["log_probabilities"], None)
+        assert isinstance(self.aggregation, VectorAggregation)
+        blend = Blend(self.aggregation.settle(rows["log_probabilities"], labels, space), None)
         if self.smoothing is not None:
             blend = self.smoothing.blend(blend.log_probabilities, labels, space)
         if self.unmixing is None:
@@ -260,8 +263,10 @@ def paper_methods() -> list[Method]:
 
 def own_methods() -> list[Method]:
     """What errata ranks by and the paper does not know, and before it each of the steps that lead there."""
-    not_unmixed = [name.removeprefix(f"{Unmix().name}-") for name in DEFAULT_AMONG.values()]
-    return [parse(name) for name in (*not_unmixed, DEFAULT_METHOD, *DEFAULT_AMONG.values())]
+    streamed = STREAMED_AMONG.values()
+    not_unmixed = [name.removeprefix(f"{Unmix().name}-") for name in streamed]
+    names = (*not_unmixed, DEFAULT_METHOD, *streamed, *DEFAULT_AMONG.values())
+    return [parse(name) for name in dict.fromkeys(names)]
 
 
 def same_gathering(method: Method, gathering: Gathering | None) -> Method:

@@ -13,6 +13,7 @@ from errata.core.folds import State, Verdict
 from errata.core.methods import (
     DEFAULT_AMONG,
     DEFAULT_METHOD,
+    STREAMED_AMONG,
     Composed,
     Method,
     paper_methods,
@@ -220,12 +221,13 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """
     if method is not None:
         return same_gathering(parse(method), dynamics.gathering)
-    known = [DEFAULT_AMONG[points] for points in ("inputs", "features") if points in dynamics.space.points]
+    among = DEFAULT_AMONG if dynamics.reducers is None else STREAMED_AMONG
+    known = [among[points] for points in ("inputs", "features") if points in dynamics.space.points]
     for name in (*known[:1], DEFAULT_METHOD):
         default = with_gathering(parse(name), dynamics.gathering or "in-sample")
         if dynamics.reducers is not None and not dynamics.reducers.answers(default):
             continue
-        if name != DEFAULT_AMONG["features"] or _features_are_trusted(dynamics):
+        if name != among["features"] or _features_are_trusted(dynamics):
             break
     return default
 

@@ -1,0 +1,141 @@
+"""The early window against loops over neighbours, and runs that learn and then memorise."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_softmax
+
+from errata.core import early
+from errata.core.methods import parse
+from errata.core.metrics import fnr
+from errata.core.neighbourhood import Space
+from errata.core.replay import Epochs, ask, replay
+from errata.dynamics.recorder import Recorder
+from errata.dynamics.scoring import find_method, score
+from errata.dynamics.store import Dynamics
+
+CLASSES, EPOCHS = 4, 32
+
+
+def clusters(seed=0, samples=400, wrong=0.2, frequencies=None):
+    """Labels of which some are wrong, the true ones, and points of which those of a class lie together."""
+    rng = np.random.default_rng(seed)
+    true = rng.choice(CLASSES, samples, p=frequencies)
+    moved = rng.random(samples) < wrong
+    labels = np.where(moved, (true + rng.integers(1, CLASSES, samples)) % CLASSES, true)
+    return labels, true, np.eye(CLASSES)[true] + 0.05 * rng.normal(size=(samples, CLASSES))
+
+
+def a_run(labels, true, memorises_from, seed=1):
+    """Logits (E, N, K) that lean further to the true class with every epoch, from some epoch on to the given label.
+
+    Some labels are memorised with more and some with less zeal.
+    """
+    rng = np.random.default_rng(seed)
+    logits, zeal = rng.normal(size=(EPOCHS, len(labels), CLASSES)), rng.uniform(0, 8, len(labels))
+    for epoch in range(EPOCHS):
+        learns = epoch < memorises_from
+        logits[epoch, np.arange(len(labels)), true if learns else labels] += min(4.0, 0.5 * epoch) if learns else zeal
+    return logits.astype(np.float32)
+
+
+def chosen_end(logits, labels, space):
+    (told,) = ask(Epochs(logits, labels, space=space), [parse("EarlyProb-LM")])
+    return early.ends(len(logits))[early.best_share(told["log_probabilities"], labels, space)]
+
+
+def foretold_by_hand(log_p, labels, points):
+    """For each share the mean log-probability of neighbours' labels, over samples whose neighbours have a majority."""
+    samples, shares, _ = log_p.shape
+    told = [[] for _ in range(shares)]
+    for i in range(samples):
+        others = sorted((j for j in range(samples) if j != i), key=lambda j: (math.dist(points[i], points[j]), j))[:10]
+        around = [int(labels[j]) for j in others]
+        if max(around.count(label) for label in around) <= len(around) / 2:
+            continue
+        for share in range(shares):
+            told[share] += [max(float(log_p[i, share, label]), -30.0) for label in around]
+    return [math.fsum(values) / len(values) for values in told]
+
+
+@given(seed=st.integers(0, 30), shares=st.integers(1, 5))
+def test_the_share_is_the_one_that_foretells_neighbours_labels_best(seed, shares):
+    labels, _, points = clusters(seed, samples=40)
+    log_p = log_softmax(3 * np.random.default_rng(seed).normal(size=(40, shares, CLASSES)), axis=-1)
+    expected = int(np.argmax(foretold_by_hand(log_p, labels, points)))
+    assert early.best_share(log_p, labels, Space(inputs=points)) == expected
+
+
+@given(epochs=st.integers(1, 2000))
+def test_shares_end_within_the_run_and_the_last_is_all_of_it(epochs):
+    ends = early.ends(epochs)
+    assert ends == sorted(set(ends))
+    assert ends[0] >= 1
+    assert ends[-1] == epochs
+
+
+def test_a_run_counts_until_it_memorises():
+    labels, true, points = clusters()
+    space = Space(inputs=points)
+    learns = a_run(labels, true, memorises_from=EPOCHS)
+    memorises = a_run(labels, true, memorises_from=12)
+    assert chosen_end(learns, labels, space) == EPOCHS
+    assert chosen_end(memorises, labels, space) in (8, 12)
+    early_scores, all_scores = (
+        replay(Epochs(memorises, labels, space=space), [parse(name)])[0].scores
+        for name in ("EarlyProb-LM", "MeanProb-LM")
+    )
+    wrong = labels != true
+    assert fnr(early_scores, wrong) < 0.02 < 0.2 < fnr(all_scores, wrong)
+
+
+@pytest.mark.parametrize("frequencies", [None, [0.85, 0.05, 0.05, 0.05]])
+def test_neighbours_by_chance_are_not_asked(frequencies):
+    labels, true, _ = clusters(frequencies=frequencies)
+    space = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
+    assert chosen_end(a_run(labels, true, memorises_from=12), labels, space) == EPOCHS
+
+
+@pytest.mark.parametrize("known", ["nothing", "features"])
+@pytest.mark.parametrize("measure", ["CE", "JS", "LM", "CPD"])
+def test_without_inputs_all_epochs_count(known, measure):
+    labels, true, points = clusters(samples=60)
+    logits = a_run(labels, true, memorises_from=12)
+    space = Space(features=points) if known == "features" else Space()
+    found, mean = replay(
+        Epochs(logits, labels, space=space), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
+    )
+    np.testing.assert_allclose(found.scores, mean.scores, rtol=1e-5, atol=1e-6)
+
+
+def test_the_chosen_share_is_the_mean_over_that_window():
+    labels, true, points = clusters()
+    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    end = chosen_end(dynamics.logits, labels, dynamics.space)
+    for around in ("", "kNN-", "Unmixed-kNN-"):
+        found = score(dynamics, f"{around}EarlyProb-LM")
+        np.testing.assert_allclose(found, score(dynamics, f"{around}MeanProb-LM", window=(0, end - 1)), atol=1e-4)
+
+
+def test_a_sample_that_the_early_epochs_have_not_seen_counts_by_the_first_that_have():
+    labels, true, points = clusters()
+    logits = a_run(labels, true, memorises_from=12)
+    logits[:20, 0] = np.nan
+    epochs = Epochs(logits, labels, allow_missing=True, space=Space(inputs=points))
+    found = replay(epochs, [parse("EarlyProb-LM")])[0].scores
+    next_share = Epochs(logits[20:24, :1], labels[:1])
+    assert np.isfinite(found).all()
+    assert found[0] == pytest.approx(replay(next_share, [parse("MeanProb-LM")])[0].scores[0], rel=1e-5)
+
+
+@pytest.mark.parametrize(("keep", "name"), [("all", "Unmixed-kNN-EarlyProb-LM"), ("stream", "Unmixed-kNN-MeanProb-LM")])
+def test_it_is_the_default_among_inputs_unless_only_sums_were_kept(keep, name):
+    labels, true, points = clusters(samples=60)
+    recorder = Recorder(labels=labels, num_classes=CLASSES, keep=keep, quiet=True)
+    for epoch in a_run(labels, true, memorises_from=12):
+        recorder.update_all(epoch)
+        recorder.end_epoch()
+    assert find_method(recorder.finish(inputs=points), None).name == name
