@@ -7,8 +7,9 @@ from functools import partial
 import numpy as np
 
 import evidence
+from errata.core import memorising
 from errata.core.checks import Floats, Labels
-from errata.core.neighbourhood import KNN, Blend, Points, features_are_trusted, votes
+from errata.core.neighbourhood import KNN, Blend, Points, votes
 from errata.core.unmixing import Unmix, transition, true_classes
 from evidence import margin
 from runs import EPOCH_METHODS, Run
@@ -42,6 +43,7 @@ WINDOWS: dict[str, Weights] = {
     "later epochs count more (RampProb)": evidence.ramp,
     "until it agrees more than neighbours": evidence.until_memorising,
     "the later half until then": evidence.late_unless_memorising,
+    "while neighbours' labels are foretold better (EarlyProb)": evidence.early_share,
 }
 
 
@@ -62,7 +64,7 @@ def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
 
 def usual(run: Run) -> Floats:
     """The weights of the epochs (E,) that the default takes."""
-    return flat(run) if run.is_table else evidence.ramp(run)
+    return evidence.early_share(run) if run.is_table else evidence.ramp(run)
 
 
 def neighbourly(run: Run, weights: Weights = usual) -> Blend:
@@ -72,7 +74,7 @@ def neighbourly(run: Run, weights: Weights = usual) -> Blend:
 
 def default(run: Run, weights: Weights = usual) -> Floats:
     """What errata ranks by where neighbours are known and, of images, features have not memorised the labels."""
-    if not run.is_table and not features_are_trusted(run.log_mean(flat(run)), run.labels, run.space):
+    if not run.is_table and evidence.come_round(run) > memorising.MUCH:
         return unmixed_alone(run)
     blend = neighbourly(run, weights)
     return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)

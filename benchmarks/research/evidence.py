@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core import early
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM
 from errata.core.neighbourhood import Points, votes
@@ -40,6 +41,14 @@ def until_memorising(run: Run) -> Floats:
     return weights
 
 
+def early_share(run: Run) -> Floats:
+    """Weight 1 for the epochs (E,) up to where neighbours' labels are foretold best: what EarlyProb averages."""
+    epochs = np.arange(len(run.agreement))
+    shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.ends(len(epochs))]
+    means = np.stack([run.log_mean(weights) for weights in shares], axis=1)
+    return shares[early.best_share(means, run.labels, run.space)]
+
+
 def late_unless_memorising(run: Run) -> Floats:
     """Weight 1 for the later half of the epochs (E,) before memorising begins."""
     usable = int(until_memorising(run).sum())
@@ -57,6 +66,12 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
     largest = counts == counts.max(axis=1, keepdims=True)
     agreeing: Floats = largest[np.arange(len(labels)), labels] / largest.sum(axis=1)
     return 1 - agreeing
+
+
+def come_round(run: Run) -> float:
+    """Of the labels that the mean over a run does not predict, how many more its last epoch does, as a share."""
+    mean = float((run.log_mean(np.ones(len(run.agreement))).argmax(axis=1) == run.labels).mean())
+    return (float(run.agreement[-1]) - mean) / (1 - mean)
 
 
 def siding_with_labels(log_p: Floats, labels: Labels, counts: Floats) -> float:

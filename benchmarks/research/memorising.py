@@ -19,6 +19,7 @@ import numpy as np
 import candidates
 import evidence
 from errata.bench.training import table
+from errata.core.memorising import come_round
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import votes
 from errata.datasets.labelled import load_setting
@@ -41,8 +42,8 @@ DIGITS = ("digits-symmetric-20", "digits-pairflip-20", "digits-asymmetric-40")
 MEMORISED = Recipe(150, 64, 3e-3, widths=(128, 64))
 SMALL_TRANSFORMER = partial(VisionTransformer, 10, side=32, patch=4, width=96, depth=3, heads=3)
 NETWORKS: dict[str, tuple["Model", tuple[int, ...]]] = {
-    "cnn4": (partial(cnn4, 10), (8, 25)),
-    "transformer": (SMALL_TRANSFORMER, (10, 30)),
+    "cnn4": (partial(cnn4, 10), (3, 8, 25)),
+    "transformer": (SMALL_TRANSFORMER, (3, 10, 30)),
 }
 
 
@@ -78,6 +79,7 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     counts = votes(labels, dynamics.space.nearest("features", 10), dynamics.num_classes)
     found = {
         "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
+        "come round": come_round(mean.argmax(axis=1), dynamics.logits[-1].argmax(axis=1), labels),
         "side with the label": evidence.siding_with_labels(mean, labels, counts),
     }
     default = find_method(dynamics, None).name

@@ -105,6 +105,8 @@ def signs(run: Run) -> Row:
     own = run.log_mean(candidates.flat(run))
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
+    row["come round"] = evidence.come_round(run)
+    row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
     for points in run.space.points:
         counts = votes(run.labels, run.space.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)

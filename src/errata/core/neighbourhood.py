@@ -86,17 +86,15 @@ class KNN:
     def choose(self, log_probabilities: Floats, labels: Labels, space: Space) -> Choice:
         """The parameters, those that are not given by rule (docs/research.md has the evidence).
 
-        Images, of which there are features alone: 50 neighbours and their probabilities, unless the features have
-        memorised the labels. Tables: the labels of the 10 nearest in the inputs, which no model has memorised, unless
-        these agree with the given labels too rarely. Else the sample counts alone.
+        Images, of which there are features alone: 50 neighbours and their probabilities. Tables: the labels of the 10
+        nearest in the inputs, unless these agree with the given labels too rarely: then the sample counts alone.
         """
         if not space.points or (self.space is not None and self.space not in space.points):
             wanted = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {wanted} of the samples to find their neighbours; there are none here")
         table = "inputs" in space.points
         chosen = Choice("inputs", 10, 0.7, 1.0) if table else Choice("features", 50, 0.5, 0.0)
-        trusted = _inputs_are_trusted if table else features_are_trusted
-        if self.space is None and not trusted(log_probabilities, labels, space):
+        if self.space is None and table and not _inputs_are_trusted(log_probabilities, labels, space):
             chosen = chosen._replace(a=1.0)
         given = {name: value for name in Choice._fields if (value := getattr(self, name)) is not None}
         return chosen._replace(**given)
@@ -143,21 +141,6 @@ def votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:
     for neighbour in near.T:
         counts[every, labels[neighbour]] += 1
     return counts
-
-
-def features_are_trusted(log_probabilities: Floats, labels: Labels, space: Space) -> bool:
-    """Whether the nearest in the features side with what was predicted, not with the given label, where these differ.
-
-    Probabilities (N, K) averaged over a run know some wrong labels. A model that has then learned these by heart puts
-    the samples among those that bear the label rightly, and neighbours only repeat it.
-    """
-    predicted = log_probabilities.argmax(axis=1)
-    differ = np.flatnonzero(predicted != labels)
-    if len(differ) == 0:
-        return True
-    counts = votes(labels, space.nearest("features", 10)[differ], log_probabilities.shape[1])
-    rows = np.arange(len(differ))
-    return bool(np.sign(counts[rows, predicted[differ]] - counts[rows, labels[differ]]).mean() > 0)
 
 
 def _inputs_are_trusted(log_probabilities: Floats, labels: Labels, space: Space) -> bool:

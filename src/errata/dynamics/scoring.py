@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import rates
+from errata.core import memorising, rates
 from errata.core.checks import Floats
 from errata.core.folds import State, Verdict
 from errata.core.methods import (
@@ -22,7 +22,6 @@ from errata.core.methods import (
     with_gathering,
 )
 from errata.core.metrics import budget_count
-from errata.core.neighbourhood import features_are_trusted
 from errata.core.replay import Progress, Question, ask
 from errata.core.suggest import Suggestion
 from errata.core.windows import Window
@@ -33,6 +32,7 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
+AT_THE_END = "Unmixed-Last-LM"  # asked for its probabilities, which are those of the last epoch
 IN_WORDS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
 
 
@@ -227,17 +227,17 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
         default = with_gathering(parse(name), dynamics.gathering or "in-sample")
         if dynamics.reducers is not None and not dynamics.reducers.answers(default):
             continue
-        if name != among["features"] or _features_are_trusted(dynamics):
+        if name != among["features"] or not _features_have_memorised(dynamics):
             break
     return default
 
 
-def _features_are_trusted(dynamics: Dynamics) -> bool:
-    alone = parse(DEFAULT_METHOD)
-    if dynamics.reducers is not None and not dynamics.reducers.answers(alone):
-        return True  # running sums that cannot be ranked without neighbours
-    (mean,) = _ask(dynamics, [alone], None)
-    return features_are_trusted(mean["log_probabilities"], dynamics.labels, dynamics.space)
+def _features_have_memorised(dynamics: Dynamics) -> bool:
+    over_the_run = [parse(DEFAULT_METHOD), parse(AT_THE_END)]
+    if dynamics.reducers is not None and not all(map(dynamics.reducers.answers, over_the_run)):
+        return False  # running sums that cannot tell
+    mean, last = (told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, over_the_run, None))
+    return memorising.come_round(mean, last, dynamics.labels) > memorising.MUCH
 
 
 def _verdict(
