@@ -40,9 +40,7 @@ def test_a_run_boiled_down_ranks_as_the_dynamics_do(curves):
     dynamics, run, _ = made_up(curves)
     np.testing.assert_allclose(candidates.alone(run), score(dynamics, "MeanProb-LM"), rtol=1e-9)
     # EarlyProb is kept in 32 bits.
-    np.testing.assert_allclose(
-        candidates.default(run), score(dynamics), rtol=1e-4, atol=1e-5
-    )  # of EarlyProb in 32 bits
+    np.testing.assert_allclose(candidates.default(run), score(dynamics), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run.scores["Mean-CE"], score(dynamics, "Mean-CE"))
     late = run.log_mean(evidence.share_of_epochs(run, 0.5, 1))
     np.testing.assert_allclose(np.exp(late), softmax(dynamics.logits[16:].astype(float), axis=2).mean(axis=0))

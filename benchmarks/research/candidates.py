@@ -91,13 +91,18 @@ def unmixed_alone(run: Run) -> Floats:
 
 
 def unmixed_by(
-    run: Run, rounds: int = 2, count: Transition = transition, by_all: bool = False, own_label: bool = False
+    run: Run,
+    rounds: int = 2,
+    count: Transition = transition,
+    by_all: bool = False,
+    own_label: bool = False,
+    weights: Weights | None = None,
 ) -> Floats:
     """Neighbours, then unmixing in another way than the default's.
 
     Transitions may be counted otherwise, or by the sample and its neighbours, and how likely the given label is added.
     """
-    blend = neighbourly(run)
+    blend = neighbourly(run, weights or usual)
     log_p = evidence.normalised(blend.log_probabilities)
     heard = log_p if by_all or blend.heard is None else evidence.normalised(blend.heard)
     T = count(np.exp(heard), run.labels)

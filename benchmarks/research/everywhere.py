@@ -2,8 +2,8 @@
 
     python benchmarks/research/everywhere.py --results results --digests digests --out results/research
 
-Reads the cells of `errata bench run`; where those of images were scored before the default was there, the digests of
-the same runs (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
+Reads the cells of `errata bench run`; where those of images do not say which method is the default, the digests of
+such runs (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
 Nothing is chosen here: run it when all else is settled. --cache keeps the neighbours of digests.
 """
 
@@ -21,7 +21,7 @@ from errata.bench.scoring import DEFAULT
 from errata.core.methods import DEFAULT_AMONG
 from errata.core.metrics import fnr
 from errata.datasets.registry import settings
-from runs import BY_A_RULE, DEVELOPMENT, of_digests
+from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN, of_digests
 from study import labelled_as
 
 if TYPE_CHECKING:
@@ -43,10 +43,11 @@ def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterat
         images = settings()[name].network in ("cnn9", "transformer", "resnet18", "resnet34")
         default = chosen[[name]].mode()[0] if name in chosen else OF_IMAGES if images else OF_TABLES
         of_setting = wide.loc[name]
-        if default in of_setting and of_setting[default].notna().all():
+        scored = of_setting[of_setting[default].notna()] if default in of_setting else of_setting[:0]
+        if (name in chosen or not images) and len(scored):
             rows = (
                 {"seed": seed, "alone": 100 * row[BASELINE], "default": 100 * row[default]}
-                for seed, row in of_setting.iterrows()
+                for seed, row in scored.iterrows()
             )
         else:
             rows = iter(()) if digested is None else _of_digests(name, digested, cache)
@@ -81,7 +82,7 @@ def part_of(setting: str) -> str:
     """Whether a setting was looked at when the default was chosen."""
     if setting.startswith(HELD_OUT):
         return "held out"
-    return "development" if setting in DEVELOPMENT | BY_A_RULE else "not looked at"
+    return "development" if setting in {*DEVELOPMENT, *BY_A_RULE, *LED_TO_A_SIGN} else "not looked at"
 
 
 def markdown(found: "pd.DataFrame") -> str:

@@ -37,6 +37,14 @@ BY_A_RULE = {
 }
 """Looked at besides when unmixing was chosen: what it does where wrong labels follow a rule."""
 
+LED_TO_A_SIGN = (
+    "letter-asymmetric-40",
+    "cifar10-symmetric-20-transformer",
+    "cifar10n-worse-transformer",
+    "cifar10-asymmetric-40",
+)
+"""Of networks that memorise, and one that does not: what the signs of memorising were chosen by."""
+
 EPOCH_METHODS = ("Mean-CE", "Mean-LM", "Mean-CPD", "Last-LM", "EMA-LM")
 QUARTERLY_METHODS = ("Mean-CE", "Mean-CPD")
 PARTS = 16
