@@ -38,10 +38,12 @@ def write_cell(
     scores=None,
     truth=None,
     rates=None,
+    default=None,
 ):
     """A cell with the FNR of some methods, and what else matters.
 
     operating_points: budget and FNR there. scores: (N,) a method. rates: an estimate of the noise rate, low and high.
+    default: the method that errata would rank by.
     """
     truth = np.array([True, False]) if truth is None else truth
     rows = [
@@ -56,6 +58,8 @@ def write_cell(
         for kind, values in (rates or {}).items()
         for metric, value in zip(("noise_rate", "noise_rate_low", "noise_rate_high"), values, strict=True)
     ]
+    if default is not None:
+        rows.append({"method": default, "metric": "default", "value": 1.0})
     if accuracy is not None:
         rows.append({"method": "", "metric": "test_accuracy", "budget": None, "value": accuracy})
     numbers = pd.DataFrame(rows).astype({"budget": "Int64", "value": "float64"})

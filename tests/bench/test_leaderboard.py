@@ -287,3 +287,38 @@ def test_the_command_refuses_in_one_line_and_writes_nothing(results, run, tmp_pa
     assert sentence in err
     assert len(err.splitlines()) == 1
     assert sorted(tmp_path.rglob("*")) == before
+
+
+# The default, another method on every setting.
+
+
+def test_the_default_is_compared_as_one_method(tmp_path):
+    truth = np.arange(20) < 10
+    good, bad = np.linspace(1, 0, 20), np.linspace(0, 1, 20)
+    fnr = {"MeanProb-LM": 0.1, "Last-CE": 0.3, "Mean-CE": 0.2}
+    scores = {"MeanProb-LM": good, "Last-CE": bad, "Mean-CE": bad}
+    for setting, default in ((WORSE, "MeanProb-LM"), (DIGITS, "Last-CE")):
+        write_cell(tmp_path, setting, 0, fnr, scores=scores, truth=truth, default=default)
+    write_cell(tmp_path, PAIRFLIP, 0, fnr, scores=scores, truth=truth)
+    board, numbers = board_of(Results(tmp_path), methods=["default", "MeanProb-LM", "Mean-CE"])
+    assert board.settings == (WORSE, DIGITS)
+    assert numbers.loc["default", "fnr_percent_mean"] == pytest.approx(100 * (0.1 + 0.3) / 2)
+    # Drawn again from one ranking that finds all and one that finds nothing.
+    assert 0 < numbers.loc["default", "fnr_percent_low"] < 50 <= numbers.loc["default", "fnr_percent_high"]
+    assert numbers.loc["MeanProb-LM", "fnr_percent_low"] == 0
+    assert said(board.left_out, PAIRFLIP, "without default")
+    assert "default" not in board_of(Results(tmp_path))[1].index
+
+
+def test_the_default_of_what_was_held_out_has_its_own_name(tmp_path):
+    truth = np.arange(20) < 10
+    for gathering, suffix in (("in-sample", ""), ("out-of-sample", " (OOS)")):
+        fnr = {f"Last-LM{suffix}": 0.1, f"Mean-LM{suffix}": 0.2}
+        scores = dict.fromkeys(fnr, np.linspace(1, 0, 20))
+        write_cell(tmp_path, WORSE, 0, fnr, gathering=gathering, scores=scores, truth=truth, default=f"Mean-LM{suffix}")
+    _, numbers = board_of(Results(tmp_path), methods=["default", "default (OOS)", "Last-LM"])
+    assert numbers["gathering"].to_dict() == {
+        "default": "in-sample",
+        "default (OOS)": "out-of-sample",
+        "Last-LM": "in-sample",
+    }

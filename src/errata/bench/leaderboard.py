@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from errata.bench import stats
+from errata.bench.defaults import HELD_OUT, WithDefault
 from errata.bench.figures.critical import Standing, standing_of
 from errata.bench.figures.measured import complete_settings, fnr_cells, why_missing
 from errata.bench.intervals import fnr_draws
 from errata.bench.plan import GATHERINGS, Cell
 from errata.bench.results import Results
+from errata.bench.scoring import DEFAULT
 from errata.bench.tables.over_seeds import shown_method
 from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting
@@ -50,8 +52,11 @@ def leaderboard(
 ) -> Leaderboard:
     """Compare methods on the settings that all of them were run on; None is all settings and both gatherings.
 
-    Without `methods` those are compared that were run on the most settings.
+    Without `methods` those are compared that were run on the most settings. "default" among them is what errata would
+    rank each setting by.
     """
+    if methods and {DEFAULT, HELD_OUT} & set(methods):
+        results = WithDefault(results.folder)
     wanted = None if settings is None else [find_setting(name).name for name in settings]
     numbers = _chosen(results, wanted, gatherings)
     cells = fnr_cells(numbers)

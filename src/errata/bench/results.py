@@ -64,10 +64,14 @@ class Results:
         """The numbers of all cells, one under the other."""
         import pandas as pd
 
-        tables = [read_parquet(self._file(cell, NUMBERS)) for cell in self.cells()]
+        tables = [self.numbers_of(cell) for cell in self.cells()]
         if not tables:
             raise StoreError(f"{self.folder} holds no results; `errata bench run --out {self.folder}` makes them")
         return pd.concat(tables, ignore_index=True)
+
+    def numbers_of(self, cell: Cell) -> "pd.DataFrame":
+        """The numbers of one cell."""
+        return read_parquet(self._file(cell, NUMBERS))
 
     def scores(self, cell: Cell) -> "pd.DataFrame":
         """A row a sample: id, given label, truth (missing where unknown), and the scores of every method."""

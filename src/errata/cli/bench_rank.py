@@ -16,7 +16,11 @@ def rank(
     setting: SettingOption = None,
     methods: Annotated[
         list[str] | None,
-        typer.Option("--methods", help="A method to compare. May be repeated. Default: all run on the most settings."),
+        typer.Option(
+            "--methods",
+            help="A method to compare; `default` is what errata ranks each setting by. May be repeated. "
+            "Default: all run on the most settings.",
+        ),
     ] = None,
     gathering: GatheringOption = None,
     out: Out = Path("results"),
