@@ -74,10 +74,16 @@ def neighbourly(run: Run, weights: Weights = usual) -> Blend:
 
 def default(run: Run, weights: Weights = usual) -> Floats:
     """What errata ranks by where neighbours are known and, of images, features have not memorised the labels."""
-    if not run.is_table and evidence.come_round(run) > memorising.MUCH:
+    if not run.is_table and _memorised(run):
         return unmixed_alone(run)
     blend = neighbourly(run, weights)
     return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
+
+
+def _memorised(run: Run) -> bool:
+    """Whether features have memorised the labels: of the last epoch a run keeps only how often it agrees with them."""
+    sides = memorising.siding_with_labels(evidence.predicted(run), run.labels, run.space)
+    return evidence.come_round(run) > memorising.LATE or sides > memorising.THROUGHOUT
 
 
 def not_unmixed(run: Run) -> Floats:

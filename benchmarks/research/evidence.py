@@ -70,16 +70,13 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
 
 def come_round(run: Run) -> float:
     """Of the labels that the mean over a run does not predict, how many more its last epoch does, as a share."""
-    mean = float((run.log_mean(np.ones(len(run.agreement))).argmax(axis=1) == run.labels).mean())
+    mean = float((predicted(run) == run.labels).mean())
     return (float(run.agreement[-1]) - mean) / (1 - mean)
 
 
-def siding_with_labels(log_p: Floats, labels: Labels, counts: Floats) -> float:
-    """Of samples whose prediction (N, K) is not the label, the share whose neighbours' votes (N, K) side with it."""
-    predicted = log_p.argmax(axis=1)
-    differ = np.flatnonzero(predicted != labels)
-    sides = np.sign(counts[differ, labels[differ]] - counts[differ, predicted[differ]])
-    return float((1 + sides).mean() / 2)
+def predicted(run: Run) -> NDArray[np.int64]:
+    """The classes (N,) that the mean over a run predicts."""
+    return run.log_mean(np.ones(len(run.agreement))).argmax(axis=1)
 
 
 def simifeat_rank(counts: Floats, labels: Labels) -> Floats:

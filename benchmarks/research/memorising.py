@@ -20,9 +20,8 @@ import numpy as np
 import candidates
 import evidence
 from errata.bench.training import table
-from errata.core.memorising import come_round
+from errata.core.memorising import come_round, siding_with_labels
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import votes
 from errata.datasets.labelled import load_setting
 from errata.dynamics.scoring import find_method, score
 from errata.dynamics.store import Dynamics
@@ -85,12 +84,11 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
     run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
-    mean = run.log_mean(candidates.flat(run))
-    counts = votes(labels, dynamics.space.nearest("features", 10), dynamics.num_classes)
+    mean = evidence.predicted(run)
     found = {
         "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
-        "come round": come_round(mean.argmax(axis=1), dynamics.logits[-1].argmax(axis=1), labels),
-        "side with the label": evidence.siding_with_labels(mean, labels, counts),
+        "come round": come_round(mean, dynamics.logits[-1].argmax(axis=1), labels),
+        "side with the label": siding_with_labels(mean, labels, dynamics.space),
     }
     default = find_method(dynamics, None).name
     asked = {name: name for name in METHODS} | {"default": default}

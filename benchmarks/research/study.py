@@ -23,6 +23,7 @@ import retraining
 import shown
 from candidates import Candidate
 from errata.core.checks import Floats
+from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import KNN, votes
 from errata.datasets.labelled import Labelled, load_setting
@@ -110,7 +111,7 @@ def signs(run: Run) -> Row:
     for points in run.space.points:
         counts = votes(run.labels, run.space.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)
-        row[f"side with the label, {points}"] = evidence.siding_with_labels(own, run.labels, counts)
+    row["side with the label"] = siding_with_labels(evidence.predicted(run), run.labels, run.space)
     chosen = KNN().choose(own, run.labels, run.space)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 

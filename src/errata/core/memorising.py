@@ -1,23 +1,48 @@
-"""A sign that a model has memorised labels, which needs no truth.
+"""Signs that the features of a model have memorised labels, which need no truth.
 
-The mean over a run knows many a wrong label as such. A model that memorises comes round to it in the end; then its
-features put the sample among those that bear the label rightly, and neighbours there only repeat it.
+The mean over a run knows many a wrong label as such. A model that memorises late comes round to it in the end; one that
+has memorised throughout leaves few in doubt, and of these the features know the label already. Either way they put the
+sample among those that bear the label rightly, and neighbours there only repeat it.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels
+from errata.core.neighbourhood import Space, votes
 
-MUCH = 1 / 6
-"""Beyond it features are not asked. Where they helped it was 0.15 at most, where they did harm 0.19 at least."""
+Classes = NDArray[np.int64]
+
+LATE = 1 / 6
+"""Labels that a run came round to: 0.15 at most where features helped, 0.19 or more where a late end did harm."""
+THROUGHOUT = 0.6
+"""Neighbours that side with the label: about a half at most where features helped, 0.73 or more where nothing did."""
 
 
-def come_round(mean: NDArray[np.int64], last: NDArray[np.int64], labels: Labels) -> float:
-    """Of the labels (N,) that the mean of a run does not predict, how many more its last epoch does, as a share.
+def features_have_memorised(mean: Classes, last: Classes, labels: Labels, space: Space) -> bool:
+    """Whether neighbours in the features should not be asked.
 
     mean, last: predicted classes (N,), by probabilities averaged over the run and by those of its last epoch.
     """
+    return come_round(mean, last, labels) > LATE or siding_with_labels(mean, labels, space) > THROUGHOUT
+
+
+def come_round(mean: Classes, last: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that the mean of a run does not predict, how many more its last epoch does, as a share."""
     unbelieved = int((mean != labels).sum())
     gained = int((last == labels).sum()) - int((mean == labels).sum())
     return gained / unbelieved if unbelieved else 0.0
+
+
+def siding_with_labels(mean: Classes, labels: Labels, space: Space) -> float:
+    """Of the samples whose label the mean does not predict, the share whose ten nearest in the features side with it.
+
+    They side with what more of them bear, the label or what is predicted; with neither, where as many bear both.
+    """
+    differ = np.flatnonzero(mean != labels)
+    if len(differ) == 0:
+        return 0.0
+    counts = votes(labels, space.nearest("features", 10)[differ], int(max(mean.max(), labels.max())) + 1)
+    rows = np.arange(len(differ))
+    sides = np.sign(counts[rows, labels[differ]] - counts[rows, mean[differ]])
+    return float((1 + sides).mean() / 2)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import memorising, rates
+from errata.core import rates
 from errata.core.checks import Floats
 from errata.core.folds import State, Verdict
+from errata.core.memorising import features_have_memorised
 from errata.core.methods import (
     DEFAULT_AMONG,
     DEFAULT_METHOD,
@@ -237,7 +238,7 @@ def _features_have_memorised(dynamics: Dynamics) -> bool:
     if dynamics.reducers is not None and not all(map(dynamics.reducers.answers, over_the_run)):
         return False  # running sums that cannot tell
     mean, last = (told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, over_the_run, None))
-    return memorising.come_round(mean, last, dynamics.labels) > memorising.MUCH
+    return features_have_memorised(mean, last, dynamics.labels, dynamics.space)
 
 
 def _verdict(

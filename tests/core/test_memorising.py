@@ -1,0 +1,93 @@
+"""Features that have memorised labels are known by two signs, and then not asked."""
+
+import numpy as np
+import pytest
+from scipy.special import log_softmax
+
+from errata.core.memorising import come_round, siding_with_labels
+from errata.core.neighbourhood import KNN, Space
+from errata.dynamics.recorder import Recorder
+from errata.dynamics.scoring import find_method, rank
+from errata.dynamics.store import Dynamics
+
+
+def late(share, samples=600, seed=0):
+    """A run that knew what is wrong of a fifth of the labels, and at its end came round to a share of all labels.
+
+    Logits (E, N, K), labels, which are wrong, and features in which samples lie by what the last epoch predicts.
+    """
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, 3, samples)
+    given_labels = np.where(rng.random(samples) < 0.2, (true + 1) % 3, true)
+    predicted = np.where(rng.random(samples) < share, given_labels, true)
+    logits = np.repeat(4.0 * np.eye(3)[None, true], 8, axis=0)
+    logits[-2:] = 6.0 * np.eye(3)[predicted]
+    features = np.eye(3)[predicted] + 0.05 * rng.normal(size=(samples, 3))
+    return logits.astype(np.float32), given_labels, given_labels != true, features
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_labels_that_a_run_came_round_to_are_counted(share):
+    logits, labels, wrong, _ = late(share)
+    last = logits[-1].argmax(axis=1)
+    by_hand = sum(last[i] == labels[i] for i in np.flatnonzero(wrong)) / wrong.sum()
+    assert come_round(logits[0].argmax(axis=1), last, labels) == pytest.approx(by_hand)
+    assert come_round(last, logits[0].argmax(axis=1), labels) <= 0
+    assert come_round(labels, last, labels) == 0
+
+
+@pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-MeanProb-LM")])
+def test_features_that_have_memorised_are_not_asked_by_default(share, name):
+    logits, labels, wrong, features = late(share)
+    dynamics = Dynamics.from_arrays(logits, labels, features=features)
+    assert find_method(dynamics, None).name == name
+    assert set(rank(dynamics)["id"][: wrong.sum()]) == set(np.flatnonzero(wrong))
+    assert KNN().choose(log_softmax(logits[-1].astype(float), axis=1), labels, dynamics.space).a == 0.5
+
+
+def test_running_sums_know_what_was_memorised():
+    logits, labels, _, features = late(1.0)
+    for keep in ("all", "stream"):
+        recorder = Recorder(labels=labels, num_classes=3, keep=keep, quiet=True)
+        for epoch in logits:
+            recorder.update_all(epoch)
+            recorder.end_epoch()
+        assert find_method(recorder.finish(features=features), None).name == "Unmixed-MeanProb-LM"
+
+
+def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked():
+    logits, labels, _, features = late(0.0)
+    sure = 5.0 * np.eye(3)[labels]
+    for epochs in (np.stack([sure, sure]), logits[-1]):
+        assert find_method(Dynamics.from_arrays(epochs, labels, features=features), None).name.startswith("Unmixed-kNN")
+
+
+def throughout(samples=600, seed=0):
+    """A run that doubts one wrong label in five from beginning to end, and features that know them all."""
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, 3, samples)
+    labels = np.where(rng.random(samples) < 0.2, (true + 1) % 3, true)
+    predicted = np.where(rng.random(samples) < 0.2, true, labels)
+    logits = np.repeat(4.0 * np.eye(3)[None, predicted], 5, axis=0)
+    by_label, by_class = (np.eye(3)[of] + 0.05 * rng.normal(size=(samples, 3)) for of in (labels, true))
+    return logits.astype(np.float32), labels, predicted, by_label, by_class
+
+
+def test_neighbours_side_with_the_label_or_with_what_is_predicted():
+    _, labels, predicted, by_label, by_class = throughout(samples=150)
+    for features in (by_label, by_class):
+        unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+        sides = []
+        for i in np.flatnonzero(predicted != labels):
+            near = sorted((j for j in range(150) if j != i), key=lambda j: (-float(unit[i] @ unit[j]), j))[:10]
+            given, other = (sum(labels[j] == of for j in near) for of in (labels[i], predicted[i]))
+            sides.append(1.0 if given > other else 0.0 if given < other else 0.5)
+        found = siding_with_labels(predicted, labels, Space(features=features))
+        assert found == pytest.approx(np.mean(sides))
+    assert siding_with_labels(labels, labels, Space(features=by_label)) == 0
+
+
+def test_features_that_knew_the_labels_all_along_are_not_asked_by_default():
+    logits, labels, _, by_label, by_class = throughout()
+    assert find_method(Dynamics.from_arrays(logits, labels, features=by_label), None).name == "Unmixed-MeanProb-LM"
+    assert find_method(Dynamics.from_arrays(logits, labels, features=by_class), None).name == "Unmixed-kNN-RampProb-LM"
