@@ -19,10 +19,12 @@ from errata.bench.campaign import recipe_of
 from errata.bench.plan import Group
 from errata.bench.results import Results
 from errata.bench.training import network, test_accuracy
+from errata.core.methods import Composed, Method, parse
+from errata.core.replay import ask
 from errata.core.suggest import Suggestion
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled, load_setting
-from errata.dynamics.scoring import verdicts
+from errata.dynamics.scoring import find_method, score
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import Recipe
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from errata.training.gather import Gathered
 
 DETECTORS = ("Last-CE", "Mean-CE", "MeanProb-LM", "CL-PBNR (IS)", "kNN-MeanProb-LM")
+DEFAULT = "default"
 COLUMNS = ["setting", "seed", "detector", "action", "samples", "accuracy"]
 
 
@@ -77,23 +80,30 @@ def measure(setting: str, seed: int, table: "Table", results: Results, device: s
             setting, seed, "", "true labels", len(every), trainer.train(every, labelled.data.train_labels, seed)[1]
         )
     assert gathered.dynamics is not None
-    suggested = suggestions(gathered.dynamics)
-    for name, verdict in verdicts(gathered.dynamics, DETECTORS, budget=errors).items():
+    for name, method in detectors(gathered.dynamics).items():
         first = np.zeros(len(every), dtype=np.bool_)
-        first[np.lexsort((every, -verdict.scores))[:errors]] = True
+        first[np.lexsort((every, -score(gathered.dynamics, method, budget=errors)))[:errors]] = True
         if not table.has(setting, seed, name, "removed"):
             kept = every[~first]
             table.add(setting, seed, name, "removed", len(kept), trainer.train(kept, labelled.given, seed)[1])
         if not table.has(setting, seed, name, "corrected"):
-            corrected = np.where(first, suggested, labelled.given)
+            corrected = np.where(first, suggestions(gathered.dynamics, name), labelled.given)
             table.add(setting, seed, name, "corrected", len(every), trainer.train(every, corrected, seed)[1])
 
 
-def suggestions(dynamics: Dynamics) -> NDArray[np.int64]:
-    """The class (N,) with the largest mean probability over the epochs."""
-    from errata.core.replay import ask
+def detectors(dynamics: Dynamics) -> dict[str, Method]:
+    """Methods by name, the default of these dynamics last."""
+    return {name: parse(name) for name in DETECTORS} | {DEFAULT: find_method(dynamics, None)}
 
-    return np.asarray(ask(dynamics.replayable(), [Suggestion()])[0]["suggested"])
+
+def suggestions(dynamics: Dynamics, name: str) -> NDArray[np.int64]:
+    """The class (N,) with the largest mean probability over the epochs; for the default, what it believes itself."""
+    method = detectors(dynamics)[DEFAULT]
+    assert isinstance(method, Composed)
+    alone, told = ask(dynamics.replayable(), [Suggestion(), method])
+    if name != DEFAULT:
+        return np.asarray(alone["suggested"])
+    return np.asarray(method.believed(told, dynamics.labels, dynamics.space).argmax(axis=1))
 
 
 class Table:
