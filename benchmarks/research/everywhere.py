@@ -38,7 +38,8 @@ def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterat
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()
-    chosen = numbers[numbers["metric"] == DEFAULT].set_index("setting")["method"]
+    named = numbers[(numbers["metric"] == DEFAULT) & (numbers["gathering"] == "in-sample")]
+    chosen = named.set_index("setting")["method"]
     for name in dict.fromkeys(wide.index.get_level_values("setting")):
         images = settings()[name].network in ("cnn9", "transformer", "resnet18", "resnet34")
         default = chosen[[name]].mode()[0] if name in chosen else OF_IMAGES if images else OF_TABLES

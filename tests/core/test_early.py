@@ -14,7 +14,7 @@ from errata.core.metrics import fnr
 from errata.core.neighbourhood import Space
 from errata.core.replay import Epochs, ask, replay
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import find_method, score
+from errata.dynamics.scoring import epochs_that_count, find_method, rank, score
 from errata.dynamics.store import Dynamics
 
 CLASSES, EPOCHS = 4, 32
@@ -64,9 +64,24 @@ def foretold_by_hand(log_p, labels, points):
 @given(seed=st.integers(0, 30), shares=st.integers(1, 5))
 def test_the_share_is_the_one_that_foretells_neighbours_labels_best(seed, shares):
     labels, _, points = clusters(seed, samples=40)
-    log_p = log_softmax(3 * np.random.default_rng(seed).normal(size=(40, shares, CLASSES)), axis=-1)
+    rng = np.random.default_rng(seed)
+    log_p = log_softmax(rng.choice([1, 3, 40], (40, shares, 1)) * rng.normal(size=(40, shares, CLASSES)), axis=-1)
     expected = int(np.argmax(foretold_by_hand(log_p, labels, points)))
     assert early.best_share(log_p, labels, Space(inputs=points)) == expected
+
+
+def test_of_equal_shares_the_longest_counts():
+    labels, true, points = clusters(samples=60)
+    log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
+    assert early.best_share(log_p, labels, Space(inputs=points)) == 3
+
+
+@pytest.mark.parametrize("frequencies", [[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.1]])
+def test_majorities_by_chance_are_as_frequent_as_drawn(frequencies):
+    labels = np.repeat(np.arange(4), np.round(1000 * np.array(frequencies)).astype(int))
+    drawn = np.random.default_rng(0).choice(labels, (100_000, 10))
+    counts = np.stack([(drawn == label).sum(axis=1) for label in range(4)])
+    assert early._by_chance(labels, 10) == pytest.approx((counts.max(axis=0) > 5).mean(), abs=0.005)
 
 
 @given(epochs=st.integers(1, 2000))
@@ -118,6 +133,24 @@ def test_the_chosen_share_is_the_mean_over_that_window():
     for around in ("", "kNN-", "Unmixed-kNN-"):
         found = score(dynamics, f"{around}EarlyProb-LM")
         np.testing.assert_allclose(found, score(dynamics, f"{around}MeanProb-LM", window=(0, end - 1)), atol=1e-4)
+
+
+def test_what_is_suggested_is_not_what_was_memorised():
+    labels, true, points = clusters()
+    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    first = rank(dynamics).head(int((labels != true).sum()))
+    rows = first["id"].to_numpy()
+    assert (first["suggested"] == true[rows]).mean() > 0.95
+    assert (first["suggested_probability"] > first["label_probability"]).mean() > 0.95
+
+
+def test_epochs_that_count_are_told():
+    labels, true, points = clusters()
+    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    method = find_method(dynamics, None)
+    assert epochs_that_count(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.space) < EPOCHS
+    assert epochs_that_count(dynamics, method, (0, 5)) == 6
+    assert epochs_that_count(dynamics, parse("MeanProb-LM"), (2, 30)) == 29
 
 
 def test_a_sample_that_the_early_epochs_have_not_seen_counts_by_the_first_that_have():

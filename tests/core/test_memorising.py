@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import log_softmax
 
-from errata.core.memorising import come_round, siding_with_labels
+from errata.core.memorising import come_round, features_have_memorised, siding_with_labels
 from errata.core.neighbourhood import KNN, Space
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import find_method, rank
@@ -60,6 +60,46 @@ def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked(
     sure = 5.0 * np.eye(3)[labels]
     for epochs in (np.stack([sure, sure]), logits[-1]):
         assert find_method(Dynamics.from_arrays(epochs, labels, features=features), None).name.startswith("Unmixed-kNN")
+
+
+def exactly(came_round, siding, doubted=100):
+    """Predictions by the mean and by the last epoch, labels, and features of which each decides one sign exactly."""
+    labels = np.tile([0, 1], 5 * doubted)
+    mean, last = labels.copy(), labels.copy()
+    mean[:doubted] = last[:doubted] = 1 - labels[:doubted]
+    last[: round(came_round * doubted)] = labels[: round(came_round * doubted)]
+    lies = labels.copy()  # among those that bear this label
+    lies[round(siding * doubted) : doubted] = 1 - labels[round(siding * doubted) : doubted]
+    return mean, last, labels, np.eye(2)[lies] + 0.01 * np.random.default_rng(0).normal(size=(len(labels), 2))
+
+
+@pytest.mark.parametrize(
+    ("came_round", "siding", "memorised"),
+    [(0.15, 0.55, False), (0.18, 0.1, True), (0.0, 0.65, True), (-0.0, 0.0, False), (0.35, 0.35, True)],
+)
+def test_either_sign_is_enough(came_round, siding, memorised):
+    mean, last, labels, features = exactly(came_round, siding)
+    space = Space(features=features)
+    assert come_round(mean, last, labels) == pytest.approx(came_round)
+    assert siding_with_labels(mean, labels, space) == pytest.approx(siding, abs=0.02)
+    assert features_have_memorised(mean, last, labels, space) == memorised
+
+
+@pytest.mark.parametrize(
+    ("methods", "name"),
+    [
+        (["Unmixed-kNN-RampProb-LM", "MeanProb-LM", "Last-LM"], "Unmixed-MeanProb-LM"),
+        (["Unmixed-kNN-RampProb-LM", "MeanProb-LM"], "Unmixed-MeanProb-LM"),
+        (["Unmixed-kNN-RampProb-LM", "Last-LM"], "Unmixed-kNN-RampProb-LM"),
+    ],
+)
+def test_running_sums_tell_as_far_as_they_go(methods, name):
+    logits, labels, _, by_label, _ = throughout()
+    recorder = Recorder(labels=labels, num_classes=3, keep="stream", methods=methods, quiet=True)
+    for epoch in logits:
+        recorder.update_all(epoch)
+        recorder.end_epoch()
+    assert find_method(recorder.finish(features=by_label), None).name == name
 
 
 def throughout(samples=600, seed=0):

@@ -444,7 +444,7 @@ def test_what_was_not_kept_is_refused_by_name(logits, labels, record):
     assert list(errata.score_many(dynamics).columns) == ["Last-CE", "Last-LM", "Mean-LM", *confident_learning]
 
 
-def test_running_sums_of_the_default_among_features_alone_are_ranked_by_it(curves):
+def test_running_sums_of_the_default_among_features_alone_are_ranked_by_it(curves, record):
     logits, labels, _ = curves(0)
     name = "Unmixed-kNN-RampProb-LM"
     recorder = Recorder(labels=labels, num_classes=5, keep="stream", methods=[name], quiet=True)
@@ -454,7 +454,13 @@ def test_running_sums_of_the_default_among_features_alone_are_ranked_by_it(curve
     dynamics = recorder.finish(features=logits[-1])
     kept = Dynamics.from_arrays(logits, labels, features=logits[-1])
     np.testing.assert_array_equal(errata.score(dynamics), errata.score(kept, name))
-    assert list(errata.rank(dynamics).columns) == ["id", "label", "score", "rank"]
+    assert "suggested" in errata.rank(dynamics)
+    assert list(errata.rank(record(logits, labels, keep="stream", methods=["Mean-LM"]), "Mean-LM").columns) == [
+        "id",
+        "label",
+        "score",
+        "rank",
+    ]
 
 
 def test_running_sums_in_memory_are_saved_and_answer_the_same(logits, labels, record, tmp_path):

@@ -56,7 +56,7 @@ def _second(default: "pd.Series[Any]", others: "pd.DataFrame", signs: Memorising
     if signs is not None and signs.much:
         return (
             f"The model has learned {signs.suspects_learned:.0%} of the labels it should doubt by its last epoch, so "
-            "distrust methods that look at that epoch alone (Last, CL) and expect more errors than estimated."
+            "distrust methods that look at that epoch alone (Last, CL)."
         )
     if len(others) and min(default["agreement"], others["agreement"].min()) >= ALIKE:
         return "All methods put nearly the same samples first, so the choice matters little."

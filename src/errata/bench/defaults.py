@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 HELD_OUT = f"{DEFAULT} (OOS)"
+DEFAULTS = (DEFAULT, HELD_OUT)
 CELL = ["setting", "gathering", "seed"]
 
 

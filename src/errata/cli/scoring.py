@@ -92,17 +92,22 @@ def rank(
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
     from errata.core.methods import parse
+    from errata.dynamics.scoring import epochs_that_count, find_method
     from errata.dynamics.scoring import rank as ranking
 
     if out is not None:
         check_out(out)
     chosen = None if method is None else parse(method)
     dynamics = _read(source, labels)
+    chosen = find_method(dynamics, chosen)
     table = ranking(dynamics, chosen, window=window, budget=budget)
     estimates = _noise_rates(dynamics, window)
     if out is not None:
         write_table(table, out)
     print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
+    count, every = epochs_that_count(dynamics, chosen, window), dynamics.window(window).epochs
+    until = "" if count == every else f", over the first {count} of {every} epochs, before the model begins to memorise"
+    print(f"ranked by {chosen.name}{until}")
     for line in estimates:
         print(line)
     if out is not None:

@@ -101,7 +101,7 @@ class EarlyProb(VectorAggregation):
         for share in range(shares.shape[1] - 2, -1, -1):
             unseen = np.isneginf(shares[:, share]).all(axis=1)
             shares[unseen, share] = shares[unseen, share + 1]
-        return shares.astype(np.float32)
+        return np.maximum(shares, np.finfo(np.float32).min).astype(np.float32)
 
     def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
         chosen = early.best_share(log_probabilities, labels, space)

@@ -38,7 +38,7 @@ def best_share(log_probabilities: NDArray[Any], labels: Labels, space: Space) ->
     if "inputs" not in space.points:
         return whole
     near = space.nearest("inputs", ASKED)
-    told = np.flatnonzero(votes(labels, near, classes).max(axis=1, initial=0) > near.shape[1] / 2)
+    told = np.flatnonzero(votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
     chance = _by_chance(labels, near.shape[1])
     if len(told) / len(labels) < chance + BEYOND_CHANCE * (1 - chance):
         return whole

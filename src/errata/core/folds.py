@@ -79,16 +79,19 @@ class Aggregation(ABC):
 
 
 class VectorAggregation(Aggregation):
-    """Brings the epochs to one logit vector a sample, which any measure then scores."""
+    """Brings the epochs to one logit vector a sample, which any measure then scores.
+
+    One that looks around may bring several, and settles on one once all samples are there.
+    """
 
     one_vector = True
 
     @abstractmethod
     def vector(self, state: State) -> NDArray[Any]:
-        """The aggregated logits (n, K)."""
+        """The aggregated logits (n, K); several of them are (n, P, K)."""
 
     def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
-        """One vector (N, K) of each of all samples; an aggregation that looks around chooses it among several."""
+        """The one vector (N, K) of each of all samples; where there are several, (N, P, K), one of these."""
         return log_probabilities
 
     def rows(self, state: State, measure: Measure, labels: Labels, epochs: int) -> State:

@@ -110,8 +110,11 @@ class Composed:
         """Its scores for all samples, whose neighbours are in `space`."""
         if not self.looks_around:
             return self.aggregation.verdict(rows, self.measure, labels, budget)
-        believed = LabelledRows(self.believed(rows, labels, space), labels)
-        return Verdict(np.asarray(self.measure.of(believed.statistic(self.measure.statistic))), None)
+        return Verdict(self.judged(self.believed(rows, labels, space), labels), None)
+
+    def judged(self, believed: Floats, labels: Labels) -> Floats:
+        """Scores (N,) of what is believed, (N, K)."""
+        return np.asarray(self.measure.of(LabelledRows(believed, labels).statistic(self.measure.statistic)))
 
     def believed(self, rows: State, labels: Labels, space: Space) -> Floats:
         """Log-probabilities (N, K) after neighbours and unmixing, where there are any; rows need not sum to 1."""

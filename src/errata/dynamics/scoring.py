@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import rates
+from errata.core import early, rates
+from errata.core.aggregations import EarlyProb
 from errata.core.checks import Floats
 from errata.core.folds import State, Verdict
 from errata.core.memorising import features_have_memorised
@@ -24,7 +25,7 @@ from errata.core.methods import (
 )
 from errata.core.metrics import budget_count
 from errata.core.replay import Progress, Question, ask
-from errata.core.suggest import Suggestion
+from errata.core.suggest import Suggestion, best_known
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
@@ -124,22 +125,24 @@ def rank(
     window: Window | None = None,
     budget: int | float | None = None,
 ) -> "pd.DataFrame":
-    """All samples, most suspicious first: id, label, suggested, score, rank and the mean probabilities of both labels.
+    """All samples, most suspicious first: id, label, suggested, score, rank and the probabilities of both labels.
 
-    `suggested` is the class with the largest mean probability over the epochs; running sums that do not hold it are
-    ranked without. Equal scores are put in an order that depends on the ids alone, not on the order of the rows.
+    `suggested` is the class that a method which looks around believes in most, of any other the one with the largest
+    mean probability over the epochs; running sums that do not hold it are ranked without. Equal scores are put in an
+    order that depends on the ids alone, not on the order of the rows.
     """
     import pandas as pd
 
     _require_dynamics(dynamics, "rank")
     own, count = find_method(dynamics, method), _count(budget, dynamics)
     suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
-    answers, *others = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
+    answers, *alone = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
     verdict = own.verdict(answers, dynamics.labels, count, dynamics.space)
+    suggestion = best_known(own, answers, alone[0] if alone else {}, dynamics.labels, dynamics.space)
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
     table = pd.DataFrame(columns | {"score": verdict.scores})
-    for suggestion in others:
+    if suggestion:
         table.insert(2, "suggested", names.take(suggestion["suggested"]))
         table["label_probability"] = suggestion["label_probability"]
         table["suggested_probability"] = suggestion["suggested_probability"]
@@ -149,6 +152,15 @@ def rank(
     table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
     table.insert(list(table.columns).index("score") + 1, "rank", np.arange(1, len(table) + 1))
     return table
+
+
+def epochs_that_count(dynamics: Dynamics, method: Method, window: Window | None = None) -> int:
+    """How many epochs of the window the method goes by, from its first on: all, unless it looks for the best share."""
+    seen = dynamics.window(window)
+    if not isinstance(method, Composed) or not isinstance(method.aggregation, EarlyProb):
+        return seen.epochs
+    (told,) = _ask(dynamics, [method], window)
+    return early.ends(seen.epochs)[early.best_share(told["log_probabilities"], seen.labels, seen.space)]
 
 
 def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
@@ -184,8 +196,8 @@ def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats
     method = find_method(dynamics, None)
     assert isinstance(method, Composed)
     (told,) = _ask(dynamics, [method], window)
-    probabilities = softmax(method.believed(told, dynamics.labels, dynamics.space), axis=1)
-    return probabilities, method.verdict(told, dynamics.labels, None, dynamics.space).scores, method
+    believed = method.believed(told, dynamics.labels, dynamics.space)
+    return softmax(believed, axis=1), method.judged(believed, dynamics.labels), method
 
 
 def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:
@@ -234,11 +246,13 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
 
 
 def _features_have_memorised(dynamics: Dynamics) -> bool:
-    over_the_run = [parse(DEFAULT_METHOD), parse(AT_THE_END)]
-    if dynamics.reducers is not None and not all(map(dynamics.reducers.answers, over_the_run)):
+    asked = [parse(DEFAULT_METHOD), parse(AT_THE_END)]
+    if dynamics.reducers is not None:
+        asked = asked[: sum(map(dynamics.reducers.answers, asked))] if dynamics.reducers.answers(asked[0]) else []
+    if not asked:
         return False  # running sums that cannot tell
-    mean, last = (told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, over_the_run, None))
-    return features_have_memorised(mean, last, dynamics.labels, dynamics.space)
+    mean, *last = (told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, asked, None))
+    return features_have_memorised(mean, last[0] if last else mean, dynamics.labels, dynamics.space)
 
 
 def _verdict(

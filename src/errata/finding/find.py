@@ -8,9 +8,10 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.core.methods import Method
 from errata.datasets.own import OwnData
 from errata.datasets.own.wording import counted
-from errata.dynamics.scoring import find_method
+from errata.dynamics.scoring import epochs_that_count, find_method
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.answer import answer, as_note
@@ -130,20 +131,20 @@ def _found(
         summary={HELD_OUT_LOSS: None if learned is None else learned.loss},
         data=data,
     )
-    method, unit = find_method(dynamics, None).name, "epoch" if learned is None else learned.unit
+    method, unit = find_method(dynamics, None), "epoch" if learned is None else learned.unit
     summary = {
         "samples": len(ranking),
         "classes": dynamics.num_classes,
         "kind": "dynamics" if data is None else data.kind,
         "model": "as recorded" if learned is None else learned.model,
-        "method": method,
+        "method": method.name,
         "unit": unit,
         **found.summary,
         "estimate": asdict(estimate),
         "notes": [
             *answer(found),
             *([] if learned is None else [learned.how]),
-            f"Ranked by {method}, {dynamics.gathering or 'in-sample'}, over {counted(dynamics.epochs, unit)}.",
+            f"Ranked by {method.name}, {dynamics.gathering or 'in-sample'}, over {_counting(dynamics, method, unit)}.",
             *(as_note(remark) for remark in (() if data is None else data.remarks)),
         ],
         "settings": settings,
@@ -180,3 +181,9 @@ def _key(data: OwnData, wanted: Wanted, sentences: Path | None) -> str:
     if sentences is not None:
         told = f"{told} {model_key(sentences)}"
     return hashlib.sha256(told.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _counting(dynamics: Dynamics, method: Method, unit: str) -> str:
+    """`30 epochs`, or `the first 12 of 30 epochs, before the model begins to memorise`."""
+    count, every = epochs_that_count(dynamics, method), counted(dynamics.epochs, unit)
+    return every if count == dynamics.epochs else f"the first {count:,} of {every}, before the model begins to memorise"

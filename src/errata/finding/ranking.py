@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Floats
 from errata.core.folds import State
-from errata.core.methods import Composed, Method, parse, with_gathering
+from errata.core.methods import Method, parse, with_gathering
 from errata.core.rates import NoiseRate
 from errata.core.replay import Question, ask
-from errata.core.suggest import Suggestion
+from errata.core.suggest import Suggestion, best_known
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.scoring import find_method, noise_rates
 from errata.dynamics.store import Dynamics
@@ -56,6 +56,7 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
         for method, rows in zip(methods, answers, strict=False)
     }
     scores = verdicts[methods[0].name].scores
+    suggestion = best_known(methods[0], answers[0], answers[-1], dynamics.labels, dynamics.space)
     count = round(estimate.rate * dynamics.samples)
     tie_break = pd.util.hash_array(portable_ids(dynamics.ids))
     votes = [
@@ -67,7 +68,7 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
         {
             "id": dynamics.ids,
             "label": names.take(dynamics.labels),
-            "suggested": names.take(_suggested(dynamics, methods[0], answers[0], answers[-1])),
+            "suggested": names.take(suggestion["suggested"]),
             "score": scores,
             "p_wrong": probabilities(scores, estimate.rate, _steepness(scores, dynamics.epochs)),
             "agree": np.mean(votes, axis=0),
@@ -132,13 +133,6 @@ def _first(count: int, scores: Floats, tie_break: NDArray[np.uint64]) -> NDArray
     chosen = np.zeros(len(scores), dtype=np.bool_)
     chosen[np.lexsort((tie_break, -scores))[:count]] = True
     return chosen
-
-
-def _suggested(dynamics: Dynamics, method: Method, judged: State, alone: State) -> NDArray[np.int64]:
-    """The class that takes most, (N,): by all that the method looks at, or else by the sample alone."""
-    if not isinstance(method, Composed) or not method.looks_around:
-        return np.asarray(alone["suggested"])
-    return np.asarray(method.believed(judged, dynamics.labels, dynamics.space).argmax(axis=1))
 
 
 def _ask(dynamics: Dynamics, questions: Sequence[Question]) -> list[State]:
