@@ -15,6 +15,7 @@ import digests
 import evidence
 import retraining
 import shown
+import tried
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import votes
 from errata.core.smoothing import smooth
@@ -162,10 +163,10 @@ def test_an_ensemble_averages_probabilities(curves):
 
 def test_every_candidate_scores_every_sample(curves):
     _, run, _ = made_up(curves)
-    names = [candidate.name for candidate in candidates.all_candidates()]
+    names = [candidate.name for candidate in tried.all_candidates()]
     assert names[0] == candidates.BASELINE
-    assert len({(candidate.family, candidate.name) for candidate in candidates.all_candidates()}) == len(names)
-    for candidate in candidates.all_candidates():
+    assert len({(candidate.family, candidate.name) for candidate in tried.all_candidates()}) == len(names)
+    for candidate in tried.all_candidates():
         scores = candidate.score(run)
         assert scores.shape == (60,), candidate.name
         assert np.isfinite(scores).all(), candidate.name

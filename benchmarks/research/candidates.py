@@ -1,7 +1,6 @@
 """Detectors that might beat MeanProb-LM with what one run leaves behind: each a function from a Run to scores (N,)."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -12,7 +11,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.neighbourhood import KNN, Blend, Points, votes
 from errata.core.unmixing import Unmix, transition, true_classes
 from evidence import margin
-from runs import EPOCH_METHODS, Run
+from runs import Run
 
 Score = Callable[[Run], Floats]
 Weights = Callable[[Run], Floats]
@@ -20,31 +19,9 @@ Transition = Callable[[Floats, Labels], Floats]
 BASELINE = "MeanProb-LM"
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A detector by name; `tables` says that it needs what only tables have here: inputs as columns, or every epoch."""
-
-    name: str
-    family: str
-    score: Score
-    tables: bool = False
-
-
 def flat(run: Run) -> Floats:
     """The same weight for all epochs (E,)."""
     return np.ones(len(run.agreement))
-
-
-WINDOWS: dict[str, Weights] = {
-    "the first quarter of the epochs": partial(evidence.share_of_epochs, start=0, end=0.25),
-    "the first half": partial(evidence.share_of_epochs, start=0, end=0.5),
-    "the last half": partial(evidence.share_of_epochs, start=0.5, end=1),
-    "the last quarter": partial(evidence.share_of_epochs, start=0.75, end=1),
-    "later epochs count more (RampProb)": evidence.ramp,
-    "until it agrees more than neighbours": evidence.until_memorising,
-    "the later half until then": evidence.late_unless_memorising,
-    "while neighbours' labels are foretold better (EarlyProb)": evidence.early_share,
-}
 
 
 def alone(run: Run, weights: Weights = flat) -> Floats:
@@ -206,114 +183,3 @@ def blended(run: Run, names: tuple[str, ...], rule: Callable[..., Floats]) -> Fl
     """Several methods as one."""
     known = {BASELINE: alone, "default": default}
     return rule([known[name](run) if name in known else run.scores[name] for name in names])
-
-
-def all_candidates() -> Iterator[Candidate]:
-    """Every candidate that needs no further training, the baseline first."""
-    yield Candidate(BASELINE, "the sample alone", alone)
-    for name in EPOCH_METHODS:
-        yield Candidate(name, "the sample alone", partial(measured, name=name), tables=True)
-    for name, weights in WINDOWS.items():
-        yield Candidate(name, "windows", partial(alone, weights=weights))
-    yield from _probabilities()
-    yield from _labels()
-    yield from _iterations()
-    yield from _families()
-    yield from _calibrations()
-    yield from _blends()
-    yield from _unmixings()
-    yield Candidate("the default", "what errata ranks by", default)
-
-
-def _knn(family: str, knn: KNN, window: str = "") -> Candidate:
-    mixed = f", labels {knn.labels}" if knn.labels not in (0, 1) else ""
-    name = f"{knn.k} nearest {knn.space}, a = {knn.a}{mixed}" + (f", {window}" if window else "")
-    weights = WINDOWS[window] if window else flat
-    return Candidate(name, family, partial(smoothed, knn=knn, weights=weights), knn.space == "inputs")
-
-
-def _probabilities() -> Iterator[Candidate]:
-    family = "neighbours' probabilities"
-    spaces: tuple[Points, Points] = ("features", "inputs")
-    for points in spaces:
-        for k in (5, 10, 20, 50, 100):
-            yield _knn(family, KNN(k, 0.5, 0.0, points))
-        for own in (0.0, 0.3, 0.7, 0.85):
-            yield _knn(family, KNN(10 if points == "inputs" else 50, own, 0.0, points))
-    for window in ("the last half", "later epochs count more (RampProb)", "until it agrees more than neighbours"):
-        yield _knn(family, KNN(50, 0.5, 0.0, "features"), window)
-    yield _knn(family, KNN(10, 0.7, 0.0, "inputs"), "later epochs count more (RampProb)")
-
-
-def _labels() -> Iterator[Candidate]:
-    family = "neighbours' labels"
-    for points in ("features", "inputs"):
-        for k in (5, 10, 20, 50):
-            yield _knn(family, KNN(k, 0.7, 1.0, points))
-        for own in (0.0, 0.5, 0.85):
-            yield _knn(family, KNN(10, own, 1.0, points))
-        yield _knn(family, KNN(10, 0.7, 0.5, points))
-    yield _knn(family, KNN(50, 0.5, 0.25, "features"))
-    yield _knn(family, KNN(10, 0.7, 1.0, "inputs"), "later epochs count more (RampProb)")
-    yield Candidate("10 nearest inputs and 10 nearest features, a = 0.7", family, both_spaces, tables=True)
-    yield Candidate("nearer ones count more", family, nearer_labels)
-    yield Candidate("trusted ones count more", family, trusted_labels)
-    yield Candidate("space and k that predict labels best", family, likeliest_labels)
-    yield Candidate("the default on mean logarithms of probabilities", family, geometric_with_labels)
-
-
-def _iterations() -> Iterator[Candidate]:
-    family = "iterated smoothing of probabilities"
-    yield Candidate("one round", family, partial(iterated, rounds=1))
-    yield Candidate("two rounds", family, partial(iterated, rounds=2))
-    yield Candidate("to convergence", family, partial(iterated, rounds=None))
-    yield Candidate("neighbours of neighbours", family, twice_removed)
-
-
-def _families() -> Iterator[Candidate]:
-    family = "neighbours' labels alone (SimiFeat)"
-    for points in ("features", "inputs"):
-        for name, rule in (("vote", evidence.simifeat_vote), ("rank", evidence.simifeat_rank)):
-            for k in (evidence.ASKED, 50):
-                scoring = partial(simifeat, points=points, rule=rule, k=k)
-                yield Candidate(f"{name}, k = {k}, {points}", family, scoring, points == "inputs")
-
-
-def _calibrations() -> Iterator[Candidate]:
-    family = "calibration by class"
-    for knn, of in ((False, BASELINE), (True, "the default")):
-        yield Candidate(f"{of}, centred by class", family, partial(calibrated, knn=knn, rule=evidence.centred_by_class))
-        yield Candidate(
-            f"{of}, quantile in class", family, partial(calibrated, knn=knn, rule=evidence.quantile_in_class)
-        )
-    for knn, of in ((False, BASELINE), (True, "kNN-MeanProb-LM")):
-        yield Candidate(f"{of}, without the prior", family, partial(reweighted, knn=knn, change="prior"))
-        yield Candidate(f"{of}, transition posterior", family, partial(reweighted, knn=knn, change="transition"))
-
-
-def _blends() -> Iterator[Candidate]:
-    for names in (
-        (BASELINE, "Mean-CPD"),
-        (BASELINE, "Mean-CE"),
-        (BASELINE, "Mean-CE", "Mean-CPD"),
-        ("default", "Mean-CE"),
-        ("default", "Mean-CPD"),
-    ):
-        for title, rule in (("ranks", evidence.rank_mean), ("z-scores", evidence.z_mean)):
-            scoring = partial(blended, names=names, rule=rule)
-            yield Candidate(f"mean of {title}: {', '.join(names)}", "blends of measures", scoring)
-
-
-def _unmixings() -> Iterator[Candidate]:
-    family = "the noise that was learned, taken out"
-    yield Candidate("neighbours, and nothing taken out", family, not_unmixed)
-    yield Candidate("MeanProb-LM, two rounds", family, unmixed_alone)
-    for rounds, said in ((1, "one round"), (3, "three rounds"), (10, "ten rounds")):
-        yield Candidate(f"neighbours, {said}", family, partial(unmixed_by, rounds=rounds))
-    two = "neighbours, two rounds, transitions counted by"
-    yield Candidate(f"{two} sample and neighbours", family, partial(unmixed_by, by_all=True))
-    yield Candidate(f"{two} arg max", family, partial(unmixed_by, count=evidence.counted_by_arg_max))
-    yield Candidate(f"{two} probability", family, partial(unmixed_by, count=evidence.counted_by_probability))
-    name = "neighbours, two rounds, and how likely the given label is"
-    yield Candidate(name, family, partial(unmixed_by, own_label=True))
-    yield Candidate("two rounds, then neighbours", family, unmixed_first)

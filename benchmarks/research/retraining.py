@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import candidates
+import tried
 from errata.core.checks import Floats
 from errata.core.neighbourhood import KNN
 from errata.dynamics.store import Dynamics
@@ -102,7 +103,7 @@ def learned_on_flips(run: Run, table: "Table") -> dict[str, Floats]:
     assert gathered.dynamics is not None
     space = KeptSpace(gathered.dynamics.features, gathered.dynamics.inputs)
     lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), space)
-    asked = [one for one in candidates.all_candidates() if one.family in NEIGHBOURLY]
+    asked = [one for one in tried.all_candidates() if one.family in NEIGHBOURLY]
     best = max(asked, key=lambda one: auroc(one.score(lesson), flipped.truth))
     return {
         "logistic regression on three evidences": _logistic(three_evidences, lesson, run, flipped.truth),

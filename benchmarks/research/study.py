@@ -21,14 +21,14 @@ import candidates
 import evidence
 import retraining
 import shown
-from candidates import Candidate
 from errata.core.checks import Floats
 from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import KNN, votes
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import InputError
-from runs import DEVELOPMENT, Run, ensemble, read_runs
+from runs import DEVELOPMENT, Run, ensemble, of_digests, read_runs
+from tried import Candidate, all_candidates
 
 Row = dict[str, Any]
 Truth = NDArray[np.bool_]
@@ -37,7 +37,7 @@ Truth = NDArray[np.bool_]
 def measure(runs: Sequence[Run], labelled: Labelled, cache: Path | None) -> Iterator[Row]:
     """The FNR of every candidate that applies to a setting, a row a candidate and seed."""
     truth = labelled.truth.astype(np.bool_)
-    tried = [one for one in candidates.all_candidates() if runs[0].is_table or not one.tables]
+    tried = [one for one in all_candidates() if runs[0].is_table or not one.tables]
     for run in runs:
         for candidate in tried:
             yield _row(run, candidate.family, candidate.name, 1, candidate.score(run), truth)
@@ -139,6 +139,8 @@ def main(arguments: argparse.Namespace) -> None:
             rows += measure(runs, labelled_as(runs[0]), arguments.cache)
         seen += [signs(run) for run in runs]
         print(f"{runs[0].setting}: {len(runs)} runs", flush=True)
+    for setting in arguments.signs_of:
+        seen += [signs(run) for run in of_digests(setting, arguments.digests, arguments.cache)]
     arguments.out.mkdir(parents=True, exist_ok=True)
     shown.write(rows, seen, arguments.out)
 
@@ -147,6 +149,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--dynamics", type=Path, required=True, help="results of bench run, with kept dynamics")
     parser.add_argument("--only-signs", action="store_true", help="write signs.csv, and try no candidate")
+    parser.add_argument("--signs-of", action="append", default=[], help="a setting of digests, for its signs too")
     parser.add_argument("--digests", type=Path, required=True, help="digests of runs whose dynamics are elsewhere")
     parser.add_argument("--out", type=Path, required=True, help="where the tables go")
     parser.add_argument("--cache", type=Path, help="where intermediate results are kept")

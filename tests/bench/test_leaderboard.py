@@ -306,19 +306,14 @@ def test_the_default_is_compared_as_one_method(tmp_path):
     # Drawn again from one ranking that finds all and one that finds nothing.
     assert 0 < numbers.loc["default", "fnr_percent_low"] < 50 <= numbers.loc["default", "fnr_percent_high"]
     assert numbers.loc["MeanProb-LM", "fnr_percent_low"] == 0
-    assert said(board.left_out, PAIRFLIP, "without default")
+    assert said(board.left_out, PAIRFLIP, "without default: its cells do not say which method that is")
     assert "default" not in board_of(Results(tmp_path))[1].index
 
 
-def test_the_default_of_what_was_held_out_has_its_own_name(tmp_path):
-    truth = np.arange(20) < 10
-    for gathering, suffix in (("in-sample", ""), ("out-of-sample", " (OOS)")):
-        fnr = {f"Last-LM{suffix}": 0.1, f"Mean-LM{suffix}": 0.2}
-        scores = dict.fromkeys(fnr, np.linspace(1, 0, 20))
-        write_cell(tmp_path, WORSE, 0, fnr, gathering=gathering, scores=scores, truth=truth, default=f"Mean-LM{suffix}")
-    _, numbers = board_of(Results(tmp_path), methods=["default", "default (OOS)", "Last-LM"])
-    assert numbers["gathering"].to_dict() == {
-        "default": "in-sample",
-        "default (OOS)": "out-of-sample",
-        "Last-LM": "in-sample",
-    }
+def test_a_default_that_nobody_named_is_a_sentence(results, tmp_path):
+    with pytest.raises(InputError, match="no in-sample cell of these settings says which method is its default"):
+        leaderboard(results, methods=["default", "Mean-CE"])
+    held_out = {"Last-LM (OOS)": 0.1, "Mean-LM (OOS)": 0.2}
+    write_cell(tmp_path, WORSE, 7, held_out, gathering="out-of-sample", default="Mean-LM (OOS)")
+    with pytest.raises(InputError, match="no in-sample cell"):
+        leaderboard(results, methods=["default", "Mean-LM (OOS)"])

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from errata.bench import stats
-from errata.bench.defaults import DEFAULTS, WithDefault
+from errata.bench.defaults import WithDefault
 from errata.bench.figures.critical import Standing, standing_of
 from errata.bench.figures.measured import complete_settings, fnr_cells, why_missing
 from errata.bench.intervals import fnr_draws
 from errata.bench.plan import GATHERINGS, Cell
 from errata.bench.results import Results
+from errata.bench.scoring import DEFAULT
 from errata.bench.tables.over_seeds import shown_method
 from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting
@@ -54,7 +55,7 @@ def leaderboard(
     Without `methods` those are compared that were run on the most settings. "default" among them is what errata would
     rank each setting by.
     """
-    if methods and set(DEFAULTS) & set(methods):
+    if methods and DEFAULT in methods:
         results = WithDefault(results.folder)
     wanted = None if settings is None else [find_setting(name).name for name in settings]
     numbers = _chosen(results, wanted, gatherings)
@@ -104,10 +105,10 @@ def _chosen(results: Results, settings: Sequence[str] | None, gatherings: Sequen
 
 def _named(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
     """Methods as the columns are named; one of a plugin that is not loaded goes by its name in the results."""
-    names = [name if name in cells or name in DEFAULTS else parse(name).name for name in methods]
+    names = [name if name in cells or name == DEFAULT else parse(name).name for name in methods]
     for name in names:
-        if name in DEFAULTS and name not in cells:
-            raise InputError(f"{name}: no cell of these settings and gatherings says which method is its default")
+        if name == DEFAULT and name not in cells:
+            raise InputError("no in-sample cell of these settings says which method is its default")
         if name not in cells:
             raise InputError(f"{name} was not run on any of these settings; there are {', '.join(cells.columns)}")
     return list(dict.fromkeys(names))
@@ -183,6 +184,6 @@ def _settings_left_out(
 
 
 def _why(results: Results, setting: str, method: str, seeds: Sequence[int]) -> str:
-    if method in DEFAULTS:
+    if method == DEFAULT:
         return "its cells do not say which method that is"
     return why_missing(results, setting, method, seeds)

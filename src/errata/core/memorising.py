@@ -14,7 +14,7 @@ from errata.core.neighbourhood import Space, votes
 Classes = NDArray[np.int64]
 
 LATE = 1 / 6
-"""Labels that a run came round to: 0.15 at most where features helped, 0.19 or more where a late end did harm."""
+"""Labels that a run came round to: 0.15 at most where features helped, 0.195 or more where a late end did harm."""
 THROUGHOUT = 0.6
 """Neighbours that side with the label: about a half at most where features helped, 0.73 or more where nothing did."""
 
