@@ -7,11 +7,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats
-from errata.core.folds import State
-from errata.core.methods import Method, parse, with_gathering
+from errata.core.folds import State, Verdict
+from errata.core.methods import Composed, Method, parse, with_gathering
 from errata.core.rates import NoiseRate
 from errata.core.replay import Question, ask
-from errata.core.suggest import Suggestion, best_known
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.scoring import find_method, noise_rates
 from errata.dynamics.store import Dynamics
@@ -49,14 +48,15 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    methods = methods_asked(dynamics)
-    answers = _ask(dynamics, [*methods, Suggestion()])
-    verdicts = {
+    default, *others = methods_asked(dynamics)
+    assert isinstance(default, Composed)
+    told, *answers = _ask(dynamics, [default, *others])
+    believed = default.believed(told, dynamics.labels, dynamics.space)
+    scores = default.judged(believed, dynamics.labels)
+    verdicts = {default.name: Verdict(scores, None)} | {
         method.name: method.verdict(rows, dynamics.labels, None, dynamics.space)
-        for method, rows in zip(methods, answers, strict=False)
+        for method, rows in zip(others, answers, strict=True)
     }
-    scores = verdicts[methods[0].name].scores
-    suggestion = best_known(methods[0], answers[0], answers[-1], dynamics.labels, dynamics.space)
     count = round(estimate.rate * dynamics.samples)
     tie_break = pd.util.hash_array(portable_ids(dynamics.ids))
     votes = [
@@ -68,11 +68,11 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
         {
             "id": dynamics.ids,
             "label": names.take(dynamics.labels),
-            "suggested": names.take(suggestion["suggested"]),
+            "suggested": names.take(believed.argmax(axis=1)),
             "score": scores,
             "p_wrong": probabilities(scores, estimate.rate, _steepness(scores, dynamics.epochs)),
             "agree": np.mean(votes, axis=0),
-            "mean_loss": verdicts[with_gathering(parse(LOSS), methods[0].gathering).name].scores,
+            "mean_loss": verdicts[with_gathering(parse(LOSS), default.gathering).name].scores,
         }
     )
     table = table.iloc[np.lexsort((tie_break, -scores))].reset_index(drop=True)
