@@ -80,6 +80,7 @@ def measure(setting: str, seed: int, table: "Table", results: Results, device: s
             setting, seed, "", "true labels", len(every), trainer.train(every, labelled.data.train_labels, seed)[1]
         )
     assert gathered.dynamics is not None
+    alone, believed = suggestions(gathered.dynamics)
     for name, method in detectors(gathered.dynamics).items():
         first = np.zeros(len(every), dtype=np.bool_)
         first[np.lexsort((every, -score(gathered.dynamics, method, budget=errors)))[:errors]] = True
@@ -87,7 +88,7 @@ def measure(setting: str, seed: int, table: "Table", results: Results, device: s
             kept = every[~first]
             table.add(setting, seed, name, "removed", len(kept), trainer.train(kept, labelled.given, seed)[1])
         if not table.has(setting, seed, name, "corrected"):
-            corrected = np.where(first, suggestions(gathered.dynamics, name), labelled.given)
+            corrected = np.where(first, believed if name == DEFAULT else alone, labelled.given)
             table.add(setting, seed, name, "corrected", len(every), trainer.train(every, corrected, seed)[1])
 
 
@@ -96,14 +97,12 @@ def detectors(dynamics: Dynamics) -> dict[str, Method]:
     return {name: parse(name) for name in DETECTORS} | {DEFAULT: find_method(dynamics, None)}
 
 
-def suggestions(dynamics: Dynamics, name: str) -> NDArray[np.int64]:
-    """The class (N,) with the largest mean probability over the epochs; for the default, what it believes itself."""
-    method = detectors(dynamics)[DEFAULT]
-    assert isinstance(method, Composed)
-    alone, told = ask(dynamics.replayable(), [Suggestion(), method])
-    if name != DEFAULT:
-        return np.asarray(alone["suggested"])
-    return np.asarray(method.believed(told, dynamics.labels, dynamics.space).argmax(axis=1))
+def suggestions(dynamics: Dynamics) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The class (N,) with the largest mean probability over the epochs, and the one that the default believes in."""
+    default = find_method(dynamics, None)
+    assert isinstance(default, Composed)
+    alone, told = ask(dynamics.replayable(), [Suggestion(), default])
+    return alone["suggested"], default.believed(told, dynamics.labels, dynamics.space).argmax(axis=1)
 
 
 class Table:

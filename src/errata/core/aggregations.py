@@ -88,11 +88,11 @@ class EarlyProb(VectorAggregation):
     looks_around = True
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
-        return {f"until {end}": np.full((samples, classes), -np.inf) for end in early.ends(epochs)}
+        return {str(end): np.full((samples, classes), -np.inf) for end in early.ends(epochs)}
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
-        part = next(key for key in state if chunk.epoch < int(key.removeprefix("until ")))
-        _blend({"probabilities": state[part]}, chunk, keep=1.0, weight=1.0, first=1.0)
+        end = next(end for end in state if chunk.epoch < int(end))
+        _blend({"probabilities": state[end]}, chunk, keep=1.0, weight=1.0, first=1.0)
 
     def vector(self, state: State) -> NDArray[Any]:
         """A vector a share of the run, (n, P, K); of a sample that a share has not seen, the next one that has."""

@@ -25,7 +25,7 @@ from errata.core.methods import (
 )
 from errata.core.metrics import budget_count
 from errata.core.replay import Progress, Question, ask
-from errata.core.suggest import Suggestion, best_known
+from errata.core.suggest import Suggestion, likeliest
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
@@ -135,10 +135,16 @@ def rank(
 
     _require_dynamics(dynamics, "rank")
     own, count = find_method(dynamics, method), _count(budget, dynamics)
-    suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
-    answers, *alone = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
-    verdict = own.verdict(answers, dynamics.labels, count, dynamics.space)
-    suggestion = best_known(own, answers, alone[0] if alone else {}, dynamics.labels, dynamics.space)
+    if isinstance(own, Composed) and own.looks_around:
+        (told,) = _ask(dynamics, [own], window)
+        believed = own.believed(told, dynamics.labels, dynamics.space)
+        verdict = Verdict(own.judged(believed, dynamics.labels), None)
+        suggestion = likeliest(believed, dynamics.labels)
+    else:
+        suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
+        told, *alone = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
+        verdict = own.verdict(told, dynamics.labels, count, dynamics.space)
+        suggestion = alone[0] if alone else {}
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
     table = pd.DataFrame(columns | {"score": verdict.scores})
@@ -246,13 +252,12 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
 
 
 def _features_have_memorised(dynamics: Dynamics) -> bool:
-    asked = [parse(DEFAULT_METHOD), parse(AT_THE_END)]
-    if dynamics.reducers is not None:
-        asked = asked[: sum(map(dynamics.reducers.answers, asked))] if dynamics.reducers.answers(asked[0]) else []
-    if not asked:
+    mean, last = parse(DEFAULT_METHOD), parse(AT_THE_END)
+    asked = [one for one in (mean, last) if dynamics.reducers is None or dynamics.reducers.answers(one)]
+    if mean not in asked:
         return False  # running sums that cannot tell
-    mean, *last = (told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, asked, None))
-    return features_have_memorised(mean, last[0] if last else mean, dynamics.labels, dynamics.space)
+    predicted = [told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, asked, None)]
+    return features_have_memorised(predicted[0], predicted[-1], dynamics.labels, dynamics.space)
 
 
 def _verdict(
