@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import sys
 
 import numpy as np
@@ -11,6 +12,10 @@ from hypothesis import settings
 # The first call of a kernel compiles it; a deadline would time the compiler.
 settings.register_profile("errata", deadline=None, max_examples=50, derandomize=True)
 settings.load_profile("errata")
+
+# A shell starts what runs in the background deaf to Ctrl-C, and so would be the tests that send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def learned_curves(seed, epochs=12, samples=60, classes=5, noise=0.2, dtype=np.float32):
