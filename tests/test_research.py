@@ -19,7 +19,8 @@ import tried
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import votes
 from errata.core.smoothing import smooth
-from errata.dynamics.scoring import find_method, score
+from errata.dynamics.choosing import find_method
+from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from runs import DEVELOPMENT, KeptSpace, boil_down, ensemble, read_runs, run_of
 

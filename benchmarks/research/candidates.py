@@ -58,7 +58,7 @@ def default(run: Run, weights: Weights = usual) -> Floats:
 
 
 def _memorised(run: Run) -> bool:
-    """Whether features have memorised the labels: of the last epoch a run keeps only how often it agrees with them."""
+    """Whether features have memorised the labels."""
     sides = memorising.siding_with_labels(evidence.predicted(run), run.labels, run.space)
     return evidence.come_round(run) > memorising.LATE or sides > memorising.THROUGHOUT
 

@@ -2,8 +2,8 @@
 
     python benchmarks/research/everywhere.py --results results --digests digests --out results/research
 
-Reads the cells of `errata bench run`; where those of images do not say which method is the default, the digests of
-such runs (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
+Reads the cells of `errata bench run`; instead of one that does not say which method is the default, the digest of such
+a run (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
 Nothing is chosen here: run it when all else is settled. --cache keeps the neighbours of digests.
 """
 
@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import candidates
+from errata.bench.defaults import WithDefault
 from errata.bench.published import fnr_at_noise_rate
-from errata.bench.results import Results
 from errata.bench.scoring import DEFAULT
-from errata.core.methods import DEFAULT_AMONG
 from errata.core.metrics import fnr
-from errata.datasets.registry import settings
 from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN, of_digests
 from study import labelled_as
 
@@ -28,38 +26,30 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BASELINE = "MeanProb-LM"
-OF_TABLES, OF_IMAGES = DEFAULT_AMONG["inputs"], DEFAULT_AMONG["features"]
 HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 
 
 def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterator[dict[str, Any]]:
     """FNR % of both methods, a row a setting and seed."""
-    numbers = Results(results).numbers()
+    numbers = WithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
-    wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
+    wide = 100 * counted.pivot_table(index=["setting", "seed"], columns="method", values="value")[[BASELINE, DEFAULT]]
     whole = counted.groupby("setting")["complete"].all()
-    named = numbers[(numbers["metric"] == DEFAULT) & (numbers["gathering"] == "in-sample")]
-    chosen = named.set_index("setting")["method"]
-    for name in dict.fromkeys(wide.index.get_level_values("setting")):
-        images = settings()[name].network in ("cnn9", "transformer", "resnet18", "resnet34")
-        default = chosen[[name]].mode()[0] if name in chosen else OF_IMAGES if images else OF_TABLES
-        of_setting = wide.loc[name]
-        scored = of_setting[of_setting[default].notna()] if default in of_setting else of_setting[:0]
-        if (name in chosen or not images) and len(scored):
-            rows = (
-                {"seed": seed, "alone": 100 * row[BASELINE], "default": 100 * row[default]}
-                for seed, row in scored.iterrows()
-            )
-        else:
-            rows = iter(()) if digested is None else _of_digests(name, digested, cache)
-        yield from ({"setting": name, "complete": whole[name], **row} for row in rows)
+    for name, of_setting in wide.groupby("setting", sort=False):
+        told = {seed: {"alone": row[BASELINE], "default": row[DEFAULT]} for (_, seed), row in of_setting.iterrows()}
+        unnamed = [seed for seed, row in told.items() if np.isnan(row["default"])]
+        instead = dict(_of_digests(str(name), digested, cache)) if unnamed and digested is not None else {}
+        for seed in told:
+            row = instead.get(seed) if seed in unnamed else told[seed]
+            if row is not None:
+                yield {"setting": name, "seed": seed, "complete": whole[name], **row}
 
 
-def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[dict[str, Any]]:
+def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[tuple[int, dict[str, float]]]:
     for run in of_digests(setting, digested, cache):
         truth = labelled_as(run).truth.astype(np.bool_)
         alone, default = (100 * fnr(rank(run), truth) for rank in (candidates.alone, candidates.default))
-        yield {"seed": run.seed, "alone": alone, "default": default}
+        yield run.seed, {"alone": alone, "default": default}
 
 
 def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import early
+from errata.core import early, memorising
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM
 from errata.core.neighbourhood import Points, votes
@@ -69,14 +69,15 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
 
 
 def come_round(run: Run) -> float:
-    """Of the labels that the mean over a run does not predict, how many more its last epoch does, as a share."""
-    mean = float((predicted(run) == run.labels).mean())
-    return (float(run.agreement[-1]) - mean) / (1 - mean)
+    """Of the labels that the mean over a run does not predict, how many more its last quarter does, as a share."""
+    epochs = np.arange(len(run.agreement))
+    first, _ = memorising.last_quarter(len(epochs))
+    return memorising.come_round(predicted(run), predicted(run, (epochs >= first).astype(np.float64)), run.labels)
 
 
-def predicted(run: Run) -> NDArray[np.int64]:
-    """The classes (N,) that the mean over a run predicts."""
-    return run.log_mean(np.ones(len(run.agreement))).argmax(axis=1)
+def predicted(run: Run, weights: Floats | None = None) -> NDArray[np.int64]:
+    """The classes (N,) that the mean over a run predicts; where epochs have a weight each (E,), a weighted one."""
+    return run.log_mean(np.ones(len(run.agreement)) if weights is None else weights).argmax(axis=1)
 
 
 def simifeat_rank(counts: Floats, labels: Labels) -> Floats:

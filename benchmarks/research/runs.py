@@ -42,8 +42,9 @@ LED_TO_A_SIGN = (
     "cifar10-symmetric-20-transformer",
     "cifar10n-worse-transformer",
     "cifar10-asymmetric-40",
+    "cifar10-openset-20",
 )
-"""Of networks that memorise, and one that does not: what the signs of memorising were chosen by."""
+"""Of networks that memorise, and two that do not: what the signs of memorising were chosen by."""
 
 EPOCH_METHODS = ("Mean-CE", "Mean-LM", "Mean-CPD", "Last-LM", "EMA-LM")
 QUARTERLY_METHODS = ("Mean-CE", "Mean-CPD")

@@ -13,8 +13,9 @@ from errata.core.methods import parse
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import Space
 from errata.core.replay import Epochs, ask, replay
+from errata.dynamics.choosing import epochs_that_count, find_method
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import epochs_that_count, find_method, rank, score
+from errata.dynamics.scoring import rank, score
 from errata.dynamics.store import Dynamics
 
 CLASSES, EPOCHS = 4, 32

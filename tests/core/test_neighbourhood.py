@@ -12,7 +12,8 @@ from errata.core.measures import LM
 from errata.core.methods import own_methods, parse
 from errata.core.neighbourhood import KNN, Choice, Space, votes
 from errata.core.replay import Epochs, replay
-from errata.dynamics.scoring import find_method, rank, score
+from errata.dynamics.choosing import find_method
+from errata.dynamics.scoring import rank, score
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 

@@ -10,27 +10,33 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels
 from errata.core.neighbourhood import Space, votes
+from errata.core.windows import Window
 
 Classes = NDArray[np.int64]
 
-LATE = 1 / 6
-"""Labels that a run came round to: 0.15 at most where features helped, 0.195 or more where a late end did harm."""
+LATE = 0.19
+"""Labels that a run came round to: 0.15 at most where features helped, 0.23 or more where a late end did harm."""
 THROUGHOUT = 0.6
 """Neighbours that side with the label: about a half at most where features helped, 0.73 or more where nothing did."""
 
 
-def features_have_memorised(mean: Classes, last: Classes, labels: Labels, space: Space) -> bool:
+def last_quarter(epochs: int) -> Window:
+    """The epochs at the end of a run by which it is known what it came round to: one of them could be a wild one."""
+    return epochs - max(1, epochs // 4), epochs - 1
+
+
+def features_have_memorised(mean: Classes, late: Classes, labels: Labels, space: Space) -> bool:
     """Whether neighbours in the features should not be asked.
 
-    mean, last: predicted classes (N,), by probabilities averaged over the run and by those of its last epoch.
+    mean, late: predicted classes (N,), by probabilities averaged over the run and over its last quarter.
     """
-    return come_round(mean, last, labels) > LATE or siding_with_labels(mean, labels, space) > THROUGHOUT
+    return come_round(mean, late, labels) > LATE or siding_with_labels(mean, labels, space) > THROUGHOUT
 
 
-def come_round(mean: Classes, last: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that the mean of a run does not predict, how many more its last epoch does, as a share."""
+def come_round(mean: Classes, late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that the mean of a run does not predict, how many more its late epochs do, as a share."""
     unbelieved = int((mean != labels).sum())
-    gained = int((last == labels).sum()) - int((mean == labels).sum())
+    gained = int((late == labels).sum()) - int((mean == labels).sum())
     return gained / unbelieved if unbelieved else 0.0
 
 

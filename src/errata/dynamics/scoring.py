@@ -7,26 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import early, rates
-from errata.core.aggregations import EarlyProb
+from errata.core import rates
 from errata.core.checks import Floats
-from errata.core.folds import State, Verdict
-from errata.core.memorising import features_have_memorised
-from errata.core.methods import (
-    DEFAULT_AMONG,
-    DEFAULT_METHOD,
-    STREAMED_AMONG,
-    Composed,
-    Method,
-    paper_methods,
-    parse,
-    same_gathering,
-    with_gathering,
-)
+from errata.core.folds import Verdict
+from errata.core.methods import Composed, Method, paper_methods
 from errata.core.metrics import budget_count
-from errata.core.replay import Progress, Question, ask
+from errata.core.replay import Progress
 from errata.core.suggest import Suggestion, likeliest
 from errata.core.windows import Window
+from errata.dynamics.choosing import answers, find_method
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -34,7 +23,6 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-AT_THE_END = "Unmixed-Last-LM"  # asked for its probabilities, which are those of the last epoch
 IN_WORDS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
 
 
@@ -99,10 +87,10 @@ def verdicts(
     _require_dynamics(dynamics, "score_many")
     count = _count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
-    answers = _ask(dynamics, chosen, window, progress)
+    told = answers(dynamics, chosen, window, progress)
     return {
         method.name: method.verdict(rows, dynamics.labels, count, dynamics.space)
-        for method, rows in zip(chosen, answers, strict=True)
+        for method, rows in zip(chosen, told, strict=True)
     }
 
 
@@ -136,13 +124,13 @@ def rank(
     _require_dynamics(dynamics, "rank")
     own, count = find_method(dynamics, method), _count(budget, dynamics)
     if isinstance(own, Composed) and own.looks_around:
-        (told,) = _ask(dynamics, [own], window)
+        (told,) = answers(dynamics, [own], window)
         believed = own.believed(told, dynamics.labels, dynamics.space)
         verdict = Verdict(own.judged(believed, dynamics.labels), None)
         suggestion = likeliest(believed, dynamics.labels)
     else:
         suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
-        told, *alone = _ask(dynamics, [own, Suggestion()] if suggests else [own], window)
+        told, *alone = answers(dynamics, [own, Suggestion()] if suggests else [own], window)
         verdict = own.verdict(told, dynamics.labels, count, dynamics.space)
         suggestion = alone[0] if alone else {}
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
@@ -158,15 +146,6 @@ def rank(
     table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
     table.insert(list(table.columns).index("score") + 1, "rank", np.arange(1, len(table) + 1))
     return table
-
-
-def epochs_that_count(dynamics: Dynamics, method: Method, window: Window | None = None) -> int:
-    """How many epochs of the window the method goes by, from its first on: all, unless it looks for the best share."""
-    seen = dynamics.window(window)
-    if not isinstance(method, Composed) or not isinstance(method.aggregation, EarlyProb):
-        return seen.epochs
-    (told,) = _ask(dynamics, [method], window)
-    return early.ends(seen.epochs)[early.best_share(told["log_probabilities"], seen.labels, seen.space)]
 
 
 def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
@@ -201,7 +180,7 @@ def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats
 
     method = find_method(dynamics, None)
     assert isinstance(method, Composed)
-    (told,) = _ask(dynamics, [method], window)
+    (told,) = answers(dynamics, [method], window)
     believed = method.believed(told, dynamics.labels, dynamics.space)
     return softmax(believed, axis=1), method.judged(believed, dynamics.labels), method
 
@@ -233,33 +212,6 @@ def _require_dynamics(given: object, function: str) -> None:
         )
 
 
-def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
-    """The method, checked against how the dynamics were gathered; None is the default one.
-
-    Of features that have memorised the labels none are asked, and then early epochs count as much as late ones.
-    """
-    if method is not None:
-        return same_gathering(parse(method), dynamics.gathering)
-    among = DEFAULT_AMONG if dynamics.reducers is None else STREAMED_AMONG
-    known = [among[points] for points in ("inputs", "features") if points in dynamics.space.points]
-    for name in (*known[:1], DEFAULT_METHOD):
-        default = with_gathering(parse(name), dynamics.gathering or "in-sample")
-        if dynamics.reducers is not None and not dynamics.reducers.answers(default):
-            continue
-        if name != among["features"] or not _features_have_memorised(dynamics):
-            break
-    return default
-
-
-def _features_have_memorised(dynamics: Dynamics) -> bool:
-    mean, last = parse(DEFAULT_METHOD), parse(AT_THE_END)
-    asked = [one for one in (mean, last) if dynamics.reducers is None or dynamics.reducers.answers(one)]
-    if mean not in asked:
-        return False  # running sums that cannot tell
-    predicted = [told["log_probabilities"].argmax(axis=1) for told in _ask(dynamics, asked, None)]
-    return features_have_memorised(predicted[0], predicted[-1], dynamics.labels, dynamics.space)
-
-
 def _verdict(
     source: Any, args: tuple[Any, ...], window: Window | None, budget: int | float | None, classes: Sequence[Any] | None
 ) -> tuple[Method, Verdict]:
@@ -277,14 +229,5 @@ def _verdict(
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
     count = _count(budget, dynamics)
-    (rows,) = _ask(dynamics, [method], window)
+    (rows,) = answers(dynamics, [method], window)
     return method, method.verdict(rows, dynamics.labels, count, dynamics.space)
-
-
-def _ask(
-    dynamics: Dynamics, questions: Sequence[Question], window: Window | None, progress: Progress | None = None
-) -> list[State]:
-    seen = dynamics.window(window)
-    if seen.reducers is not None:
-        return seen.reducers.ask(questions, seen.labels, seen.swa_logits, progress)
-    return ask(seen.replayable(), questions, progress)

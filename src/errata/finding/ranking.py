@@ -11,8 +11,9 @@ from errata.core.folds import State, Verdict
 from errata.core.methods import Composed, Method, parse, with_gathering
 from errata.core.rates import NoiseRate
 from errata.core.replay import Question, ask
+from errata.dynamics.choosing import find_method
 from errata.dynamics.ids import portable_ids
-from errata.dynamics.scoring import find_method, noise_rates
+from errata.dynamics.scoring import noise_rates
 from errata.dynamics.store import Dynamics
 
 if TYPE_CHECKING:
