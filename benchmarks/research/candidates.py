@@ -52,7 +52,7 @@ def neighbourly(run: Run, weights: Weights = usual) -> Blend:
 def default(run: Run, weights: Weights = usual) -> Floats:
     """What errata ranks by where neighbours are known and, of images, features have not memorised the labels."""
     if not run.is_table and _memorised(run):
-        return unmixed_alone(run)
+        return unmixed_alone(run, evidence.early_share)
     blend = neighbourly(run, weights)
     return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
 
@@ -68,9 +68,9 @@ def not_unmixed(run: Run) -> Floats:
     return margin(neighbourly(run).log_probabilities, run.labels)
 
 
-def unmixed_alone(run: Run) -> Floats:
+def unmixed_alone(run: Run, weights: Weights = flat) -> Floats:
     """MeanProb-LM without the noise that was learned."""
-    return margin(Unmix().unmix(run.log_mean(flat(run)), run.labels), run.labels)
+    return margin(Unmix().unmix(run.log_mean(weights(run)), run.labels), run.labels)
 
 
 def unmixed_by(

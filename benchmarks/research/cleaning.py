@@ -24,7 +24,7 @@ from errata.core.replay import ask
 from errata.core.suggest import Suggestion
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled, load_setting
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import Recipe

@@ -33,16 +33,19 @@ def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterat
     """FNR % of both methods, a row a setting and seed."""
     numbers = WithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
-    wide = 100 * counted.pivot_table(index=["setting", "seed"], columns="method", values="value")[[BASELINE, DEFAULT]]
+    wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
+    wide = 100 * wide.reindex(columns=[BASELINE, DEFAULT])
     whole = counted.groupby("setting")["complete"].all()
     for name, of_setting in wide.groupby("setting", sort=False):
         told = {seed: {"alone": row[BASELINE], "default": row[DEFAULT]} for (_, seed), row in of_setting.iterrows()}
         unnamed = [seed for seed, row in told.items() if np.isnan(row["default"])]
         instead = dict(_of_digests(str(name), digested, cache)) if unnamed and digested is not None else {}
         for seed in told:
-            row = instead.get(seed) if seed in unnamed else told[seed]
-            if row is not None:
-                yield {"setting": name, "seed": seed, "complete": whole[name], **row}
+            if seed in unnamed and seed not in instead:
+                print(f"left out: seed {seed} of {name}, whose cell names no default; there is no digest of it")
+                continue
+            row = instead[seed] if seed in unnamed else told[seed]
+            yield {"setting": name, "seed": seed, "complete": whole[name], **row}
 
 
 def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[tuple[int, dict[str, float]]]:

@@ -45,8 +45,8 @@ def early_share(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) up to where neighbours' labels are foretold best: what EarlyProb averages."""
     epochs = np.arange(len(run.agreement))
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.ends(len(epochs))]
-    means = np.stack([run.log_mean(weights) for weights in shares], axis=1)
-    return shares[early.best_share(means, run.labels, run.space)]
+    sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
+    return shares[early.best_share(sums, run.labels, run.space)]
 
 
 def late_unless_memorising(run: Run) -> Floats:
@@ -69,10 +69,13 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
 
 
 def come_round(run: Run) -> float:
-    """Of the labels that the mean over a run does not predict, how many more its last quarter does, as a share."""
-    epochs = np.arange(len(run.agreement))
-    first, _ = memorising.last_quarter(len(epochs))
-    return memorising.come_round(predicted(run), predicted(run, (epochs >= first).astype(np.float64)), run.labels)
+    """Of the labels that the mean over a run does not predict, how many more its last quarter does, as a share.
+
+    Of a run that kept two parts its last half.
+    """
+    first, *_ = early.ends(len(run.agreement))[-2:]
+    late = (np.arange(len(run.agreement)) >= first).astype(np.float64)
+    return memorising.come_round(predicted(run), predicted(run, late), run.labels)
 
 
 def predicted(run: Run, weights: Floats | None = None) -> NDArray[np.int64]:

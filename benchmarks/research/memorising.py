@@ -16,15 +16,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import softmax
 
 import candidates
 import evidence
 from errata.bench.training import table
-from errata.core.memorising import come_round, last_quarter, siding_with_labels
+from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.data import Images
@@ -87,11 +86,9 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     wrong = np.asarray(truth).astype(np.bool_)
     run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
     mean = evidence.predicted(run)
-    first, _ = last_quarter(dynamics.epochs)
-    late = softmax(dynamics.logits[first:], axis=2).mean(axis=0).argmax(axis=1)
     found = {
         "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
-        "come round": come_round(mean, late, labels),
+        "come round": evidence.come_round(run),
         "side with the label": siding_with_labels(mean, labels, dynamics.space),
     }
     default = find_method(dynamics, None).name

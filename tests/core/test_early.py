@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from errata.core import early
 from errata.core.methods import parse
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import Space
 from errata.core.replay import Epochs, ask, replay
-from errata.dynamics.choosing import epochs_that_count, find_method
+from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import rank, score
 from errata.dynamics.store import Dynamics
@@ -109,17 +109,87 @@ def test_a_run_counts_until_it_memorises():
 
 
 @pytest.mark.parametrize("frequencies", [None, [0.85, 0.05, 0.05, 0.05]])
-def test_neighbours_by_chance_are_not_asked(frequencies):
+@pytest.mark.parametrize("memorises_from", [12, 20, EPOCHS])
+def test_neighbours_by_chance_are_not_asked(frequencies, memorises_from):
     labels, true, _ = clusters(frequencies=frequencies)
-    space = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
-    assert chosen_end(a_run(labels, true, memorises_from=12), labels, space) == EPOCHS
+    by_chance = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
+    logits = a_run(labels, true, memorises_from)
+    assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, Space())
+
+
+def come_round_by_hand(logits, labels):
+    """The end of the longest share whose last part comes round to 19 % of the labels that its mean doubts, or less."""
+    probabilities, ends = softmax(logits.astype(np.float64), axis=2), early.ends(len(logits))
+    for start, end in [*zip([0, *ends], ends, strict=False)][::-1]:
+        mean, part = (probabilities[first:end].mean(axis=0).argmax(axis=1) for first in (0, start))
+        doubted = sum(mean[i] != labels[i] for i in range(len(labels)))
+        gained = sum(part[i] == labels[i] for i in range(len(labels))) - (len(labels) - doubted)
+        if doubted == 0 or gained / doubted <= 0.19:
+            return end
+    return ends[0]
+
+
+def one_by_one(labels, true, seed=2):
+    """Logits (E, N, K) of a model that finds some samples hard, and memorises label after label, not all of them."""
+    rng = np.random.default_rng(seed)
+    begins = rng.uniform(4, 1.25 * EPOCHS, len(labels))
+    learned = 2.0 * np.eye(CLASSES)[true] + rng.normal(size=(len(labels), CLASSES))
+    memorised = 8.0 * np.eye(CLASSES)[labels]
+    known = [np.where((epoch < begins)[:, None], learned, memorised) for epoch in range(EPOCHS)]
+    return (np.stack(known) + rng.normal(size=(EPOCHS, *learned.shape))).astype(np.float32)
+
+
+@pytest.mark.parametrize("known", ["nothing", "features"])
+@pytest.mark.parametrize("memorises_from", [4, 12, 20, 24, 28, 30, EPOCHS, "one by one"])
+def test_without_inputs_a_run_counts_until_it_comes_round_to_labels(memorises_from, known):
+    labels, true, points = clusters()
+    gradually = memorises_from == "one by one"
+    logits = one_by_one(labels, true) if gradually else a_run(labels, true, memorises_from)
+    found = chosen_end(logits, labels, Space(features=points) if known == "features" else Space())
+    assert found == come_round_by_hand(logits, labels)
+    assert (found < EPOCHS) == (gradually or 20 <= memorises_from <= 28)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_of_a_run_that_memorises_one_by_one_more_is_found(seed):
+    labels, true, _ = clusters(seed)
+    logits, wrong = one_by_one(labels, true), labels != true
+    early_on, whole = (fnr(score(logits, labels, method), wrong) for method in ("EarlyProb-LM", "MeanProb-LM"))
+    assert early_on < 0.95 * whole
+    assert fnr(score(logits, labels), wrong) <= early_on + 0.02  # it is the default
+
+
+@pytest.mark.parametrize("allow_missing", [False, True])
+def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing):
+    labels, true, _ = clusters()
+    logits = a_run(labels, true, memorises_from=20)
+    if allow_missing:
+        logits[24:, ::3] = np.nan
+    (told,) = ask(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
+    mean, added = early.predicted(told["log_probabilities"])
+    probabilities = softmax(logits[:24].astype(np.float64), axis=2).mean(axis=0)
+    np.testing.assert_array_equal(mean[-2], probabilities.argmax(axis=1))
+    if allow_missing:
+        np.testing.assert_array_equal(added[-1, ::3], mean[-1, ::3])
+    last = softmax(logits[24:, 1::3].astype(np.float64), axis=2).mean(axis=0)
+    np.testing.assert_array_equal(added[-1, 1::3], last.argmax(axis=1))
+
+
+def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised():
+    true = np.repeat([0, 1], [90, 10])
+    logits = np.zeros((16, 100, 2), dtype=np.float32)
+    logits[:12, :, 0] = 4.0  # the rare class is not known for three quarters of the run
+    logits[12:] = 8.0 * np.eye(2)[true]
+    assert come_round_by_hand(logits, true) == 12
+    assert chosen_end(logits, true, Space()) == 16
+    assert find_method(Dynamics.from_arrays(logits, true), None).name == "Unmixed-EarlyProb-LM"
 
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
 @pytest.mark.parametrize("measure", ["CE", "JS", "LM", "CPD"])
-def test_without_inputs_all_epochs_count(known, measure):
+def test_without_inputs_all_epochs_of_a_run_that_only_learns_count(known, measure):
     labels, true, points = clusters(samples=60)
-    logits = a_run(labels, true, memorises_from=12)
+    logits = a_run(labels, true, memorises_from=EPOCHS)
     space = Space(features=points) if known == "features" else Space()
     found, mean = replay(
         Epochs(logits, labels, space=space), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
@@ -173,3 +243,21 @@ def test_it_is_the_default_among_inputs_unless_only_sums_were_kept(keep, name):
         recorder.update_all(epoch)
         recorder.end_epoch()
     assert find_method(recorder.finish(inputs=points), None).name == name
+
+
+@pytest.mark.parametrize(
+    ("memorises_from", "keep", "gathering", "name"),
+    [
+        (20, "all", "in-sample", "Unmixed-EarlyProb-LM"),
+        (EPOCHS, "all", "in-sample", "Unmixed-MeanProb-LM"),
+        (20, "stream", "in-sample", "Unmixed-MeanProb-LM"),
+        (20, "all", "out-of-sample", "Unmixed-MeanProb-LM (OOS)"),
+    ],
+)
+def test_it_is_the_default_of_a_run_that_memorises_where_nobody_is_asked(memorises_from, keep, gathering, name):
+    labels, true, _ = clusters()
+    recorder = Recorder(labels=labels, num_classes=CLASSES, keep=keep, gathering=gathering, quiet=True)
+    for epoch in a_run(labels, true, memorises_from):
+        recorder.update_all(epoch)
+        recorder.end_epoch()
+    assert find_method(recorder.finish(), None).name == name

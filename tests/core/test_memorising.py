@@ -2,11 +2,13 @@
 
 import numpy as np
 import pytest
-from scipy.special import log_softmax
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import log_softmax, softmax
 
-from errata.core.memorising import come_round, features_have_memorised, last_quarter, siding_with_labels
+from errata.core.memorising import come_round, features_have_memorised, heading_for, siding_with_labels
 from errata.core.neighbourhood import KNN, Space
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import rank
 from errata.dynamics.store import Dynamics
@@ -37,50 +39,73 @@ def test_labels_that_a_run_came_round_to_are_counted(share):
     assert come_round(labels, last, labels) == 0
 
 
-@pytest.mark.parametrize(
-    ("epochs", "quarter"), [(1, (0, 0)), (2, (1, 1)), (4, (3, 3)), (7, (6, 6)), (8, (6, 7)), (63, (48, 62))]
-)
-def test_the_last_quarter_is_rounded_down_and_never_empty(epochs, quarter):
-    assert last_quarter(epochs) == quarter
+def recorded(logits, labels, features, keep="all", rows=None):
+    """Dynamics of a run; `rows` of an epoch are those that are recorded, all of them if it says nothing."""
+    partial = "error" if rows is None else "allow"
+    recorder = Recorder(labels=labels, num_classes=3, keep=keep, partial=partial, quiet=True)
+    for number, epoch in enumerate(logits):
+        ids = np.arange(len(labels)) if rows is None else rows(number)
+        recorder.update(ids, epoch[ids])
+        recorder.end_epoch()
+    return recorder.finish(features=features)
+
+
+@pytest.mark.parametrize("keep", ["all", "stream"])
+@pytest.mark.parametrize(("share", "asked"), [(0.0, True), (0.12, True), (0.3, False), (1.0, False)])
+def test_features_of_a_model_that_came_round_are_not_asked(share, asked, keep):
+    logits, labels, wrong, _ = late(share)
+    by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)] + 0.05 * np.random.default_rng(1).normal(
+        size=(len(labels), 3)
+    )
+    name = find_method(recorded(logits, labels, by_class, keep), None).name
+    assert name.startswith("Unmixed-kNN") == asked
+    assert asked or name == ("Unmixed-EarlyProb-LM" if keep == "all" else "Unmixed-MeanProb-LM")
 
 
 def test_a_wild_last_epoch_is_not_what_a_run_came_round_to():
-    logits, labels, _, features = late(0.0)
+    logits, labels, wrong, _ = late(0.0)
+    logits = np.repeat(logits, 2, axis=0)
     logits[-1] = 6.0 * np.eye(3)[labels]
-    logits[-2] *= 2
-    assert come_round(logits.mean(axis=0).argmax(axis=1), logits[-1].argmax(axis=1), labels) == 1
-    dynamics = Dynamics.from_arrays(logits, labels, features=features)
-    assert find_method(dynamics, None).name == "Unmixed-kNN-RampProb-LM"
+    by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
+    assert come_round(logits[0].argmax(axis=1), logits[-1].argmax(axis=1), labels) == 1
+    assert find_method(recorded(logits, labels, by_class), None).name == "Unmixed-kNN-RampProb-LM"
 
 
-def test_of_samples_that_miss_epochs_the_last_that_each_has_tells():
-    logits, labels, _, features = late(1.0)
-    logits[5] = logits[-1]
-    recorder = Recorder(labels=labels, num_classes=3, partial="allow", quiet=True)
-    for number, epoch in enumerate(logits):
-        ids = np.arange(len(labels))[:: 2 if number > 5 else 1]  # half of them are never seen in the last quarter
-        recorder.update(ids, epoch[ids])
-        recorder.end_epoch()
-    assert find_method(recorder.finish(features=features), None).name == "Unmixed-MeanProb-LM"
+@pytest.mark.parametrize("missing", ["nobody", "some in the last quarter", "half of them all of it"])
+def test_samples_that_miss_epochs_do_not_hide_what_a_run_came_round_to(missing):
+    logits, labels, wrong, _ = late(1.0)
+    by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
+    every = np.arange(len(labels))
+    rows = {
+        "nobody": lambda epoch: every,
+        "some in the last quarter": lambda epoch: every[every % 10 != epoch],
+        "half of them all of it": lambda epoch: every[:: 2 if epoch > 5 else 1],
+    }[missing]
+    assert find_method(recorded(logits, labels, by_class, rows=rows), None).name == "Unmixed-EarlyProb-LM"
+    logits[-2:] = logits[:2]
+    assert find_method(recorded(logits, labels, by_class, rows=rows), None).name == "Unmixed-kNN-RampProb-LM"
 
 
-@pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-MeanProb-LM")])
+@given(epochs=st.integers(2, 9), seed=st.integers(0, 100))
+def test_where_a_run_is_heading_is_the_end_of_a_straight_line(epochs, seed):
+    p = softmax(3 * np.random.default_rng(seed).normal(size=(epochs, 7, 4)), axis=2)
+    weights = np.arange(1.0, epochs + 1)
+    mean, ramp = p.mean(axis=0), np.tensordot(weights / weights.sum(), p, axes=1)
+    ends = np.empty((7, 4))
+    for sample in range(7):
+        for label in range(4):
+            ends[sample, label] = np.polyval(np.polyfit(weights, p[:, sample, label], 1), epochs)
+    np.testing.assert_allclose(3 * ramp - 2 * mean, ends, atol=1e-9)
+    np.testing.assert_array_equal(heading_for(np.log(mean), np.log(ramp)), ends.argmax(axis=1))
+
+
+@pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-EarlyProb-LM")])
 def test_features_that_have_memorised_are_not_asked_by_default(share, name):
     logits, labels, wrong, features = late(share)
     dynamics = Dynamics.from_arrays(logits, labels, features=features)
     assert find_method(dynamics, None).name == name
     assert set(rank(dynamics)["id"][: wrong.sum()]) == set(np.flatnonzero(wrong))
     assert KNN().choose(log_softmax(logits[-1].astype(float), axis=1), labels, dynamics.space).a == 0.5
-
-
-def test_running_sums_know_what_was_memorised():
-    logits, labels, _, features = late(1.0)
-    for keep in ("all", "stream"):
-        recorder = Recorder(labels=labels, num_classes=3, keep=keep, quiet=True)
-        for epoch in logits:
-            recorder.update_all(epoch)
-            recorder.end_epoch()
-        assert find_method(recorder.finish(features=features), None).name == "Unmixed-MeanProb-LM"
 
 
 def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked():

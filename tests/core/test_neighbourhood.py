@@ -12,7 +12,7 @@ from errata.core.measures import LM
 from errata.core.methods import own_methods, parse
 from errata.core.neighbourhood import KNN, Choice, Space, votes
 from errata.core.replay import Epochs, replay
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.scoring import rank, score
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -149,7 +149,7 @@ def test_the_default_follows_what_is_known_of_neighbours(few):
     for name, dynamics in found.items():
         assert find_method(dynamics, None).name == name
     steps = {"kNN-MeanProb-LM", "kNN-RampProb-LM", "Unmixed-kNN-MeanProb-LM"}
-    assert {method.name for method in own_methods()} == steps | set(found)
+    assert {method.name for method in own_methods()} == steps | set(found) | {"Unmixed-EarlyProb-LM"}
     assert find_method(Dynamics.from_arrays(log_p, labels, gathering="out-of-sample", inputs=points), None).name == (
         "Unmixed-kNN-EarlyProb-LM (OOS)"
     )

@@ -9,7 +9,7 @@ from errata.core.aggregations import CTRL
 from errata.core.checks import Floats
 from errata.core.methods import Composed, Method
 from errata.core.windows import Window
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.scoring import applicable, verdicts
 from errata.dynamics.store import Dynamics
 

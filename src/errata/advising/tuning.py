@@ -18,7 +18,7 @@ from errata.core.checks import Floats, check_seed
 from errata.core.methods import Method, parse, with_gathering
 from errata.core.replay import Epochs
 from errata.core.windows import Window, grid_windows, window_scores
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 

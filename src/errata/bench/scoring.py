@@ -12,7 +12,7 @@ from errata.bench.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
 from errata.datasets.labelled import Labelled
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import find_method
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe

@@ -92,7 +92,7 @@ def rank(
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
     from errata.core.methods import parse
-    from errata.dynamics.choosing import epochs_that_count, find_method
+    from errata.dynamics.default import epochs_that_count, find_method
     from errata.dynamics.scoring import rank as ranking
 
     if out is not None:

@@ -80,7 +80,8 @@ class RampProb(_ProbabilityAggregation):
 class EarlyProb(VectorAggregation):
     """The measure of the logarithm of the probabilities averaged over the epochs before the model begins to memorise.
 
-    Neighbours in the inputs tell which these are (errata.core.early); where none are known, all epochs count.
+    Neighbours in the inputs tell which these are or, where none are known, what the model comes round to
+    (errata.core.early).
     """
 
     title = "mean probability until the model memorises"
@@ -103,9 +104,24 @@ class EarlyProb(VectorAggregation):
             shares[unseen, share] = shares[unseen, share + 1]
         return np.maximum(shares, np.finfo(np.float32).min).astype(np.float32)
 
+    def log_probabilities(self, state: State) -> NDArray[Any]:
+        """Logarithms of the probabilities summed over each share, so that what one adds to the one before is known."""
+        return self.vector(state)
+
     def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
+        from scipy.special import log_softmax
+
         chosen = early.best_share(log_probabilities, labels, space)
-        return log_probabilities[:, chosen].astype(np.float64)
+        return np.asarray(log_softmax(log_probabilities[:, chosen].astype(np.float64), axis=1))
+
+
+@dataclass(frozen=True)
+class LastQuarter(EarlyProb):
+    """All but the last quarter of the epochs, and all: what the quarter adds is known then. A sign, and no method."""
+
+    def start(self, samples: int, classes: int, epochs: int) -> State:
+        ends = dict.fromkeys([*early.ends(epochs)[-2:-1], epochs])
+        return {str(end): np.full((samples, classes), -np.inf) for end in ends}
 
 
 @aggregation

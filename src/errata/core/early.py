@@ -1,10 +1,15 @@
 """The early window: how much of a run counts where its model ends by memorising labels.
 
-A model learns what samples have in common first and single labels by heart later. The labels of a sample's neighbours
-are no labels of its own: how well its mean prediction foretells them rises while the model learns, and falls once it
-memorises. So they tell, without any truth, up to which epoch the mean knows most. They are asked only where a majority
-of them bear one label, and only if such places are clearly more than chance would make: neighbours that are of other
-classes prefer predictions that say little.
+A model learns what samples have in common first and single labels by heart later. Two witnesses, neither of which needs
+any truth, tell where that begins.
+
+The labels of a sample's neighbours are no labels of its own: how well its mean prediction foretells them rises while
+the model learns, and falls once it memorises. They are asked only where a majority of them bear one label, and only if
+such places are clearly more than chance would make: neighbours that are of other classes prefer predictions that say
+little.
+
+Where they cannot be asked, the run itself tells: as long as its last part comes round to many labels that the mean does
+not believe, that part is left out. A class that is learned late looks the same, so none may lose most of its labels.
 """
 
 from typing import Any
@@ -13,12 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
+from errata.core.memorising import LATE, come_round
 from errata.core.neighbourhood import Space, votes
 
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The shares of a run that are tried, from its first epoch on."""
 ASKED = 10
 BEYOND_CHANCE = 0.2  # how far the share of samples with a majority must be on the way from what chance makes it to all
+NOTHING = 1e-5  # of the probabilities of a share, beyond what rounding leaves of a part in which a sample was not seen
 NO_SURER = -30.0  # so that one sample of which a model is wrongly sure does not decide
 
 
@@ -27,23 +34,63 @@ def ends(epochs: int) -> list[int]:
     return sorted({max(1, round(share * epochs)) for share in SHARES})
 
 
-def best_share(log_probabilities: NDArray[Any], labels: Labels, space: Space) -> int:
-    """Which of P shares of a run foretells neighbours' labels best, from mean log-probabilities (N, P, K) over each.
+def best_share(log_sums: NDArray[Any], labels: Labels, space: Space) -> int:
+    """Which of P shares of a run counts, from logarithms of the probabilities (N, P, K) summed over each.
 
-    The last one, which is the whole run, where nobody can tell: neighbours are sought in the inputs, as features have
-    been learned with the labels.
+    The one that foretells neighbours' labels best, where there are any to ask, and else the one before the model comes
+    round to labels. Neighbours are sought in the inputs, as features have been learned with the labels.
     """
-    shares, classes = log_probabilities.shape[1:]
-    whole: int = shares - 1
-    if "inputs" not in space.points:
-        return whole
+    told = _foretelling_best(log_sums, labels, space) if "inputs" in space.points else None
+    return _before_coming_round(log_sums, labels) if told is None else told
+
+
+def _foretelling_best(log_sums: NDArray[Any], labels: Labels, space: Space) -> int | None:
+    """The share that foretells neighbours' labels best, of equal ones the longest; None if these are as by chance."""
+    from scipy.special import log_softmax
+
+    shares, classes = log_sums.shape[1:]
     near = space.nearest("inputs", ASKED)
     told = np.flatnonzero(votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
     chance = _by_chance(labels, near.shape[1])
     if len(told) / len(labels) < chance + BEYOND_CHANCE * (1 - chance):
-        return whole
-    foretold = [_foretold(log_probabilities[told, share], labels[near[told]]) for share in range(shares)]
+        return None
+    foretold = [_foretold(log_softmax(log_sums[told, share], axis=1), labels[near[told]]) for share in range(shares)]
+    whole: int = shares - 1
     return whole - int(np.argmax(foretold[::-1]))
+
+
+def _before_coming_round(log_sums: NDArray[Any], labels: Labels) -> int:
+    """The longest share whose last part comes round to few of the labels that its mean does not predict."""
+    mean, added = predicted(log_sums)
+    share = len(mean) - 1
+    while share > 0 and come_round(mean[share], added[share], labels) > LATE:
+        if _forgets_a_class(mean[share - 1] == labels, added[-1] == labels, labels):
+            break
+        share -= 1
+    return share
+
+
+def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:
+    """Classes (P, N) by the mean over each share, and by the part that it adds to the share before.
+
+    Of a sample that was not seen in a part, what was predicted until then.
+    """
+    mean, added = np.empty((2, *log_sums.shape[1::-1]), dtype=np.int64)
+    before = np.zeros(log_sums.shape[::2])
+    for share in range(len(mean)):
+        until_now = np.exp(log_sums[:, share].astype(np.float64))
+        part = until_now - before
+        seen = part.max(axis=1) > NOTHING * until_now.max(axis=1)
+        mean[share] = until_now.argmax(axis=1)
+        added[share] = np.where(seen, part.argmax(axis=1), mean[share])
+        before = until_now
+    return mean, added
+
+
+def _forgets_a_class(shorter: NDArray[np.bool_], late: NDArray[np.bool_], labels: Labels) -> bool:
+    """Whether the shorter share predicts less than half as many labels (N,) of a class as the end of the run does."""
+    left, known = (np.bincount(labels, weights=predicted) for predicted in (shorter, late))
+    return bool((left < known / 2).any())
 
 
 def _by_chance(labels: Labels, asked: int) -> float:

@@ -90,6 +90,12 @@ class VectorAggregation(Aggregation):
     def vector(self, state: State) -> NDArray[Any]:
         """The aggregated logits (n, K); several of them are (n, P, K)."""
 
+    def log_probabilities(self, state: State) -> NDArray[Any]:
+        """The vector as logarithms of probabilities; several of them may keep how much each is of."""
+        from scipy.special import log_softmax
+
+        return np.asarray(log_softmax(self.vector(state), axis=-1))
+
     def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
         """The one vector (N, K) of each of all samples; where there are several, (N, P, K), one of these."""
         return log_probabilities

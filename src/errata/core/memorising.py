@@ -8,33 +8,43 @@ sample among those that bear the label rightly, and neighbours there only repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels
+from errata.core.checks import Floats, Labels
 from errata.core.neighbourhood import Space, votes
-from errata.core.windows import Window
 
 Classes = NDArray[np.int64]
 
 LATE = 0.19
-"""Labels that a run came round to: 0.15 at most where features helped, 0.23 or more where a late end did harm."""
+"""Labels that a run came round to: 0.15 at most where features helped, 0.24 or more where a late end did harm."""
+LATE_BY_SUMS = 1 / 6
+"""The same by where the run is heading, which is all that running sums tell: 0.14 at most, and 0.18 or more."""
 THROUGHOUT = 0.6
 """Neighbours that side with the label: about a half at most where features helped, 0.73 or more where nothing did."""
 
 
-def last_quarter(epochs: int) -> Window:
-    """The epochs at the end of a run by which it is known what it came round to: one of them could be a wild one."""
-    return epochs - max(1, epochs // 4), epochs - 1
-
-
-def features_have_memorised(mean: Classes, late: Classes, labels: Labels, space: Space) -> bool:
+def features_have_memorised(
+    mean: Classes, late: Classes, labels: Labels, space: Space, late_line: float = LATE
+) -> bool:
     """Whether neighbours in the features should not be asked.
 
     mean, late: predicted classes (N,), by probabilities averaged over the run and over its last quarter.
     """
-    return come_round(mean, late, labels) > LATE or siding_with_labels(mean, labels, space) > THROUGHOUT
+    return come_round(mean, late, labels) > late_line or siding_with_labels(mean, labels, space) > THROUGHOUT
+
+
+def heading_for(log_mean: Floats, log_ramp: Floats) -> Classes:
+    """The classes (N,) whose probabilities are largest at the end of a straight line through those of all epochs.
+
+    log_mean, log_ramp: logarithms (N, K) of the probabilities averaged over epochs 1, 2, 3, ... with equal weights, and
+    with weights 1, 2, 3, ...; the line that fits best in the sense of least squares ends at 3 ramp - 2 mean.
+    """
+    return np.asarray((3 * np.exp(log_ramp) - 2 * np.exp(log_mean)).argmax(axis=1))
 
 
 def come_round(mean: Classes, late: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that the mean of a run does not predict, how many more its late epochs do, as a share."""
+    """Of the labels (N,) that the mean of a run does not predict, how many more its late epochs do, as a share.
+
+    More, that is without those that only the mean predicts.
+    """
     unbelieved = int((mean != labels).sum())
     gained = int((late == labels).sum()) - int((mean == labels).sum())
     return gained / unbelieved if unbelieved else 0.0

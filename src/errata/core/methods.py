@@ -27,6 +27,8 @@ PAPER_METHOD = "MeanProb-LM"
 """The paper's best single method."""
 DEFAULT_METHOD = "Unmixed-MeanProb-LM"
 """What errata ranks by where no neighbours are known."""
+DEFAULT_MEMORISED = "Unmixed-EarlyProb-LM"
+"""The same where the model ends by memorising labels."""
 DEFAULT_AMONG: dict[Points, str] = {"inputs": "Unmixed-kNN-EarlyProb-LM", "features": "Unmixed-kNN-RampProb-LM"}
 """The default where neighbours are known; an image model memorises late if at all, so its later epochs count more."""
 STREAMED_AMONG: dict[Points, str] = DEFAULT_AMONG | {"inputs": "Unmixed-kNN-MeanProb-LM"}
@@ -101,10 +103,8 @@ class Composed:
         """What its verdict needs of each sample."""
         if not self.looks_around:
             return self.aggregation.rows(state, self.measure, labels, epochs)
-        from scipy.special import log_softmax
-
         assert isinstance(self.aggregation, VectorAggregation)
-        return {"log_probabilities": log_softmax(self.aggregation.vector(state), axis=-1)}
+        return {"log_probabilities": self.aggregation.log_probabilities(state)}
 
     def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
         """Its scores for all samples, whose neighbours are in `space`."""
@@ -268,7 +268,7 @@ def own_methods() -> list[Method]:
     """What errata ranks by and the paper does not know, and before it each of the steps that lead there."""
     streamed = STREAMED_AMONG.values()
     not_unmixed = [name.removeprefix(f"{Unmix().name}-") for name in streamed]
-    names = (*not_unmixed, DEFAULT_METHOD, *streamed, *DEFAULT_AMONG.values())
+    names = (*not_unmixed, DEFAULT_METHOD, DEFAULT_MEMORISED, *streamed, *DEFAULT_AMONG.values())
     return [parse(name) for name in dict.fromkeys(names)]
 
 

@@ -15,7 +15,7 @@ from errata.core.metrics import budget_count
 from errata.core.replay import Progress
 from errata.core.suggest import Suggestion, likeliest
 from errata.core.windows import Window
-from errata.dynamics.choosing import answers, find_method
+from errata.dynamics.default import ask_run, find_method
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -87,7 +87,7 @@ def verdicts(
     _require_dynamics(dynamics, "score_many")
     count = _count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
-    told = answers(dynamics, chosen, window, progress)
+    told = ask_run(dynamics, chosen, window, progress)
     return {
         method.name: method.verdict(rows, dynamics.labels, count, dynamics.space)
         for method, rows in zip(chosen, told, strict=True)
@@ -124,13 +124,13 @@ def rank(
     _require_dynamics(dynamics, "rank")
     own, count = find_method(dynamics, method), _count(budget, dynamics)
     if isinstance(own, Composed) and own.looks_around:
-        (told,) = answers(dynamics, [own], window)
+        (told,) = ask_run(dynamics, [own], window)
         believed = own.believed(told, dynamics.labels, dynamics.space)
         verdict = Verdict(own.judged(believed, dynamics.labels), None)
         suggestion = likeliest(believed, dynamics.labels)
     else:
         suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
-        told, *alone = answers(dynamics, [own, Suggestion()] if suggests else [own], window)
+        told, *alone = ask_run(dynamics, [own, Suggestion()] if suggests else [own], window)
         verdict = own.verdict(told, dynamics.labels, count, dynamics.space)
         suggestion = alone[0] if alone else {}
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
@@ -180,7 +180,7 @@ def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats
 
     method = find_method(dynamics, None)
     assert isinstance(method, Composed)
-    (told,) = answers(dynamics, [method], window)
+    (told,) = ask_run(dynamics, [method], window)
     believed = method.believed(told, dynamics.labels, dynamics.space)
     return softmax(believed, axis=1), method.judged(believed, dynamics.labels), method
 
@@ -229,5 +229,5 @@ def _verdict(
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
     count = _count(budget, dynamics)
-    (rows,) = answers(dynamics, [method], window)
+    (rows,) = ask_run(dynamics, [method], window)
     return method, method.verdict(rows, dynamics.labels, count, dynamics.space)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from errata.core.methods import Method
 from errata.datasets.own import OwnData
 from errata.datasets.own.wording import counted
-from errata.dynamics.choosing import epochs_that_count, find_method
+from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.answer import answer, as_note

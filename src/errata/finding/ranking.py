@@ -1,17 +1,15 @@
 """The table: every sample, most suspicious first, with what is needed to judge how far to trust that."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats
-from errata.core.folds import State, Verdict
+from errata.core.folds import Verdict
 from errata.core.methods import Composed, Method, parse, with_gathering
 from errata.core.rates import NoiseRate
-from errata.core.replay import Question, ask
-from errata.dynamics.choosing import find_method
+from errata.dynamics.default import ask_run, find_method
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.scoring import noise_rates
 from errata.dynamics.store import Dynamics
@@ -51,7 +49,7 @@ def ranked(dynamics: Dynamics, estimate: NoiseRate) -> "pd.DataFrame":
 
     default, *others = methods_asked(dynamics)
     assert isinstance(default, Composed)
-    told, *answers = _ask(dynamics, [default, *others])
+    told, *answers = ask_run(dynamics, [default, *others], None)
     believed = default.believed(told, dynamics.labels, dynamics.space)
     scores = default.judged(believed, dynamics.labels)
     verdicts = {default.name: Verdict(scores, None)} | {
@@ -134,9 +132,3 @@ def _first(count: int, scores: Floats, tie_break: NDArray[np.uint64]) -> NDArray
     chosen = np.zeros(len(scores), dtype=np.bool_)
     chosen[np.lexsort((tie_break, -scores))[:count]] = True
     return chosen
-
-
-def _ask(dynamics: Dynamics, questions: Sequence[Question]) -> list[State]:
-    if dynamics.reducers is not None:
-        return dynamics.reducers.ask(questions, dynamics.labels, dynamics.swa_logits)
-    return ask(dynamics.replayable(), questions)
