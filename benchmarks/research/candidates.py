@@ -50,9 +50,9 @@ def neighbourly(run: Run, weights: Weights = usual) -> Blend:
 
 
 def default(run: Run, weights: Weights = usual) -> Floats:
-    """What errata ranks by where neighbours are known and, of images, features have not memorised the labels."""
+    """What errata ranks by: with neighbours but, of images, where features have memorised the labels."""
     if not run.is_table and _memorised(run):
-        return unmixed_alone(run, evidence.early_share)
+        return unmixed_alone(run, evidence.early_share_alone)
     blend = neighbourly(run, weights)
     return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
 

@@ -1,6 +1,7 @@
 """What speaks for and against a label: windows of a run, neighbours asked again and again, calibration, blends."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 from errata.core import early, memorising
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM
-from errata.core.neighbourhood import Points, votes
+from errata.core.neighbourhood import Points, Space, votes
 from errata.core.smoothing import smooth
 from runs import Run
 
@@ -47,6 +48,11 @@ def early_share(run: Run) -> Floats:
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
     return shares[early.best_share(sums, run.labels, run.space)]
+
+
+def early_share_alone(run: Run) -> Floats:
+    """Weight 1 for the epochs (E,) that EarlyProb averages where no inputs are known."""
+    return early_share(replace(run, space=Space()))
 
 
 def late_unless_memorising(run: Run) -> Floats:

@@ -6,7 +6,8 @@ Digits with an MLP that is trained far too long, tables by recipes of the paper 
 images of CIFAR-10 with a small CNN and a small transformer, for few epochs and for many. Writes memorising.csv: FNR %
 of methods, the share of given labels that the last epoch predicts, which share of those that the mean of the run does
 not predict its last quarter came round to, for how many of these the labels of the nearest ten in the features side
-with the label, and how many epochs count. Some ten minutes on two cores.
+with the label, how many epochs count, and the default where nothing but the logits is known. Some ten minutes on two
+cores.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from errata.bench.training import table
 from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
-from errata.dynamics.default import find_method
+from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.data import Images
@@ -96,7 +97,11 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in asked.items()}
     by_all = candidates.unmixed_by(run, by_all=True, weights=candidates.flat)
     found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
-    return found | {"epochs that count": int(candidates.usual(run).astype(np.bool_).sum())}
+    found |= {"epochs that count": epochs_that_count(dynamics, find_method(dynamics, None))}
+    bare = Dynamics.from_arrays(dynamics.logits, labels, gathering="in-sample")
+    alone = find_method(bare, None)
+    found |= {"logits alone": 100 * fnr(score(bare, alone), wrong), "logits alone rank by": alone.name}
+    return found | {"epochs of logits alone": epochs_that_count(bare, alone)}
 
 
 def main(out: Path) -> None:
