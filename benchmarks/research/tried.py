@@ -30,7 +30,7 @@ WINDOWS: dict[str, Weights] = {
     "until it agrees more than neighbours": evidence.until_memorising,
     "the later half until then": evidence.late_unless_memorising,
     "while neighbours' labels are foretold better (EarlyProb)": evidence.early_share,
-    "until it comes round to labels (EarlyProb, no inputs)": evidence.early_share_alone,
+    "until it turns against its convictions (EarlyProb, no inputs)": evidence.early_share_alone,
 }
 
 

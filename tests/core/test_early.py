@@ -1,6 +1,7 @@
 """The early window against loops over neighbours, and runs that learn and then memorise."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -117,14 +118,13 @@ def test_neighbours_by_chance_are_not_asked(frequencies, memorises_from):
     assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, Space())
 
 
-def come_round_by_hand(logits, labels):
-    """The end of the longest share whose last part comes round to 19 % of the labels that its mean doubts, or less."""
+def turning_by_hand(logits, labels):
+    """The end of the longest share whose last part turns against 10 % of the convictions before it, or less."""
     probabilities, ends = softmax(logits.astype(np.float64), axis=2), early.ends(len(logits))
-    for start, end in [*zip([0, *ends], ends, strict=False)][::-1]:
-        mean, part = (probabilities[first:end].mean(axis=0).argmax(axis=1) for first in (0, start))
-        doubted = sum(mean[i] != labels[i] for i in range(len(labels)))
-        gained = sum(part[i] == labels[i] for i in range(len(labels))) - (len(labels) - doubted)
-        if doubted == 0 or gained / doubted <= 0.19:
+    for start, end in [*pairwise(ends)][::-1]:
+        before, part = probabilities[:start].mean(axis=0), probabilities[start:end].mean(axis=0).argmax(axis=1)
+        sure = [i for i in range(len(labels)) if before[i].max() > 0.6 and before[i, labels[i]] < 0.2]
+        if len(sure) < 10 or sum(part[i] == labels[i] for i in sure) / len(sure) <= 0.1:
             return end
     return ends[0]
 
@@ -141,13 +141,33 @@ def one_by_one(labels, true, seed=2):
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
 @pytest.mark.parametrize("memorises_from", [4, 12, 20, 24, 28, 30, EPOCHS, "one by one"])
-def test_without_inputs_a_run_counts_until_it_comes_round_to_labels(memorises_from, known):
+def test_without_inputs_a_run_counts_until_it_turns_against_its_convictions(memorises_from, known):
     labels, true, points = clusters()
     gradually = memorises_from == "one by one"
     logits = one_by_one(labels, true) if gradually else a_run(labels, true, memorises_from)
     found = chosen_end(logits, labels, Space(features=points) if known == "features" else Space())
-    assert found == come_round_by_hand(logits, labels)
+    assert found == turning_by_hand(logits, labels)
     assert (found < EPOCHS) == (gradually or 20 <= memorises_from <= 28)
+
+
+def a_learner(labels, true, seed=3):
+    """Logits (E, N, K) of a model that is undecided of a sample until it learns its class, a sample after the other."""
+    rng = np.random.default_rng(seed)
+    known = (np.arange(EPOCHS)[:, None] > rng.uniform(0, 1.5 * EPOCHS, len(labels)))[:, :, None]
+    return (np.where(known, 5.0 * np.eye(CLASSES)[true], 0) + rng.normal(size=(EPOCHS, len(labels), CLASSES))).astype(
+        np.float32
+    )
+
+
+@pytest.mark.parametrize("wrong", [0.0, 0.02, 0.1, 0.3])
+@pytest.mark.parametrize("gathering", ["in-sample", "out-of-sample"])
+def test_a_run_that_only_learns_is_not_cut_however_few_labels_are_wrong(wrong, gathering):
+    labels, true, _ = clusters(wrong=wrong)
+    logits = a_learner(labels, true)
+    by_chance = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
+    assert chosen_end(logits, labels, Space()) == chosen_end(logits, labels, by_chance) == EPOCHS
+    name = find_method(Dynamics.from_arrays(logits, labels, gathering=gathering), None).name
+    assert name.startswith("Unmixed-MeanProb-LM")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -175,14 +195,15 @@ def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing)
     np.testing.assert_array_equal(added[-1, 1::3], last.argmax(axis=1))
 
 
-def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised():
-    true = np.repeat([0, 1], [90, 10])
-    logits = np.zeros((16, 100, 2), dtype=np.float32)
-    logits[:12, :, 0] = 4.0  # the rare class is not known for three quarters of the run
+@pytest.mark.parametrize(("kept", "end"), [(0, 16), (20, 16), (30, 12)])
+def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised(kept, end):
+    true = np.repeat([0, 1], [450, 50])
+    logits = np.zeros((16, 500, 2), dtype=np.float32)
+    logits[:12, :, 0] = 4.0  # of the rare class so few are known for three quarters of the run
+    logits[:12, 450 : 450 + kept] = [0.0, 4.0]
     logits[12:] = 8.0 * np.eye(2)[true]
-    assert come_round_by_hand(logits, true) == 12
-    assert chosen_end(logits, true, Space()) == 16
-    assert find_method(Dynamics.from_arrays(logits, true), None).name == "Unmixed-EarlyProb-LM"
+    assert turning_by_hand(logits, true) == 12
+    assert chosen_end(logits, true, Space()) == end
 
 
 @pytest.mark.parametrize("known", ["nothing", "features"])

@@ -8,8 +8,9 @@ the model learns, and falls once it memorises. They are asked only where a major
 such places are clearly more than chance would make: neighbours that are of other classes prefer predictions that say
 little.
 
-Where they cannot be asked, the run itself tells: as long as its last part comes round to many labels that the mean does
-not believe, that part is left out. A class that is learned late looks the same, so none may lose most of its labels.
+Where they cannot be asked, the run itself tells. A sample that is hard is long undecided and then learned; only a model
+that memorises turns against what it was convinced of. While the last part of a run does so for many samples, that part
+is left out. A class that is learned late looks the same, so none may lose most of its labels.
 """
 
 from typing import Any
@@ -18,14 +19,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
-from errata.core.memorising import LATE, come_round
 from errata.core.neighbourhood import Space, votes
 
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The shares of a run that are tried, from its first epoch on."""
 ASKED = 10
 BEYOND_CHANCE = 0.2  # how far the share of samples with a majority must be on the way from what chance makes it to all
-NOTHING = 1e-5  # of the probabilities of a share, beyond what rounding leaves of a part in which a sample was not seen
+NOTHING = 1e-9  # of the probabilities of a share, beyond what rounding leaves of a part in which a sample was not seen
+CONVINCED, HARDLY = 0.6, 0.2  # the probability of another class is larger, and that of the label smaller
+ENOUGH = 10  # samples of which a model is convinced that the label is wrong, to tell anything by them
+TURNED = 0.1
+"""Of these, the share to which the model came round: 0.1 at most where it only learned, beyond where it memorised."""
 NO_SURER = -30.0  # so that one sample of which a model is wrongly sure does not decide
 
 
@@ -37,11 +41,11 @@ def ends(epochs: int) -> list[int]:
 def best_share(log_sums: NDArray[Any], labels: Labels, space: Space) -> int:
     """Which of P shares of a run counts, from logarithms of the probabilities (N, P, K) summed over each.
 
-    The one that foretells neighbours' labels best, where there are any to ask, and else the one before the model comes
-    round to labels. Neighbours are sought in the inputs, as features have been learned with the labels.
+    The one that foretells neighbours' labels best, where there are any to ask, and else the one before the model turns
+    against its convictions. Neighbours are sought in the inputs, as features have been learned with the labels.
     """
     told = _foretelling_best(log_sums, labels, space) if "inputs" in space.points else None
-    return _before_coming_round(log_sums, labels) if told is None else told
+    return _before_turning(log_sums, labels) if told is None else told
 
 
 def _foretelling_best(log_sums: NDArray[Any], labels: Labels, space: Space) -> int | None:
@@ -59,15 +63,30 @@ def _foretelling_best(log_sums: NDArray[Any], labels: Labels, space: Space) -> i
     return whole - int(np.argmax(foretold[::-1]))
 
 
-def _before_coming_round(log_sums: NDArray[Any], labels: Labels) -> int:
-    """The longest share whose last part comes round to few of the labels that its mean does not predict."""
+def _before_turning(log_sums: NDArray[Any], labels: Labels) -> int:
+    """The longest share whose last part turns against few of the convictions that the model had before."""
     mean, added = predicted(log_sums)
     share = len(mean) - 1
-    while share > 0 and come_round(mean[share], added[share], labels) > LATE:
+    while share > 0 and turned(log_sums[:, share - 1], added[share], labels) > TURNED:
         if _forgets_a_class(mean[share - 1] == labels, added[-1] == labels, labels):
             break
         share -= 1
     return share
+
+
+def turned(log_sums: NDArray[Any], late: Labels, labels: Labels) -> float:
+    """Of the samples whose label a model was convinced to be wrong, the share whose label it predicts later.
+
+    log_sums: logarithms of the probabilities (N, K) summed until then; late: the classes (N,) predicted later. 0 where
+    the model was convinced of too few to tell.
+    """
+    from scipy.special import softmax
+
+    before = softmax(log_sums, axis=1)
+    convinced = (before.max(axis=1) > CONVINCED) & (before[np.arange(len(labels)), labels] < HARDLY)
+    if convinced.sum() < ENOUGH:
+        return 0.0
+    return float((late == labels)[convinced].mean())
 
 
 def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:
@@ -75,9 +94,10 @@ def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:
 
     Of a sample that was not seen in a part, what was predicted until then.
     """
-    mean, added = np.empty((2, *log_sums.shape[1::-1]), dtype=np.int64)
-    before = np.zeros(log_sums.shape[::2])
-    for share in range(len(mean)):
+    samples, shares, classes = log_sums.shape
+    mean, added = np.empty((2, shares, samples), dtype=np.int64)
+    before = np.zeros((samples, classes))
+    for share in range(shares):
         until_now = np.exp(log_sums[:, share].astype(np.float64))
         part = until_now - before
         seen = part.max(axis=1) > NOTHING * until_now.max(axis=1)
@@ -89,7 +109,7 @@ def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:
 
 def _forgets_a_class(shorter: NDArray[np.bool_], late: NDArray[np.bool_], labels: Labels) -> bool:
     """Whether the shorter share predicts less than half as many labels (N,) of a class as the end of the run does."""
-    left, known = (np.bincount(labels, weights=predicted) for predicted in (shorter, late))
+    left, known = (np.bincount(labels, weights=believed) for believed in (shorter, late))
     return bool((left < known / 2).any())
 
 

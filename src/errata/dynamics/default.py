@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from errata.core import early
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.folds import State
 from errata.core.measures import LM
-from errata.core.memorising import LATE, LATE_BY_SUMS, Classes, come_round, features_have_memorised, heading_for
+from errata.core.memorising import LATE_BY_SUMS, features_have_memorised, heading_for
 from errata.core.methods import (
     DEFAULT_AMONG,
     DEFAULT_MEMORISED,
@@ -26,8 +29,8 @@ from errata.dynamics.store import Dynamics
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """The method, checked against how the dynamics were gathered; None is the default one.
 
-    Features that have memorised the labels are not asked. Where nobody is, late epochs of a model that ends by
-    memorising do not count.
+    Features that have memorised the labels are not asked. Where nobody is, late epochs of a model that ends by turning
+    against its convictions do not count.
     """
     if method is not None:
         return same_gathering(parse(method), dynamics.gathering)
@@ -61,9 +64,11 @@ def ask_run(
 
 def _alone(dynamics: Dynamics) -> Method:
     """The default where no neighbours are asked. Labels that were held out are not memorised."""
-    can_be_cut = dynamics.reducers is None and dynamics.gathering != "out-of-sample"
-    if can_be_cut and come_round(*_mean_and_late(dynamics), dynamics.labels) > LATE:
-        return parse(DEFAULT_MEMORISED)
+    if dynamics.reducers is None and dynamics.gathering != "out-of-sample":
+        sums = _sums(dynamics)
+        _, added = early.predicted(sums)
+        if early.turned(sums[:, 0], added[-1], dynamics.labels) > early.TURNED:
+            return parse(DEFAULT_MEMORISED)
     return _gathered_alike(DEFAULT_METHOD, dynamics)
 
 
@@ -77,7 +82,8 @@ def _can_answer(dynamics: Dynamics, method: Method) -> bool:
 
 def _features_have_memorised(dynamics: Dynamics) -> bool:
     if dynamics.reducers is None:
-        return features_have_memorised(*_mean_and_late(dynamics), dynamics.labels, dynamics.space)
+        of_shares, of_parts = early.predicted(_sums(dynamics))
+        return features_have_memorised(of_shares[-1], of_parts[-1], dynamics.labels, dynamics.space)
     mean, ramp = parse(DEFAULT_METHOD), parse(STREAMED_AMONG["features"])
     if not _can_answer(dynamics, mean):
         return False  # running sums that cannot tell
@@ -86,8 +92,10 @@ def _features_have_memorised(dynamics: Dynamics) -> bool:
     return features_have_memorised(of_mean.argmax(axis=1), heading, dynamics.labels, dynamics.space, LATE_BY_SUMS)
 
 
-def _mean_and_late(dynamics: Dynamics) -> tuple[Classes, Classes]:
-    """Classes (N,) predicted by the mean over the run, and by that over its last quarter."""
+def _sums(dynamics: Dynamics) -> NDArray[np.float32]:
+    """Logarithms of the probabilities (N, 2, K) summed over all but the last quarter of a run, and over all of it.
+
+    Of a run of one epoch there is no quarter: (N, 1, K).
+    """
     (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
-    mean, added = early.predicted(told["log_probabilities"])
-    return mean[-1], added[-1]
+    return told["log_probabilities"]
