@@ -80,8 +80,8 @@ class RampProb(_ProbabilityAggregation):
 class EarlyProb(VectorAggregation):
     """The measure of the logarithm of the probabilities averaged over the epochs before the model begins to memorise.
 
-    Neighbours in the inputs tell which these are or, where none are known, what the model comes round to
-    (errata.core.early).
+    Neighbours in the inputs tell which these are or, where there are none or they are as by chance, the convictions
+    that the model turns against (errata.core.early).
     """
 
     title = "mean probability until the model memorises"

@@ -26,7 +26,8 @@ def features_have_memorised(
 ) -> bool:
     """Whether neighbours in the features should not be asked.
 
-    mean, late: predicted classes (N,), by probabilities averaged over the run and over its last quarter.
+    mean, late: predicted classes (N,), by probabilities averaged over the run and over its last quarter, or where it is
+    heading; late_line: how much it may come round to.
     """
     return come_round(mean, late, labels) > late_line or siding_with_labels(mean, labels, space) > THROUGHOUT
 
