@@ -1,0 +1,151 @@
+"""Fill in the tables of the pages under docs, from what was measured.
+
+    python benchmarks/research/pages.py            # after new results
+    python benchmarks/research/pages.py --check    # only say which pages are out of date
+
+A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is a command of errata,
+which is asked for Markdown, a file that another benchmark wrote, or one of the names in MAKERS.
+"""
+
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import chdir
+from pathlib import Path
+
+from errata.bench import compare
+from errata.bench.plan import suite
+from errata.bench.results import Results
+from errata.bench.tables.detection import noise_rate_summary
+from errata.bench.tables.table import MISSING
+from errata.training.recipes import Recipe
+
+ROOT = Path(__file__).parents[2]
+TABLE = re.compile(r"(<!-- table: (?P<maker>.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
+FOUND, PRINTED = Results(ROOT / "results"), Results(ROOT / "results" / "printed")
+METHODS_BY_NOISE = (
+    *("Last-CE", "Last-LM", "Mean-CE", "Mean-JS", "Mean-LM", "Mean-CPD", "MeanProb-CE", "MeanProb-LM", "SWA-LM"),
+    *("LateStopping-CPD", "CTRL-CE", "CTRL-LM", "CTRL-CPD", "CL-CC (IS)", "CL-PBNR (IS)"),
+    *("kNN-MeanProb-LM", "kNN-RampProb-LM"),
+    *(f"Unmixed-{name}" for name in ("MeanProb-LM", "kNN-MeanProb-LM", "kNN-RampProb-LM", "kNN-EarlyProb-LM")),
+    *("CL-PBNR (OOS)", "Mean-LM (OOS)"),
+)
+SETTINGS_BY_NOISE = (
+    *("digits-symmetric-20", *(name for name in suite("noise") if name.startswith("digits"))),
+    *(name for name in suite("noise") if name.startswith("letter")),
+    *("cifar10-symmetric-20", *(name for name in suite("noise") if name.startswith("cifar10"))),
+)
+
+
+def agreement() -> str:
+    """How many cells of each setting agree with the paper, and how well the order of methods does."""
+    found, printed = (compare.by_setting(compare.compare(results)) for results in (FOUND, PRINTED))
+    shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in printed.itertuples()}
+    rows = [
+        [row.setting, f"{row.inside} of {row.cells}", f"{row.spearman:.2f}", *shown.get(row.setting, [MISSING] * 2)]
+        for row in found.itertuples()
+    ]
+    return _pipes(["setting", "inside", "Spearman", "by the printed recipe: inside", "Spearman"], rows)
+
+
+def families(results: Results) -> str:
+    """How many cells of each family of methods agree with the paper."""
+    rows = []
+    for row in compare.by_family(compare.compare(results)).itertuples():
+        difference, size = f"{row.mean_difference:.2f}", f"{row.mean_absolute_difference:.2f}"
+        rows.append([row.family, row.network, str(row.cells), str(row.inside), difference, size])
+    titles = ["family", "network", "cells", "inside", "mean difference", "mean size of difference"]
+    return _pipes(titles, rows, labels=2)
+
+
+def recipes() -> str:
+    """How each table was trained."""
+    titles = ["table", "found by the search: widths, rate, decay, epochs", "printed rates and epochs, widths sought"]
+    rows = []
+    for path in sorted((FOUND.folder / "recipes").glob("*.json")):
+        told = (_recipe(results.recipe_path(path.stem)) for results in (FOUND, PRINTED))
+        rows.append([path.stem.removesuffix("-symmetric-20"), *told])
+    return _pipes(titles, rows, labels=3)
+
+
+def by_noise() -> str:
+    """FNR % of methods under every kind of noise, the least of each setting in bold."""
+    means = noise_rate_summary(FOUND).pivot(index="method", columns="setting", values="mean_percent")
+    shown = means.round(1).reindex(index=METHODS_BY_NOISE, columns=SETTINGS_BY_NOISE)
+    rows = []
+    for name, values in shown.iterrows():
+        least = values == shown.min()
+        texts = [MISSING if value != value else f"{value:.1f}" for value in values]
+        rows.append([str(name), *(f"**{text}**" if best else text for text, best in zip(texts, least, strict=True))])
+    return _pipes(["", *(name.replace("-", " ") for name in SETTINGS_BY_NOISE)], rows)
+
+
+MAKERS: dict[str, Callable[[], str]] = {
+    "agreement": agreement,
+    "families": lambda: families(FOUND),
+    "families, printed recipes": lambda: families(PRINTED),
+    "recipes": recipes,
+    "by noise": by_noise,
+}
+
+
+def made(maker: str) -> str:
+    """The table that a maker makes."""
+    if maker in MAKERS:
+        return MAKERS[maker]()
+    if maker.startswith("errata "):
+        return TITLE.sub("", _said_by([*shlex.split(maker)[1:], "--format", "markdown"]))
+    return (ROOT / maker).read_text(encoding="utf-8")
+
+
+def filled(page: str) -> str:
+    """A page with all of its tables made anew."""
+    return TABLE.sub(lambda found: f"{found[1]}\n{made(found['maker']).strip()}\n\n{found[3]}", page)
+
+
+def _said_by(arguments: list[str]) -> str:
+    from typer.testing import CliRunner
+
+    from errata.cli.app import app
+
+    with chdir(ROOT):
+        result = CliRunner().invoke(app, arguments, catch_exceptions=False)
+    if result.exit_code != 0:
+        raise SystemExit(result.output)
+    return result.stdout
+
+
+def _recipe(path: Path) -> str:
+    if not path.exists():
+        return MISSING
+    recipe = Recipe.load(path)
+    widths = "-".join(map(str, recipe.widths))
+    return f"{widths}, {recipe.learning_rate:g}, {recipe.weight_decay:g}, {recipe.epochs}"
+
+
+def _pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], labels: int = 1) -> str:
+    rule = ["---" if column < labels else "---:" for column in range(len(titles))]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (titles, rule, *rows))
+
+
+def main(check: bool) -> None:
+    """Fill in every page, or say which ones are out of date."""
+    stale = []
+    for path in sorted((ROOT / "docs").glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        anew = filled(page)
+        if anew != page:
+            stale.append(path.name)
+            if not check:
+                path.write_text(anew, encoding="utf-8")
+    print(f"{'out of date' if check else 'filled in'}: {', '.join(stale) or 'none'}")
+    sys.exit(1 if check and stale else 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if a page is out of date")
+    main(parser.parse_args().check)

@@ -1,0 +1,35 @@
+"""The tables on the pages under docs say what the results say."""
+
+from pathlib import Path
+
+import pytest
+
+import pages
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+@pytest.mark.parametrize(
+    "name", [path.name for path in sorted(DOCS.glob("*.md")) if "<!-- table:" in path.read_text("utf-8")]
+)
+def test_tables_are_those_of_the_results(name):
+    page = (DOCS / name).read_text(encoding="utf-8")
+    assert pages.filled(page) == page, "run `python benchmarks/research/pages.py`"
+
+
+def test_all_that_is_marked_is_filled_in(monkeypatch):
+    monkeypatch.setitem(pages.MAKERS, "one", lambda: "| a |")
+    page = (
+        "before\n<!-- table: one -->\nold\n<!-- end of table -->\nbetween\n<!-- table: one -->\n<!-- end of table -->\n"
+    )
+    filled = pages.filled(page)
+    assert filled.count("| a |") == 2
+    assert "old" not in filled
+    assert filled.startswith("before\n")
+    assert "\nbetween\n" in filled
+    assert pages.filled(filled) == filled
+
+
+def test_a_maker_that_is_none_is_refused():
+    with pytest.raises(FileNotFoundError):
+        pages.made("no such table")
