@@ -1,10 +1,9 @@
 """The default beside MeanProb-LM and the paper on every setting that was run, held-out settings included.
 
-    python benchmarks/research/everywhere.py --results results --digests digests --out results/research
+    python benchmarks/research/everywhere.py --results results --out results/research
 
-Reads the cells of `errata bench run`; instead of one that does not say which method is the default, the digest of such
-a run (`digests.py`), in which the ramp over epochs has a few steps. Writes everywhere.csv and everywhere.md.
-Nothing is chosen here: run it when all else is settled. --cache keeps the neighbours of digests.
+Reads the cells of `errata bench run`, each of which says which method is its default. Writes everywhere.csv and
+everywhere.md. Nothing is chosen here: run it when all else is settled.
 """
 
 import argparse
@@ -14,13 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-import candidates
 from errata.bench.defaults import WithDefault
 from errata.bench.published import fnr_at_noise_rate
 from errata.bench.scoring import DEFAULT
-from errata.core.metrics import fnr
-from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN, of_digests
-from study import labelled_as
+from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,30 +25,18 @@ BASELINE = "MeanProb-LM"
 HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 
 
-def measured(results: Path, digested: Path | None, cache: Path | None) -> Iterator[dict[str, Any]]:
+def measured(results: Path) -> Iterator[dict[str, Any]]:
     """FNR % of both methods, a row a setting and seed."""
     numbers = WithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
-    wide = 100 * wide.reindex(columns=[BASELINE, DEFAULT])
     whole = counted.groupby("setting")["complete"].all()
-    for name, of_setting in wide.groupby("setting", sort=False):
-        told = {seed: {"alone": row[BASELINE], "default": row[DEFAULT]} for (_, seed), row in of_setting.iterrows()}
-        unnamed = [seed for seed, row in told.items() if np.isnan(row["default"])]
-        instead = dict(_of_digests(str(name), digested, cache)) if unnamed and digested is not None else {}
-        for seed in told:
-            if seed in unnamed and seed not in instead:
-                print(f"left out: seed {seed} of {name}, whose cell names no default; there is no digest of it")
-                continue
-            row = instead[seed] if seed in unnamed else told[seed]
-            yield {"setting": name, "seed": seed, "complete": whole[name], **row}
-
-
-def _of_digests(setting: str, digested: Path, cache: Path | None) -> Iterator[tuple[int, dict[str, float]]]:
-    for run in of_digests(setting, digested, cache):
-        truth = labelled_as(run).truth.astype(np.bool_)
-        alone, default = (100 * fnr(rank(run), truth) for rank in (candidates.alone, candidates.default))
-        yield run.seed, {"alone": alone, "default": default}
+    for (name, seed), row in (100 * wide.reindex(columns=[BASELINE, DEFAULT])).iterrows():
+        if np.isnan(row[DEFAULT]):
+            print(f"left out: seed {seed} of {name}, whose cell names no default")
+        else:
+            about = {"setting": name, "seed": seed, "complete": whole[name]}
+            yield about | {"alone": row[BASELINE], "default": row[DEFAULT]}
 
 
 def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
@@ -98,7 +82,7 @@ def markdown(found: "pd.DataFrame") -> str:
 
 def main(arguments: argparse.Namespace) -> None:
     """Measure and write."""
-    found = table(list(measured(arguments.results, arguments.digests, arguments.cache)))
+    found = table(list(measured(arguments.results)))
     order = {"held out": 0, "development": 1, "not looked at": 2}
     found = found.sort_values("part", key=lambda parts: parts.map(order), kind="stable", ignore_index=True)
     arguments.out.mkdir(parents=True, exist_ok=True)
@@ -118,7 +102,5 @@ def main(arguments: argparse.Namespace) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, required=True, help="results of bench run")
-    parser.add_argument("--digests", type=Path, help="digests of runs that were scored before the default was there")
-    parser.add_argument("--cache", type=Path, help="where neighbours are kept")
     parser.add_argument("--out", type=Path, required=True, help="where the tables go")
     main(parser.parse_args())
