@@ -59,8 +59,7 @@ def default(run: Run, weights: Weights = usual) -> Floats:
 
 def _memorised(run: Run) -> bool:
     """Whether features have memorised the labels."""
-    sides = memorising.siding_with_labels(evidence.predicted(run), run.labels, run.space)
-    return evidence.come_round(run) > memorising.LATE or sides > memorising.THROUGHOUT
+    return evidence.come_round(run) > memorising.LATE and evidence.taken_back(run) > memorising.TAKEN_BACK
 
 
 def not_unmixed(run: Run) -> Floats:

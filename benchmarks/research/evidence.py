@@ -79,9 +79,19 @@ def come_round(run: Run) -> float:
 
     Of a run that kept two parts its last half.
     """
+    return memorising.come_round(predicted(run), predicted(run, _last_quarter(run)), run.labels)
+
+
+def taken_back(run: Run) -> float:
+    """Of the labels that a run had ruled out before its last quarter, the share that this predicts."""
+    late = _last_quarter(run)
+    return memorising.taken_back(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
+
+
+def _last_quarter(run: Run) -> Floats:
+    """Weight 1 for the epochs (E,) of the last quarter, 0 for the others."""
     first, *_ = early.ends(len(run.agreement))[-2:]
-    late = (np.arange(len(run.agreement)) >= first).astype(np.float64)
-    return memorising.come_round(predicted(run), predicted(run, late), run.labels)
+    return (np.arange(len(run.agreement)) >= first).astype(np.float64)
 
 
 def predicted(run: Run, weights: Floats | None = None) -> NDArray[np.int64]:

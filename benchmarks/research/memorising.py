@@ -5,9 +5,8 @@
 Digits with an MLP that is trained far too long, tables by recipes of the paper or of their own that memorise, and 2,000
 images of CIFAR-10 with a small CNN and a small transformer, for few epochs and for many. Writes memorising.csv: FNR %
 of methods, the share of given labels that the last epoch predicts, which share of those that the mean of the run does
-not predict its last quarter came round to, for how many of these the labels of the nearest ten in the features side
-with the label, how many epochs count, and the default where nothing but the logits is known. Some ten minutes on two
-cores.
+not predict its last quarter came round to, how many labels that it had ruled out it took back, how many epochs count,
+and the default where only features are known or nothing but the logits. Some ten minutes on two cores.
 """
 
 import argparse
@@ -21,7 +20,6 @@ import numpy as np
 import candidates
 import evidence
 from errata.bench.training import table
-from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
 from errata.dynamics.default import epochs_that_count, find_method
@@ -86,11 +84,10 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
     run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
-    mean = evidence.predicted(run)
     found = {
         "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
         "come round": evidence.come_round(run),
-        "side with the label": siding_with_labels(mean, labels, dynamics.space),
+        "taken back": evidence.taken_back(run),
     }
     default = find_method(dynamics, None).name
     asked = {name: name for name in METHODS} | {"default": default}
@@ -98,6 +95,9 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     by_all = candidates.unmixed_by(run, by_all=True, weights=candidates.flat)
     found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
     found |= {"epochs that count": epochs_that_count(dynamics, find_method(dynamics, None))}
+    known = Dynamics.from_arrays(dynamics.logits, labels, features=dynamics.features, gathering="in-sample")
+    by_features = find_method(known, None)
+    found |= {"features alone": 100 * fnr(score(known, by_features), wrong), "features alone rank by": by_features.name}
     bare = Dynamics.from_arrays(dynamics.logits, labels, gathering="in-sample")
     alone = find_method(bare, None)
     found |= {"logits alone": 100 * fnr(score(bare, alone), wrong), "logits alone rank by": alone.name}

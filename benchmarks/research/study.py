@@ -22,7 +22,6 @@ import evidence
 import retraining
 import shown
 from errata.core.checks import Floats
-from errata.core.memorising import siding_with_labels
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import KNN, votes
 from errata.datasets.labelled import Labelled, load_setting
@@ -106,12 +105,11 @@ def signs(run: Run) -> Row:
     own = run.log_mean(candidates.flat(run))
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
-    row["come round"] = evidence.come_round(run)
+    row["come round"], row["taken back"] = evidence.come_round(run), evidence.taken_back(run)
     row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
     for points in run.space.points:
         counts = votes(run.labels, run.space.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)
-    row["side with the label"] = siding_with_labels(evidence.predicted(run), run.labels, run.space)
     chosen = KNN().choose(own, run.labels, run.space)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 

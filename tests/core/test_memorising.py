@@ -1,4 +1,4 @@
-"""Features that have memorised labels are known by two signs, and then not asked."""
+"""Features that have memorised labels are known by two signs together, and then not asked."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from errata.core.memorising import come_round, features_have_memorised, heading_for, siding_with_labels
-from errata.core.neighbourhood import KNN, Space
+from errata.core.memorising import come_round, features_have_memorised, on_the_line, taken_back
+from errata.core.neighbourhood import KNN
 from errata.dynamics.default import find_method
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import rank
@@ -87,16 +87,28 @@ def test_samples_that_miss_epochs_do_not_hide_what_a_run_came_round_to(missing):
 
 
 @given(epochs=st.integers(2, 9), seed=st.integers(0, 100))
-def test_where_a_run_is_heading_is_the_end_of_a_straight_line(epochs, seed):
+def test_a_straight_line_goes_through_the_epochs(epochs, seed):
     p = softmax(3 * np.random.default_rng(seed).normal(size=(epochs, 7, 4)), axis=2)
     weights = np.arange(1.0, epochs + 1)
     mean, ramp = p.mean(axis=0), np.tensordot(weights / weights.sum(), p, axes=1)
-    ends = np.empty((7, 4))
-    for sample in range(7):
-        for label in range(4):
-            ends[sample, label] = np.polyval(np.polyfit(weights, p[:, sample, label], 1), epochs)
-    np.testing.assert_allclose(3 * ramp - 2 * mean, ends, atol=1e-9)
-    np.testing.assert_array_equal(heading_for(np.log(mean), np.log(ramp)), ends.argmax(axis=1))
+    slope, start = np.polyfit(weights, p.reshape(epochs, -1), 1)
+    for epoch in weights:
+        fitted = (start + slope * epoch).reshape(7, 4)
+        found = on_the_line(np.log(mean), np.log(ramp), (epoch - 1) / (epochs - 1))
+        np.testing.assert_allclose(found, np.maximum(fitted, 0), atol=1e-9)
+
+
+@given(seed=st.integers(0, 1000), scale=st.floats(0.1, 100))
+def test_labels_that_were_ruled_out_and_taken_back_are_counted(seed, scale):
+    rng = np.random.default_rng(seed)
+    before = softmax(3 * rng.normal(size=(60, 4)), axis=1)
+    labels, late = rng.integers(0, 4, (2, 60))
+    ruled_out = [i for i in range(60) if any(before[i, other] > 8 * before[i, labels[i]] for other in range(4))]
+    by_hand = np.mean([late[i] == labels[i] for i in ruled_out])
+    assert taken_back(scale * before, late, labels) == pytest.approx(by_hand)
+    assert taken_back(scale * before, labels, labels) == 1
+    few = ruled_out[:9]
+    assert taken_back(before[few], labels[few], labels[few]) == 0
 
 
 @pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-EarlyProb-LM")])
@@ -115,27 +127,35 @@ def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked(
         assert find_method(Dynamics.from_arrays(epochs, labels, features=features), None).name.startswith("Unmixed-kNN")
 
 
-def exactly(came_round, siding, doubted=100):
-    """Predictions by the mean and by the last quarter, labels, and features of which each decides one sign exactly."""
-    labels = np.tile([0, 1], 5 * doubted)
-    mean, last = labels.copy(), labels.copy()
-    mean[:doubted] = last[:doubted] = 1 - labels[:doubted]
-    last[: round(came_round * doubted)] = labels[: round(came_round * doubted)]
-    lies = labels.copy()  # among those that bear this label
-    lies[round(siding * doubted) : doubted] = 1 - labels[round(siding * doubted) : doubted]
-    return mean, last, labels, np.eye(2)[lies] + 0.01 * np.random.default_rng(0).normal(size=(len(labels), 2))
+def hard(sure, share, samples=1000, seed=0):
+    """A run in which one label in fifty is wrong and one in ten is right but hard: late it predicts a share of these.
+
+    Before, it gives a hard label a third of what it gives another class or, where it is `sure`, a fiftieth. It never
+    predicts wrong labels. Logits (E, N, K), labels, and features by class.
+    """
+    rng = np.random.default_rng(seed)
+    true = rng.integers(0, 3, samples)
+    labels, is_hard = np.where(np.arange(samples) < 20, (true + 1) % 3, true), np.arange(samples) >= samples * 9 // 10
+    logits = np.repeat(4.0 * np.eye(3)[None, true], 8, axis=0)
+    logits[:6, is_hard] += np.log(50 if sure else 3) * np.eye(3)[(true[is_hard] + 2) % 3] - logits[0, is_hard]
+    logits[6:, is_hard] = logits[:2, is_hard]
+    learned = np.flatnonzero(is_hard)[: round(share * is_hard.sum())]
+    logits[6:, learned] = 6.0 * np.eye(3)[true[learned]]
+    return logits.astype(np.float32), labels, np.eye(3)[true] + 0.05 * rng.normal(size=(samples, 3))
 
 
+@pytest.mark.parametrize("keep", ["all", "stream"])
 @pytest.mark.parametrize(
-    ("came_round", "siding", "memorised"),
-    [(0.17, 0.55, False), (0.21, 0.1, True), (0.0, 0.65, True), (-0.0, 0.0, False), (0.35, 0.35, True)],
+    ("sure", "share", "asked"), [(False, 0.8, True), (True, 0.8, False), (True, 0.1, True), (False, 0.1, True)]
 )
-def test_either_sign_is_enough(came_round, siding, memorised):
-    mean, last, labels, features = exactly(came_round, siding)
-    space = Space(features=features)
-    assert come_round(mean, last, labels) == pytest.approx(came_round)
-    assert siding_with_labels(mean, labels, space) == pytest.approx(siding, abs=0.02)
-    assert features_have_memorised(mean, last, labels, space) == memorised
+def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, asked, keep):
+    logits, labels, features = hard(sure, share)
+    dynamics = recorded(logits, labels, features, keep)
+    assert find_method(dynamics, None).name.startswith("Unmixed-kNN") == asked
+    mean, late_classes = softmax(logits, axis=2).mean(axis=0).argmax(axis=1), logits[-1].argmax(axis=1)
+    assert (come_round(mean, late_classes, labels) > 0.19) == (share == 0.8)
+    before = softmax(logits[:6], axis=2).mean(axis=0)
+    assert features_have_memorised(before, mean, late_classes, labels) != asked
 
 
 @pytest.mark.parametrize(
@@ -147,40 +167,9 @@ def test_either_sign_is_enough(came_round, siding, memorised):
     ],
 )
 def test_running_sums_tell_as_far_as_they_go(methods, name):
-    logits, labels, _, by_label, _ = throughout()
+    logits, labels, _, by_label = late(1.0)
     recorder = Recorder(labels=labels, num_classes=3, keep="stream", methods=methods, quiet=True)
     for epoch in logits:
         recorder.update_all(epoch)
         recorder.end_epoch()
     assert find_method(recorder.finish(features=by_label), None).name == name
-
-
-def throughout(samples=600, seed=0):
-    """A run that doubts one wrong label in five from beginning to end, and features that know them all."""
-    rng = np.random.default_rng(seed)
-    true = rng.integers(0, 3, samples)
-    labels = np.where(rng.random(samples) < 0.2, (true + 1) % 3, true)
-    predicted = np.where(rng.random(samples) < 0.2, true, labels)
-    logits = np.repeat(4.0 * np.eye(3)[None, predicted], 5, axis=0)
-    by_label, by_class = (np.eye(3)[of] + 0.05 * rng.normal(size=(samples, 3)) for of in (labels, true))
-    return logits.astype(np.float32), labels, predicted, by_label, by_class
-
-
-def test_neighbours_side_with_the_label_or_with_what_is_predicted():
-    _, labels, predicted, by_label, by_class = throughout(samples=150)
-    for features in (by_label, by_class):
-        unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-        sides = []
-        for i in np.flatnonzero(predicted != labels):
-            near = sorted((j for j in range(150) if j != i), key=lambda j: (-float(unit[i] @ unit[j]), j))[:10]
-            given, other = (sum(labels[j] == of for j in near) for of in (labels[i], predicted[i]))
-            sides.append(1.0 if given > other else 0.0 if given < other else 0.5)
-        found = siding_with_labels(predicted, labels, Space(features=features))
-        assert found == pytest.approx(np.mean(sides))
-    assert siding_with_labels(labels, labels, Space(features=by_label)) == 0
-
-
-def test_features_that_knew_the_labels_all_along_are_not_asked_by_default():
-    logits, labels, _, by_label, by_class = throughout()
-    assert find_method(Dynamics.from_arrays(logits, labels, features=by_label), None).name == "Unmixed-MeanProb-LM"
-    assert find_method(Dynamics.from_arrays(logits, labels, features=by_class), None).name == "Unmixed-kNN-RampProb-LM"

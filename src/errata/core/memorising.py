@@ -1,44 +1,40 @@
 """Signs that the features of a model have memorised labels, which need no truth.
 
-The mean over a run knows many a wrong label as such. A model that memorises late comes round to it in the end; one that
-has memorised throughout leaves few in doubt, and of these the features know the label already. Either way they put the
-sample among those that bear the label rightly, and neighbours there only repeat it.
+The mean over a run knows many a wrong label as such. A model that memorises comes round to it in the end, and its
+features put the sample among those that bear the label rightly: neighbours there only repeat it.
+
+A model that still learns comes round to labels as well, to right ones that were hard. But it was undecided before,
+while one that memorises takes back what it was sure of. Only both signs together tell.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
-from errata.core.neighbourhood import Space, votes
 
 Classes = NDArray[np.int64]
 
 LATE = 0.19
-"""Labels that a run came round to: 0.15 at most where features helped, 0.24 or more where a late end did harm."""
+"""Labels that a run came round to: 0.15 at most where many are wrong and features helped, 0.22 or more where they did
+harm. Where few are wrong, a run that only learns goes beyond."""
 LATE_BY_SUMS = 1 / 6
 """The same by where the run is heading, which is all that running sums tell: 0.14 at most, and 0.18 or more."""
-THROUGHOUT = 0.6
-"""Neighbours that side with the label: about a half at most where features helped, 0.73 or more where nothing did."""
+RULED_OUT = 8.0  # times as likely as the label another class was
+TAKEN_BACK = 0.03
+"""Labels that were ruled out and are predicted in the end: 0.02 at most where a run that came round late had only
+learned, 0.04 or more where it had memorised."""
+ENOUGH = 10  # labels that were ruled out, to tell anything by them
 
 
 def features_have_memorised(
-    mean: Classes, late: Classes, labels: Labels, space: Space, late_line: float = LATE
+    before: Floats, mean: Classes, late: Classes, labels: Labels, late_line: float = LATE
 ) -> bool:
     """Whether neighbours in the features should not be asked.
 
-    mean, late: predicted classes (N,), by probabilities averaged over the run and over its last quarter, or where it is
-    heading; late_line: how much it may come round to.
+    before: probabilities (N, K) of the earlier part of a run, rows up to a factor. mean, late: predicted classes (N,),
+    by the mean over the run and by its last quarter, or where it is heading; late_line: how much it may come round to.
     """
-    return come_round(mean, late, labels) > late_line or siding_with_labels(mean, labels, space) > THROUGHOUT
-
-
-def heading_for(log_mean: Floats, log_ramp: Floats) -> Classes:
-    """The classes (N,) whose probabilities are largest at the end of a straight line through those of all epochs.
-
-    log_mean, log_ramp: logarithms (N, K) of the probabilities averaged over epochs 1, 2, 3, ... with equal weights, and
-    with weights 1, 2, 3, ...; the line that fits best in the sense of least squares ends at 3 ramp - 2 mean.
-    """
-    return np.asarray((3 * np.exp(log_ramp) - 2 * np.exp(log_mean)).argmax(axis=1))
+    return come_round(mean, late, labels) > late_line and taken_back(before, late, labels) > TAKEN_BACK
 
 
 def come_round(mean: Classes, late: Classes, labels: Labels) -> float:
@@ -51,15 +47,21 @@ def come_round(mean: Classes, late: Classes, labels: Labels) -> float:
     return gained / unbelieved if unbelieved else 0.0
 
 
-def siding_with_labels(mean: Classes, labels: Labels, space: Space) -> float:
-    """Of the samples whose label the mean does not predict, the share whose ten nearest in the features side with it.
+def taken_back(before: Floats, late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that a run had ruled out, the share that is predicted late; 0 where these are too few to tell.
 
-    They side with what more of them bear, the label or what is predicted; with neither, where as many bear both.
+    before: probabilities (N, K), rows up to a factor.
     """
-    differ = np.flatnonzero(mean != labels)
-    if len(differ) == 0:
-        return 0.0
-    counts = votes(labels, space.nearest("features", 10)[differ], int(max(mean.max(), labels.max())) + 1)
-    rows = np.arange(len(differ))
-    sides = np.sign(counts[rows, labels[differ]] - counts[rows, mean[differ]])
-    return float((1 + sides).mean() / 2)
+    ruled_out = before.max(axis=1) > RULED_OUT * before[np.arange(len(labels)), labels]
+    return float((late == labels)[ruled_out].mean()) if ruled_out.sum() >= ENOUGH else 0.0
+
+
+def on_the_line(log_mean: Floats, log_ramp: Floats, place: float) -> Floats:
+    """Probabilities (N, K) at a place of a run, from 0 to 1, on a straight line through those of all epochs.
+
+    log_mean, log_ramp: logarithms (N, K) of the probabilities averaged over epochs 1, 2, 3, ... with equal weights, and
+    with weights 1, 2, 3, ...: the line that fits best in the sense of least squares needs no more. It may leave the
+    range of probabilities: what is below 0 is 0.
+    """
+    mean, ramp = np.exp(log_mean), np.exp(log_ramp)
+    return np.asarray(np.maximum(4 * mean - 3 * ramp + 6 * place * (ramp - mean), 0))

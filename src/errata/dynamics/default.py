@@ -9,7 +9,7 @@ from errata.core import early
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.folds import State
 from errata.core.measures import LM
-from errata.core.memorising import LATE_BY_SUMS, features_have_memorised, heading_for
+from errata.core.memorising import LATE_BY_SUMS, features_have_memorised, on_the_line
 from errata.core.methods import (
     DEFAULT_AMONG,
     DEFAULT_MEMORISED,
@@ -81,15 +81,19 @@ def _can_answer(dynamics: Dynamics, method: Method) -> bool:
 
 
 def _features_have_memorised(dynamics: Dynamics) -> bool:
+    labels = dynamics.labels
     if dynamics.reducers is None:
-        of_shares, of_parts = early.predicted(_sums(dynamics))
-        return features_have_memorised(of_shares[-1], of_parts[-1], dynamics.labels, dynamics.space)
+        sums = _sums(dynamics)
+        of_shares, of_parts = early.predicted(sums)
+        return features_have_memorised(np.exp(sums[:, 0]), of_shares[-1], of_parts[-1], labels)
     mean, ramp = parse(DEFAULT_METHOD), parse(STREAMED_AMONG["features"])
     if not _can_answer(dynamics, mean):
         return False  # running sums that cannot tell
     of_mean, of_ramp = (told["log_probabilities"] for told in ask_run(dynamics, [mean, ramp], None))
-    heading = heading_for(of_mean, of_ramp)
-    return features_have_memorised(of_mean.argmax(axis=1), heading, dynamics.labels, dynamics.space, LATE_BY_SUMS)
+    before, heading = (
+        on_the_line(of_mean, of_ramp, place) for place in (1 / 4, 1.0)
+    )  # amid the first half, and at the end
+    return features_have_memorised(before, of_mean.argmax(axis=1), heading.argmax(axis=1), labels, LATE_BY_SUMS)
 
 
 def _sums(dynamics: Dynamics) -> NDArray[np.float32]:
