@@ -15,6 +15,8 @@ from collections.abc import Callable, Sequence
 from contextlib import chdir
 from pathlib import Path
 
+import pandas as pd
+
 from errata.bench import compare
 from errata.bench.plan import suite
 from errata.bench.results import Results
@@ -26,6 +28,7 @@ ROOT = Path(__file__).parents[2]
 TABLE = re.compile(r"(<!-- table: (?P<maker>.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
 TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
 FOUND, PRINTED = Results(ROOT / "results"), Results(ROOT / "results" / "printed")
+RESEARCH = FOUND.folder / "research"
 METHODS_BY_NOISE = (
     *("Last-CE", "Last-LM", "Mean-CE", "Mean-JS", "Mean-LM", "Mean-CPD", "MeanProb-CE", "MeanProb-LM", "SWA-LM"),
     *("LateStopping-CPD", "CTRL-CE", "CTRL-LM", "CTRL-CPD", "CL-CC (IS)", "CL-PBNR (IS)"),
@@ -83,12 +86,45 @@ def by_noise() -> str:
     return _pipes(["", *(name.replace("-", " ") for name in SETTINGS_BY_NOISE)], rows)
 
 
+def memorising() -> str:
+    """What runs that memorise come to; where neighbours are not asked, the default is marked."""
+    shown = {"MeanProb-LM": "MeanProb-LM", "kNN-MeanProb-LM": "kNN-MeanProb-LM", "default": "the default"}
+    shown |= {"features alone": "features alone", "logits alone": "logits alone"}
+    rows = []
+    for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
+        name = run["setting"] if run["network"] == "MLP" else f"2,000 images of CIFAR-10, {run['network']}"
+        shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "come round", "taken back")]
+        missed = {title: f"{run[method]:.1f}" for method, title in shown.items()}
+        for method, title in (("ranks by", "the default"), ("features alone rank by", "features alone")):
+            missed[title] += "" if "kNN" in run[method] else " (alone)"
+        counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
+        rows.append([name, str(run["epochs"]), *shares, *missed.values(), *counted])
+    signs = ["epochs", "labels predicted at the last", "came round to", "took back"]
+    return _pipes(["", *signs, *shown.values(), "epochs that count", "of logits alone"], rows)
+
+
+def learning() -> str:
+    """What runs that only learn come to, a mean over seeds, where any label is wrong."""
+    images, others = (pd.read_csv(RESEARCH / f"learning{of}.csv") for of in ("-images", ""))
+    by = ["data", "network", "wrong"]
+    means = pd.concat([others.groupby(by, sort=False).mean().reset_index(), images]).dropna(subset="default")
+    shares, methods = ["came round to", "taken back"], ["whole run", "by coming round", "neighbours", "default"]
+    rows = []
+    for run in means.to_dict("records"):
+        told = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]
+        missed = [MISSING if run[of] != run[of] else f"{run[of]:.1f}" for of in methods]
+        rows.append([f"{run['data']}, {run['network']}", *told, *missed])
+    return _pipes(["", "wrong labels", *shares, *methods], rows)
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "families": lambda: families(FOUND),
     "families, printed recipes": lambda: families(PRINTED),
     "recipes": recipes,
     "by noise": by_noise,
+    "memorising": memorising,
+    "learning": learning,
 }
 
 
