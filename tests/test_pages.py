@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import everywhere
 import pages
 
 DOCS = Path(__file__).parents[1] / "docs"
@@ -28,6 +29,21 @@ def test_all_that_is_marked_is_filled_in(monkeypatch):
     assert filled.startswith("before\n")
     assert "\nbetween\n" in filled
     assert pages.filled(filled) == filled
+
+
+@pytest.mark.parametrize(
+    "page", ["<!-- table: one -->\ntext\n", "<!-- table: one -->\nx\n<!-- table: one -->\n<!-- end of table -->\n"]
+)
+def test_a_table_without_an_end_is_refused(page, monkeypatch):
+    monkeypatch.setitem(pages.MAKERS, "one", lambda: "| a |")
+    with pytest.raises(ValueError, match="begin"):
+        pages.filled(page)
+
+
+def test_the_table_of_all_settings_is_that_of_the_cells():
+    results = DOCS.parent / "results"
+    found = everywhere.in_parts(everywhere.table(list(everywhere.measured(results))))
+    assert everywhere.markdown(found) == (results / "research" / "everywhere.md").read_text(encoding="utf-8")
 
 
 def test_a_maker_that_is_none_is_refused():

@@ -33,13 +33,6 @@ class Digest:
     loss: NDArray[np.float32]
     epochs: int
 
-    def log_mean(self, first: int = 0) -> NDArray[np.float64]:
-        """The logarithm of the probabilities averaged over all parts from `first` on, (N, K)."""
-        from scipy.special import logsumexp
-
-        parts = self.log_parts[first:].astype(np.float64)
-        return np.asarray(logsumexp(parts, axis=0) - np.log(len(parts)))
-
 
 def write(dynamics: Dynamics, path: Path) -> None:
     """Write the digest of a run to one .npz file."""

@@ -56,6 +56,12 @@ def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
     return found.reset_index()
 
 
+def in_parts(found: "pd.DataFrame") -> "pd.DataFrame":
+    """Held-out settings first."""
+    order = {"held out": 0, "development": 1, "not looked at": 2}
+    return found.sort_values("part", key=lambda parts: parts.map(order), kind="stable", ignore_index=True)
+
+
 def part_of(setting: str) -> str:
     """Whether a setting was looked at when the default was chosen."""
     if setting.startswith(HELD_OUT):
@@ -82,9 +88,7 @@ def markdown(found: "pd.DataFrame") -> str:
 
 def main(arguments: argparse.Namespace) -> None:
     """Measure and write."""
-    found = table(list(measured(arguments.results)))
-    order = {"held out": 0, "development": 1, "not looked at": 2}
-    found = found.sort_values("part", key=lambda parts: parts.map(order), kind="stable", ignore_index=True)
+    found = in_parts(table(list(measured(arguments.results))))
     arguments.out.mkdir(parents=True, exist_ok=True)
     found.round(4).to_csv(arguments.out / "everywhere.csv", index=False)
     text = markdown(found)

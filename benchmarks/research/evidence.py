@@ -83,14 +83,36 @@ def come_round(run: Run) -> float:
 
 
 def taken_back(run: Run) -> float:
-    """Of the labels that a run had ruled out before its last quarter, the share that this predicts."""
-    late = _last_quarter(run)
-    return memorising.taken_back(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
+    """Of the labels that a run had ruled out before its last quarter, the share that this predicts.
+
+    Of a run that kept two parts its last half.
+    """
+    return memorising.taken_back(before_the_end(run), predicted(run, _last_quarter(run)), run.labels)
+
+
+def before_the_end(run: Run) -> Floats:
+    """The mean probabilities (N, K) before the last quarter."""
+    return np.exp(run.log_mean(1 - _last_quarter(run)))
+
+
+def signs_by_sums(run: Run) -> dict[str, float]:
+    """What running sums of a run tell of its end."""
+    before, heading = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
+    return {
+        "come round, by sums": memorising.come_round(predicted(run), heading, run.labels),
+        "taken back, by sums": memorising.taken_back(before, heading, run.labels),
+    }
+
+
+def on_the_line(run: Run, place: float) -> Floats:
+    """Probabilities (N, K) at a place of a run, as far as running sums tell."""
+    return memorising.on_the_line(run.log_mean(np.ones(len(run.agreement))), run.log_mean(ramp(run)), place)
 
 
 def _last_quarter(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) of the last quarter, 0 for the others."""
-    first, *_ = early.ends(len(run.agreement))[-2:]
+    """Weight 1 for the epochs (E,) of the last quarter, 0 for the others; of a run that kept two parts the last one."""
+    quarter, *_ = early.ends(len(run.agreement))[-2:]
+    first = run.bounds[run.bounds <= quarter].max()
     return (np.arange(len(run.agreement)) >= first).astype(np.float64)
 
 

@@ -58,7 +58,7 @@ def digits() -> tuple[Any, Any]:
 
 
 def overlapping() -> tuple[Any, Any]:
-    """Points (2000, 20) of five made-up classes, of which a tenth is hard to tell apart."""
+    """Points (2000, 20) of five made-up classes, of which a sixth is hard to tell apart."""
     from sklearn.datasets import make_classification
 
     return make_classification(2000, 20, n_informative=8, n_classes=5, flip_y=0, class_sep=1.5, random_state=0)

@@ -17,15 +17,18 @@ from pathlib import Path
 
 import pandas as pd
 
+import cleaning
 from errata.bench import compare
 from errata.bench.plan import suite
 from errata.bench.results import Results
 from errata.bench.tables.detection import noise_rate_summary
 from errata.bench.tables.table import MISSING
+from errata.core.memorising import ENOUGH
 from errata.training.recipes import Recipe
 
 ROOT = Path(__file__).parents[2]
-TABLE = re.compile(r"(<!-- table: (?P<maker>.+?) -->\n).*?(<!-- end of table -->)", re.DOTALL)
+BEGINS, ENDS = "<!-- table: ", "<!-- end of table -->"
+TABLE = re.compile(rf"({BEGINS}(?P<maker>.+?) -->\n)(?:(?!{BEGINS}).)*?({ENDS})", re.DOTALL)
 TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
 FOUND, PRINTED = Results(ROOT / "results"), Results(ROOT / "results" / "printed")
 RESEARCH = FOUND.folder / "research"
@@ -88,19 +91,38 @@ def by_noise() -> str:
 
 def memorising() -> str:
     """What runs that memorise come to; where neighbours are not asked, the default is marked."""
-    shown = {"MeanProb-LM": "MeanProb-LM", "kNN-MeanProb-LM": "kNN-MeanProb-LM", "default": "the default"}
-    shown |= {"features alone": "features alone", "logits alone": "logits alone"}
+    methods = ("MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM", "default", "features alone", "logits alone")
     rows = []
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
         name = run["setting"] if run["network"] == "MLP" else f"2,000 images of CIFAR-10, {run['network']}"
-        shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "come round", "taken back")]
-        missed = {title: f"{run[method]:.1f}" for method, title in shown.items()}
-        for method, title in (("ranks by", "the default"), ("features alone rank by", "features alone")):
-            missed[title] += "" if "kNN" in run[method] else " (alone)"
+        shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "come round")]
+        back = f"{100 * run['taken back']:.0f} % of {run['ruled out']}" if run["ruled out"] >= ENOUGH else MISSING
+        missed = {method: f"{run[method]:.1f}" for method in methods}
+        for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
+            missed[method] += "" if "kNN" in run[ranks_by] else " (alone)"
         counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
-        rows.append([name, str(run["epochs"]), *shares, *missed.values(), *counted])
-    signs = ["epochs", "labels predicted at the last", "came round to", "took back"]
-    return _pipes(["", *signs, *shown.values(), "epochs that count", "of logits alone"], rows)
+        rows.append([name, str(run["epochs"]), *shares, back, *missed.values(), *counted])
+    signs = ["epochs", "labels predicted at the last", "came round to", "taken back"]
+    return _pipes(["", *signs, *methods, "epochs that count", "of logits alone"], rows)
+
+
+def cleaned() -> str:
+    """Test accuracy after cleaning and the share of the gap that it closes, a column a setting."""
+    columns = {
+        ("cleaning", "satellite-symmetric-20"): "Satellite, the recipe found",
+        ("cleaning", "letter-symmetric-20"): "Letter, the recipe found",
+        ("cleaning", "cifar10n-worse"): "CIFAR-10N worse, one seed",
+        ("cleaning-printed", "satellite-symmetric-20"): "Satellite, the printed recipe",
+    }
+    shown: dict[str, list[str]] = {}
+    for file, setting in columns:
+        closed = cleaning.Table(RESEARCH / f"{file}.csv").closed()
+        for row in closed[closed["setting"] == setting].itertuples():
+            named = {"as given": "labels as given", "true labels": "true labels"}
+            title = named.get(row.action, f"{str(row.detector).replace('default', 'the default')}, {row.action}")
+            share = "" if row.action in named else f" ({100 * row.gap_closed:.0f}%)"
+            shown.setdefault(title, []).append(f"{100 * row.accuracy:.2f}{share}")
+    return _pipes(["", *columns.values()], [[title, *texts] for title, texts in shown.items()])
 
 
 def learning() -> str:
@@ -125,6 +147,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "by noise": by_noise,
     "memorising": memorising,
     "learning": learning,
+    "cleaned": cleaned,
 }
 
 
@@ -139,6 +162,9 @@ def made(maker: str) -> str:
 
 def filled(page: str) -> str:
     """A page with all of its tables made anew."""
+    tables = len(TABLE.findall(page))
+    if not tables == page.count(BEGINS) == page.count(ENDS):
+        raise ValueError(f"{page.count(BEGINS)} tables begin and {page.count(ENDS)} end")
     return TABLE.sub(lambda found: f"{found[1]}\n{made(found['maker']).strip()}\n\n{found[3]}", page)
 
 

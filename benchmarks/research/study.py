@@ -106,6 +106,7 @@ def signs(run: Run) -> Row:
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
     row["come round"], row["taken back"] = evidence.come_round(run), evidence.taken_back(run)
+    row |= evidence.signs_by_sums(run)
     row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
     for points in run.space.points:
         counts = votes(run.labels, run.space.nearest(points, 10), run.classes)

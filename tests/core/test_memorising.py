@@ -127,6 +127,26 @@ def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked(
         assert find_method(Dynamics.from_arrays(epochs, labels, features=features), None).name.startswith("Unmixed-kNN")
 
 
+@pytest.mark.parametrize("keep", ["all", "stream"])
+def test_a_label_is_ruled_out_by_how_much_likelier_another_class_was(keep):
+    logits, labels, wrong, features = late(1.0)
+    known = recorded(logits, labels, features, keep)
+    assert not find_method(known, None).name.startswith("Unmixed-kNN")
+    doubted = logits.copy()
+    doubted[:6, wrong, labels[wrong]] = 4 - np.log(5)  # another class was five times as likely, which rules nothing out
+    assert find_method(recorded(doubted, labels, features, keep), None).name.startswith("Unmixed-kNN")
+
+
+@pytest.mark.parametrize(("came_round", "asked"), [(0.15, True), (0.18, False)])
+def test_running_sums_have_a_line_of_their_own(came_round, asked):
+    logits, labels, wrong, _ = late(0.0)
+    back = np.flatnonzero(wrong)[: round(came_round * wrong.sum())]
+    logits[-2:, back] = 9.0 * np.eye(3)[labels[back]]
+    by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
+    assert find_method(recorded(logits, labels, by_class, "stream"), None).name.startswith("Unmixed-kNN") == asked
+    assert find_method(recorded(logits, labels, by_class), None).name.startswith("Unmixed-kNN")
+
+
 def hard(sure, share, samples=1000, seed=0):
     """A run in which one label in fifty is wrong and one in ten is right but hard: late it predicts a share of these.
 
