@@ -90,10 +90,9 @@ def _features_have_memorised(dynamics: Dynamics) -> bool:
     if not _can_answer(dynamics, mean):
         return False  # running sums that cannot tell
     of_mean, of_ramp = (told["log_probabilities"] for told in ask_run(dynamics, [mean, ramp], None))
-    before, heading = (
-        on_the_line(of_mean, of_ramp, place) for place in (1 / 4, 1.0)
-    )  # amid the first half, and at the end
-    return features_have_memorised(before, of_mean.argmax(axis=1), heading.argmax(axis=1), labels, LATE_BY_SUMS)
+    amid_first_half, heading = (on_the_line(of_mean, of_ramp, place) for place in (1 / 4, 1.0))
+    predicted, late = of_mean.argmax(axis=1), heading.argmax(axis=1)
+    return features_have_memorised(amid_first_half, predicted, late, labels, LATE_BY_SUMS)
 
 
 def _sums(dynamics: Dynamics) -> NDArray[np.float32]:
