@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core import early, memorising
+from errata.core.aggregations import LastQuarter
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM
+from errata.core.methods import Composed
 from errata.core.neighbourhood import Points, Space, votes
 from errata.core.smoothing import smooth
+from errata.dynamics.default import ask_run
+from errata.dynamics.store import Dynamics
 from runs import Run
 
 ASKED = 10  # neighbours whose labels say where memorising begins, as many as SimiFeat asks
@@ -87,12 +91,22 @@ def taken_back(run: Run) -> float:
 
     Of a run that kept two parts its last half.
     """
-    return memorising.taken_back(before_the_end(run), predicted(run, _last_quarter(run)), run.labels)
+    late = _last_quarter(run)
+    return memorising.taken_back(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
 
 
-def before_the_end(run: Run) -> Floats:
-    """The mean probabilities (N, K) before the last quarter."""
-    return np.exp(run.log_mean(1 - _last_quarter(run)))
+def end_of_run(dynamics: Dynamics) -> dict[str, float]:
+    """What the last quarter of a run says of those before: every sign of memorising, of whole dynamics."""
+    (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
+    log_sums, labels = told["log_probabilities"], dynamics.labels
+    mean, added = early.predicted(log_sums)
+    before, late = log_sums[:, 0], added[-1]
+    return {
+        "come round": memorising.come_round(mean[-1], late, labels),
+        "turned against": early.turned(before, late, labels),
+        "ruled out": int(memorising.ruled_out(np.exp(before), labels).sum()),
+        "taken back": memorising.taken_back(np.exp(before), late, labels),
+    }
 
 
 def signs_by_sums(run: Run) -> dict[str, float]:

@@ -19,10 +19,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import evidence
 from errata.core import early
-from errata.core.aggregations import EarlyProb, LastQuarter
+from errata.core.aggregations import EarlyProb
 from errata.core.measures import LM
-from errata.core.memorising import LATE, come_round, taken_back
+from errata.core.memorising import LATE, come_round
 from errata.core.methods import Composed
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
@@ -118,7 +119,11 @@ def measured_on_images() -> Iterator[dict[str, Any]]:
         known = _trained(pixels, given, partial(cnn9, data.num_classes), recipe, 0)
         scores = {"whole run": WHOLE, "neighbours": NEIGHBOURS, "default": None}
         found = {title: 100 * fnr(score(known, find_method(known, name)), wrong) for title, name in scores.items()}
-        yield {"data": f"{IMAGES:,} images of CIFAR-10", "network": "cnn9", "wrong": rate} | _signs(known) | found
+        yield (
+            {"data": f"{IMAGES:,} images of CIFAR-10", "network": "cnn9", "wrong": rate}
+            | evidence.end_of_run(known)
+            | found
+        )
 
 
 def _trained(data: "Inputs", labels: Any, model: Any, recipe: Recipe, seed: int) -> Dynamics:
@@ -134,25 +139,12 @@ def _trained(data: "Inputs", labels: Any, model: Any, recipe: Recipe, seed: int)
     return Dynamics.from_arrays(kept.logits, kept.labels, features=kept.features, gathering="in-sample")
 
 
-def _signs(known: Dynamics) -> dict[str, Any]:
-    """What the last quarter of a run says of those before."""
-    (told,) = ask_run(known, [Composed(LastQuarter(), LM)], None)
-    sums = told["log_probabilities"]
-    mean, added = early.predicted(sums)
-    return {
-        "labels predicted": float((added[-1] == known.labels).mean()),
-        "came round to": come_round(mean[-1], added[-1], known.labels),
-        "turned against": early.turned(sums[:, 0], added[-1], known.labels),
-        "taken back": taken_back(np.exp(sums[:, 0]), added[-1], known.labels),
-    }
-
-
 def _row(known: Dynamics, wrong: Any) -> dict[str, Any]:
     assert known.logits is not None
     bare = Dynamics.from_arrays(known.logits, known.labels, gathering="in-sample")
     alone, default = find_method(bare, None), find_method(known, None)
     shorter = _before_coming_round(bare)
-    found = _signs(known) | {
+    found = evidence.end_of_run(known) | {
         "epochs": bare.epochs,
         COUNT: epochs_that_count(bare, alone),
         COUNT_BY_COMING_ROUND: shorter,

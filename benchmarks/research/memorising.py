@@ -5,9 +5,9 @@
 Digits with an MLP that is trained far too long, tables by recipes of the paper or of their own that memorise, and 2,000
 images of CIFAR-10 with a small CNN and a small transformer, for few epochs and for many. Writes memorising.csv: FNR %
 of methods, the share of given labels that the last epoch predicts, which share of those that the mean of the run does
-not predict its last quarter came round to, how many labels it had ruled out before and which share of these it took
-back, how many epochs count, and the default where only features are known or nothing but the logits. Some ten minutes
-on two cores.
+not predict its last quarter came round to, which share of its convictions it turned against, how many labels it had
+ruled out before and which share of these it took back, how many epochs count, and the default where only features are
+known or nothing but the logits. Some ten minutes on two cores.
 """
 
 import argparse
@@ -21,7 +21,6 @@ import numpy as np
 import candidates
 import evidence
 from errata.bench.training import table
-from errata.core.memorising import ruled_out
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
 from errata.dynamics.default import epochs_that_count, find_method
@@ -86,12 +85,7 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
     run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
-    found = {
-        "last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean()),
-        "come round": evidence.come_round(run),
-        "ruled out": int(ruled_out(evidence.before_the_end(run), labels).sum()),
-        "taken back": evidence.taken_back(run),
-    }
+    found = {"last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean())} | evidence.end_of_run(dynamics)
     default = find_method(dynamics, None).name
     asked = {name: name for name in METHODS} | {"default": default}
     found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in asked.items()}

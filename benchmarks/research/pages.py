@@ -130,13 +130,13 @@ def learning() -> str:
     images, others = (pd.read_csv(RESEARCH / f"learning{of}.csv") for of in ("-images", ""))
     by = ["data", "network", "wrong"]
     means = pd.concat([others.groupby(by, sort=False).mean().reset_index(), images]).dropna(subset="default")
-    shares, methods = ["came round to", "taken back"], ["whole run", "by coming round", "neighbours", "default"]
+    shares, methods = ["come round", "taken back"], ["whole run", "by coming round", "neighbours", "default"]
     rows = []
     for run in means.to_dict("records"):
         told = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]
         missed = [MISSING if run[of] != run[of] else f"{run[of]:.1f}" for of in methods]
         rows.append([f"{run['data']}, {run['network']}", *told, *missed])
-    return _pipes(["", "wrong labels", *shares, *methods], rows)
+    return _pipes(["", "wrong labels", "came round to", "taken back", *methods], rows)
 
 
 MAKERS: dict[str, Callable[[], str]] = {

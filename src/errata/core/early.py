@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
+from errata.core.memorising import predicted_after_all
 from errata.core.neighbourhood import Space, votes
 
 SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
@@ -27,9 +28,9 @@ ASKED = 10
 BEYOND_CHANCE = 0.2  # how far the share of samples with a majority must be on the way from what chance makes it to all
 NOTHING = 1e-9  # of the probabilities of a share, beyond what rounding leaves of a part in which a sample was not seen
 CONVINCED, HARDLY = 0.6, 0.2  # the probability of another class is larger, and that of the label smaller
-ENOUGH = 10  # samples of which a model is convinced that the label is wrong, to tell anything by them
 TURNED = 0.1
-"""Of these, the share to which the model came round: 0.1 at most where it only learned, beyond where it memorised."""
+"""Of the labels that a model was convinced to be wrong, the share that it came round to: 0.1 at most where it only
+learned, beyond where it memorised."""
 NO_SURER = -30.0  # so that one sample of which a model is wrongly sure does not decide
 
 
@@ -84,9 +85,7 @@ def turned(log_sums: NDArray[Any], late: Labels, labels: Labels) -> float:
 
     before = softmax(log_sums, axis=1)
     convinced = (before.max(axis=1) > CONVINCED) & (before[np.arange(len(labels)), labels] < HARDLY)
-    if convinced.sum() < ENOUGH:
-        return 0.0
-    return float((late == labels)[convinced].mean())
+    return predicted_after_all(convinced, late, labels)
 
 
 def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:

@@ -24,7 +24,7 @@ RULED_OUT = 8.0  # times as likely as the label another class was
 TAKEN_BACK = 0.03
 """Labels that were ruled out and are predicted in the end: 0.02 at most in runs that came round late and had only
 learned, 0.04 or more in those transformers."""
-ENOUGH = 10  # labels that were ruled out, to tell anything by them
+ENOUGH = 10  # labels that were doubted, to tell anything by them
 
 
 def features_have_memorised(
@@ -53,13 +53,17 @@ def taken_back(before: Floats, late: Classes, labels: Labels) -> float:
 
     before: probabilities (N, K), rows up to a factor.
     """
-    out = ruled_out(before, labels)
-    return float((late == labels)[out].mean()) if out.sum() >= ENOUGH else 0.0
+    return predicted_after_all(ruled_out(before, labels), late, labels)
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
     """Than which labels (N,) another class was far likelier, by probabilities (N, K), rows up to a factor."""
     return np.asarray(before.max(axis=1) > RULED_OUT * before[np.arange(len(labels)), labels])
+
+
+def predicted_after_all(doubted: NDArray[np.bool_], late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that were doubted, the share that is predicted late; 0 where these are too few to tell."""
+    return float((late == labels)[doubted].mean()) if doubted.sum() >= ENOUGH else 0.0
 
 
 def on_the_line(log_mean: Floats, log_ramp: Floats, place: float) -> Floats:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from errata.core import early
 from errata.core.aggregations import EarlyProb, LastQuarter
@@ -21,9 +20,12 @@ from errata.core.methods import (
     same_gathering,
     with_gathering,
 )
+from errata.core.neighbourhood import Points
 from errata.core.replay import Progress, Question, ask
 from errata.core.windows import Window
 from errata.dynamics.store import Dynamics
+
+ASKED_IN_TURN: tuple[Points, ...] = ("inputs", "features")
 
 
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
@@ -35,12 +37,14 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     if method is not None:
         return same_gathering(parse(method), dynamics.gathering)
     among = DEFAULT_AMONG if dynamics.reducers is None else STREAMED_AMONG
-    for points in ("inputs", "features"):
-        if points in dynamics.space.points:
-            default = _gathered_alike(among[points], dynamics)
-            asked = _can_answer(dynamics, default) and (points == "inputs" or not _features_have_memorised(dynamics))
-            return default if asked else _alone(dynamics)
-    return _alone(dynamics)
+    points = next((points for points in ASKED_IN_TURN if points in dynamics.space.points), None)
+    with_neighbours = None if points is None else _gathered_alike(among[points], dynamics)
+    if with_neighbours is not None and not _can_answer(dynamics, with_neighbours):
+        with_neighbours = None
+    if with_neighbours is not None and points == "inputs":
+        return with_neighbours
+    told = _of_sums if dynamics.reducers is not None else _of_logits
+    return told(dynamics, with_neighbours) or _gathered_alike(DEFAULT_METHOD, dynamics)
 
 
 def epochs_that_count(dynamics: Dynamics, method: Method, window: Window | None = None) -> int:
@@ -62,16 +66,6 @@ def ask_run(
     return ask(seen.replayable(), questions, progress)
 
 
-def _alone(dynamics: Dynamics) -> Method:
-    """The default where no neighbours are asked. Labels that were held out are not memorised."""
-    if dynamics.reducers is None and dynamics.gathering != "out-of-sample":
-        sums = _sums(dynamics)
-        _, added = early.predicted(sums)
-        if early.turned(sums[:, 0], added[-1], dynamics.labels) > early.TURNED:
-            return parse(DEFAULT_MEMORISED)
-    return _gathered_alike(DEFAULT_METHOD, dynamics)
-
-
 def _gathered_alike(name: str, dynamics: Dynamics) -> Method:
     return with_gathering(parse(name), dynamics.gathering or "in-sample")
 
@@ -80,25 +74,28 @@ def _can_answer(dynamics: Dynamics, method: Method) -> bool:
     return dynamics.reducers is None or dynamics.reducers.answers(method)
 
 
-def _features_have_memorised(dynamics: Dynamics) -> bool:
-    labels = dynamics.labels
-    if dynamics.reducers is None:
-        sums = _sums(dynamics)
-        of_shares, of_parts = early.predicted(sums)
-        return features_have_memorised(np.exp(sums[:, 0]), of_shares[-1], of_parts[-1], labels)
+def _of_logits(dynamics: Dynamics, with_features: Method | None) -> Method | None:
+    """The default as the end of a run tells; None where it tells nothing. Held-out labels are not memorised."""
+    held_out = dynamics.gathering == "out-of-sample"
+    if with_features is None and held_out:
+        return None
+    (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
+    # of all but the last quarter, and of the whole run; of one epoch there is no quarter, and both are the same
+    log_sums = told["log_probabilities"]
+    mean, added = early.predicted(log_sums)
+    before, late, labels = log_sums[:, 0], added[-1], dynamics.labels
+    if with_features is not None and not features_have_memorised(np.exp(before), mean[-1], late, labels):
+        return with_features
+    return parse(DEFAULT_MEMORISED) if not held_out and early.turned(before, late, labels) > early.TURNED else None
+
+
+def _of_sums(dynamics: Dynamics, with_features: Method | None) -> Method | None:
+    """The same as far as running sums tell."""
     mean, ramp = parse(DEFAULT_METHOD), parse(STREAMED_AMONG["features"])
-    if not _can_answer(dynamics, mean):
-        return False  # running sums that cannot tell
+    if with_features is None or not _can_answer(dynamics, mean):
+        return with_features
     of_mean, of_ramp = (told["log_probabilities"] for told in ask_run(dynamics, [mean, ramp], None))
     amid_first_half, heading = (on_the_line(of_mean, of_ramp, place) for place in (1 / 4, 1.0))
     predicted, late = of_mean.argmax(axis=1), heading.argmax(axis=1)
-    return features_have_memorised(amid_first_half, predicted, late, labels, LATE_BY_SUMS)
-
-
-def _sums(dynamics: Dynamics) -> NDArray[np.float32]:
-    """Logarithms of the probabilities (N, 2, K) summed over all but the last quarter of a run, and over all of it.
-
-    Of a run of one epoch there is no quarter: (N, 1, K).
-    """
-    (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
-    return told["log_probabilities"]
+    memorised = features_have_memorised(amid_first_half, predicted, late, dynamics.labels, LATE_BY_SUMS)
+    return None if memorised else with_features
