@@ -15,8 +15,8 @@ import xgboost
 
 from common import Row, print_rows
 from errata.datasets.labelled import load_setting
-from errata.dynamics.integrations import lightgbm as for_lightgbm
-from errata.dynamics.integrations import xgboost as for_xgboost
+from errata.integrations import lightgbm as for_lightgbm
+from errata.integrations import xgboost as for_xgboost
 
 ROUNDS, REPEAT = 500, 3
 MOST_OVER_PLAIN = 0.3

@@ -25,9 +25,9 @@ from sklearn.linear_model import LogisticRegression
 
 import errata
 from errata.core.noise import NoisyLabels, symmetric
-from errata.datasets.own import open_data
 from errata.datasets.where import data_dir
 from errata.finding.models import Silence, Wanted, learn
+from errata.readers import open_data
 
 FOLDS, RATE, SEED = 5, 0.2, 0
 LETTERS = 15_000  # the first so many, as in the paper

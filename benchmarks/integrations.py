@@ -58,7 +58,7 @@ def pytorch(X: Any, y: Any, classes: int) -> Trained:
 def lightning(X: Any, y: Any, classes: int) -> Trained:
     from lightning import LightningModule, Trainer
 
-    from errata.dynamics.integrations.lightning import EpochRecorder
+    from errata.integrations.lightning import EpochRecorder
 
     class Model(LightningModule):
         def __init__(self) -> None:
@@ -89,7 +89,7 @@ def lightning(X: Any, y: Any, classes: int) -> Trained:
 def huggingface(X: Any, y: Any, classes: int) -> Trained:
     from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-    from errata.dynamics.integrations.huggingface import EpochRecorder
+    from errata.integrations.huggingface import EpochRecorder
 
     tokens = np.clip(np.round((X[:1000] - X.min()) * 8), 0, 99).astype(np.int64)
     items = [{"input_ids": row, "label": label} for row, label in zip(tokens.tolist(), y[:1000].tolist(), strict=True)]
@@ -121,7 +121,7 @@ def keras(X: Any, y: Any, classes: int) -> Trained:
     import keras
     from keras import layers
 
-    from errata.dynamics.integrations.keras import EpochRecorder
+    from errata.integrations.keras import EpochRecorder
 
     def train(path: Path | None) -> None:
         hidden = [layers.Dense(256, activation="relu"), layers.Dense(256, activation="relu")]
@@ -139,7 +139,7 @@ def keras(X: Any, y: Any, classes: int) -> Trained:
 def skorch(X: Any, y: Any, classes: int) -> Trained:
     from skorch import NeuralNetClassifier
 
-    from errata.dynamics.integrations.skorch import EpochRecorder
+    from errata.integrations.skorch import EpochRecorder
 
     def train(path: Path | None) -> None:
         callbacks = [] if path is None else [EpochRecorder(path, quiet=True)]
@@ -160,7 +160,7 @@ def skorch(X: Any, y: Any, classes: int) -> Trained:
 def catboost(X: Any, y: Any, classes: int) -> Trained:
     from catboost import CatBoostClassifier, Pool
 
-    from errata.dynamics.integrations.catboost import RoundRecorder
+    from errata.integrations.catboost import RoundRecorder
 
     pool = Pool(X, y)
 
@@ -178,7 +178,7 @@ def catboost(X: Any, y: Any, classes: int) -> Trained:
 def sklearn_stages(X: Any, y: Any, classes: int) -> Trained:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from errata.dynamics.integrations.sklearn import StageRecorder
+    from errata.integrations.sklearn import StageRecorder
 
     def train(path: Path | None) -> None:
         model = HistGradientBoostingClassifier(max_iter=ROUNDS, early_stopping=False).fit(X, y)
@@ -193,7 +193,7 @@ def sklearn_stages(X: Any, y: Any, classes: int) -> Trained:
 def sklearn_epochs(X: Any, y: Any, classes: int) -> Trained:
     from sklearn.neural_network import MLPClassifier
 
-    from errata.dynamics.integrations.sklearn import EpochRecorder
+    from errata.integrations.sklearn import EpochRecorder
 
     def train(path: Path | None) -> None:
         model = MLPClassifier((256, 256), batch_size=BATCH, random_state=0)

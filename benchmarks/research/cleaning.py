@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.bench.campaign import recipe_of
-from errata.bench.plan import Group
-from errata.bench.results import Results
-from errata.bench.training import network, test_accuracy
+from errata.bench.running.campaign import recipe_of
+from errata.bench.running.cell_training import network, test_accuracy
+from errata.bench.running.plan import Group
+from errata.bench.running.results import Results
 from errata.core.methods import Composed, Method, parse
 from errata.core.replay import ask
 from errata.core.suggest import Suggestion

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from errata.bench.defaults import WithDefault
-from errata.bench.published import fnr_at_noise_rate
-from errata.bench.scoring import DEFAULT
+from errata.bench.evaluation.default_method import WithDefault
+from errata.bench.evaluation.published import fnr_at_noise_rate
+from errata.bench.running.cell_scoring import DEFAULT
 from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN
 
 if TYPE_CHECKING:

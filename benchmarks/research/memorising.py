@@ -20,7 +20,7 @@ import numpy as np
 
 import candidates
 import evidence
-from errata.bench.training import table
+from errata.bench.running.cell_training import table
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
 from errata.dynamics.default import epochs_that_count, find_method

@@ -18,11 +18,11 @@ from pathlib import Path
 import pandas as pd
 
 import cleaning
-from errata.bench import compare
-from errata.bench.plan import suite
-from errata.bench.results import Results
-from errata.bench.tables.detection import noise_rate_summary
-from errata.bench.tables.table import MISSING
+from errata.bench.evaluation import compare
+from errata.bench.evaluation.tables.detection import noise_rate_summary
+from errata.bench.evaluation.tables.table import MISSING
+from errata.bench.running.plan import suite
+from errata.bench.running.results import Results
 from errata.core.memorising import ENOUGH
 from errata.training.recipes import Recipe
 

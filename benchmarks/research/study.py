@@ -78,7 +78,7 @@ def _of_seeds(runs: Sequence[Run]) -> Iterator[Candidate]:
 
 
 def _retrained(run: Run, labelled: Labelled, cache: Path | None) -> Iterator[Row]:
-    from errata.bench.training import table
+    from errata.bench.running.cell_training import table
 
     for detector in retraining.RETRAINED:
         path = None if cache is None else cache / f"{run.setting}.{run.seed}.{detector.name}.npz"

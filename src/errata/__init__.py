@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from errata.errors import ErrataError as ErrataError
     from errata.errors import InputError as InputError
     from errata.errors import StoreError as StoreError
-    from errata.finding.applying import apply as apply
     from errata.finding.detector import ErrataDetector as ErrataDetector
     from errata.finding.find import find as find
     from errata.finding.found import Found as Found
+    from errata.review.applying import apply as apply
 
 _HOME = {
     "Dynamics": "errata.dynamics.store",
@@ -39,7 +39,7 @@ _HOME = {
     "advise": "errata.advising.advice",
     "ErrataDetector": "errata.finding.detector",
     "Found": "errata.finding.found",
-    "apply": "errata.finding.applying",
+    "apply": "errata.review.applying",
     "find": "errata.finding.find",
 }
 _MODULES = {"compat": "errata.compat", "metrics": "errata.core.metrics", "noise": "errata.core.noise"}

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from short_digits import DIGITS, EPOCHS, PLUGIN
 
-from errata.bench.plan import plan
-from errata.bench.results import Results
-from errata.bench.run import How, run
+from errata.bench.running.cells import How, run
+from errata.bench.running.plan import plan
+from errata.bench.running.results import Results
 from errata.datasets.registry import setting
 
 

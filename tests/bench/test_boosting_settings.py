@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from short_digits import DIGITS
 
-from errata.bench.campaign import recipe_of
-from errata.bench.cost import reason_to_skip
-from errata.bench.plan import GATHERINGS, groups, plan, suite
-from errata.bench.report import _recipe_text
-from errata.bench.results import Results
-from errata.bench.run import How, run
-from errata.bench.tables.about import training_table
-from errata.bench.training import table
+from errata.bench.evaluation.tables.about import training_table
+from errata.bench.results_page import _recipe_text
+from errata.bench.running.campaign import recipe_of
+from errata.bench.running.cell_training import table
+from errata.bench.running.cells import How, run
+from errata.bench.running.cost import reason_to_skip
+from errata.bench.running.plan import GATHERINGS, groups, plan, suite
+from errata.bench.running.results import Results
 from errata.core.methods import paper_methods
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import settings

@@ -7,13 +7,13 @@ import pandas as pd
 import pytest
 from short_digits import DIGITS
 
-from errata.bench.campaign import recipe_of
-from errata.bench.choosing import choose_for
-from errata.bench.plan import groups, plan
-from errata.bench.printed import SEEDS, choose_printed
-from errata.bench.results import Results
-from errata.bench.training import table
-from errata.bench.training import test_accuracy as accuracy_of_model
+from errata.bench.running.campaign import recipe_of
+from errata.bench.running.cell_training import table
+from errata.bench.running.cell_training import test_accuracy as accuracy_of_model
+from errata.bench.running.plan import groups, plan
+from errata.bench.running.printed import SEEDS, choose_printed
+from errata.bench.running.recipe_choice import choose_for
+from errata.bench.running.results import Results
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import setting
 from errata.errors import InputError
@@ -29,7 +29,7 @@ def few_networks(monkeypatch):
 
 
 def test_what_the_search_finds_is_used_by_run_and_its_candidates_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("errata.bench.choosing.LONGEST", 6)
+    monkeypatch.setattr("errata.bench.running.recipe_choice.LONGEST", 6)
     shares = []
     said = choose_for(DIGITS, tmp_path, None, "cpu", shares.append)
     labelled = load_setting(DIGITS)

@@ -11,8 +11,8 @@ from made_up import write_cell, write_seeds, write_tuning
 from scipy import stats
 
 from errata import cli
-from errata.bench import compare, published
-from errata.bench.compare import AT_LEAST_AS_GOOD, BAND
+from errata.bench.evaluation import compare, published
+from errata.bench.evaluation.compare import AT_LEAST_AS_GOOD, BAND
 from errata.core.methods import paper_methods
 from errata.errors import StoreError
 

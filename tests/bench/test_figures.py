@@ -10,16 +10,16 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from errata import cli
+from errata.bench.evaluation.stats import average_ranks
+from errata.bench.figures.budget_curves import IDEAL, RANDOM, budget_figure, budget_numbers, stop_figure, stop_numbers
 from errata.bench.figures.critical import critical_figure, standing
-from errata.bench.figures.curves import IDEAL, RANDOM, budget_figure, budget_numbers, stop_figure, stop_numbers
 from errata.bench.figures.drawing import CHOSEN, Drawing, line_styles
 from errata.bench.figures.gallery import Gallery, Undrawn
 from errata.bench.figures.heat import heat_figure
 from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.measured import fnr_by_setting, fnr_cells
-from errata.bench.plan import Cell, suite
-from errata.bench.results import Results
-from errata.bench.stats import average_ranks
+from errata.bench.running.plan import Cell, suite
+from errata.bench.running.results import Results
 from errata.core import metrics
 from errata.core.methods import paper_methods, parse
 from errata.errors import InputError, StoreError
@@ -384,7 +384,7 @@ def test_a_broken_curve_is_named(results):
 def test_drawing_leaves_no_state_of_pyplot(results):
     program = (
         "import sys; from pathlib import Path; from errata.bench.figures.gallery import Gallery; "
-        "from errata.bench.results import Results; "
+        "from errata.bench.running.results import Results; "
         f"list(Gallery(Results(Path({str(results.folder)!r})), [{DIGITS!r}])); "
         "print('matplotlib.pyplot' in sys.modules)"
     )

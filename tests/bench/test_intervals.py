@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import write_cell
 
-from errata.bench.intervals import fnr_draws, fnr_intervals, resampled_fnr
-from errata.bench.plan import Cell
-from errata.bench.ranks import rankings
-from errata.bench.results import Results
+from errata.bench.evaluation.bootstrap import fnr_draws, fnr_intervals, resampled_fnr
+from errata.bench.evaluation.stored_ranks import rankings
+from errata.bench.running.plan import Cell
+from errata.bench.running.results import Results
 from errata.core import metrics
 from errata.errors import InputError, StoreError
 

@@ -10,12 +10,12 @@ import scipy.stats
 from made_up import write_cell, write_seeds
 
 from errata import cli
-from errata.bench import stats
-from errata.bench.intervals import fnr_intervals
-from errata.bench.leaderboard import leaderboard
-from errata.bench.plan import Cell
-from errata.bench.results import Results
-from errata.bench.tables.leaderboard import leaderboard_table
+from errata.bench.evaluation import stats
+from errata.bench.evaluation.bootstrap import fnr_intervals
+from errata.bench.evaluation.leaderboard import leaderboard
+from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
+from errata.bench.running.plan import Cell
+from errata.bench.running.results import Results
 from errata.core import metrics
 from errata.errors import InputError, StoreError
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from made_up import write_cell
 
-from errata.bench.rate_scores import rate_cells, rate_numbers, rate_summary
-from errata.bench.results import Results
-from errata.bench.tables import build
+from errata.bench.evaluation.rate_scores import rate_cells, rate_numbers, rate_summary
+from errata.bench.evaluation.tables import build
+from errata.bench.running.results import Results
 from errata.dynamics.scoring import noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError

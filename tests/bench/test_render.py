@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from made_up import write_seeds
 from rich.console import Console
 
-from errata.bench import render
-from errata.bench.render import FORMATS
-from errata.bench.tables import build
-from errata.bench.tables.table import Entry, Table, from_frame, group_starts
+from errata.bench.evaluation import render
+from errata.bench.evaluation.render import FORMATS
+from errata.bench.evaluation.tables import build
+from errata.bench.evaluation.tables.table import Entry, Table, from_frame, group_starts
 from errata.errors import InputError
 
 NUMBERS = pd.DataFrame({"method": ["Mean-CE", "Mean-LM"], "mean_percent": [1 / 3, 2 / 3]})

@@ -6,7 +6,7 @@ import pytest
 from made_up import write_cell
 
 from errata import cli
-from errata.bench.report import write_report
+from errata.bench.results_page import write_report
 from errata.core import metrics
 
 SETTINGS = ("digits-symmetric-20", "cifar10n-worse")

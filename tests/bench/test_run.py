@@ -11,11 +11,11 @@ import pytest
 from short_digits import DIGITS, EPOCHS, PLUGIN
 
 import errata
-from errata.bench import campaign as run_module
-from errata.bench.campaign import recipe_of
-from errata.bench.cost import reason_to_skip
-from errata.bench.plan import Cell, groups, plan, suite
-from errata.bench.results import Results
+from errata.bench.running import campaign as run_module
+from errata.bench.running.campaign import recipe_of
+from errata.bench.running.cost import reason_to_skip
+from errata.bench.running.plan import Cell, groups, plan, suite
+from errata.bench.running.results import Results
 from errata.core.folds import AGGREGATIONS
 from errata.core.methods import own_methods, paper_methods
 from errata.datasets.labelled import load_setting
@@ -221,12 +221,12 @@ def test_too_much_for_this_machine_is_said_before_it_starts(short, tmp_path, mon
     (group,) = groups(plan([DIGITS], ["in-sample"], 3))
     labelled, recipe = load_setting(DIGITS), recipe_of(group, results)
     assert reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path) is None
-    monkeypatch.setattr("errata.bench.cost.CPU_RATE", 1.0)
+    monkeypatch.setattr("errata.bench.running.cost.CPU_RATE", 1.0)
     assert "needs a CUDA GPU: about" in reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path)
     assert reason_to_skip(group, recipe, labelled, "cpu", tmp_path) is None
-    monkeypatch.setattr("errata.bench.cost.physical_memory", lambda: 1000)
+    monkeypatch.setattr("errata.bench.running.cost.physical_memory", lambda: 1000)
     assert "GB of memory" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
-    monkeypatch.setattr("errata.bench.cost.physical_memory", lambda: 1 << 60)
+    monkeypatch.setattr("errata.bench.running.cost.physical_memory", lambda: 1 << 60)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     assert "GB on disk for its dynamics" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
 
@@ -278,7 +278,7 @@ def test_a_plugin_that_brings_nothing_is_refused_before_training(short, run_digi
 
 @pytest.mark.usefixtures("_forgotten")
 def test_an_installed_plugin_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    from errata.bench.plugins import plugin_methods
+    from errata.bench.running.plugins import plugin_methods
 
     (tmp_path / "largest_plugin.py").write_text(PLUGIN)
     information = tmp_path / "largest_plugin-1.0.dist-info"

@@ -7,7 +7,7 @@ import scipy.stats
 from hypothesis import given
 from hypothesis import strategies as st
 
-from errata.bench import stats
+from errata.bench.evaluation import stats
 from errata.errors import InputError
 
 tables = st.integers(2, 6).flatmap(

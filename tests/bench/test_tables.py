@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_up import write_cell, write_seeds, write_tuning
 
-from errata.bench import published
-from errata.bench.plan import Cell
-from errata.bench.results import Results
-from errata.bench.tables import TABLES, build
-from errata.bench.tables.table import MISSING
+from errata.bench.evaluation import published
+from errata.bench.evaluation.tables import TABLES, build
+from errata.bench.evaluation.tables.table import MISSING
+from errata.bench.running.plan import Cell
+from errata.bench.running.results import Results
 from errata.core.methods import parse
 from errata.errors import InputError, StoreError
 

@@ -13,13 +13,13 @@ from short_digits import DIGITS, EPOCHS
 
 import errata
 from errata import Dynamics, cli
-from errata.bench import campaign as tune_module
-from errata.bench import tune_search
-from errata.bench.plan import Cell, plan
-from errata.bench.results import Results
-from errata.bench.tune import Tuning, longer, tune
-from errata.bench.tune_files import CANDIDATES, CHOSEN, CURVE, TuningFiles
-from errata.bench.tune_search import Parts, candidates, choose, stopping_curve
+from errata.bench.running import campaign as tune_module
+from errata.bench.running import tune_search
+from errata.bench.running.plan import Cell, plan
+from errata.bench.running.results import Results
+from errata.bench.running.tune import Tuning, longer, tune
+from errata.bench.running.tune_files import CANDIDATES, CHOSEN, CURVE, TuningFiles
+from errata.bench.running.tune_search import Parts, candidates, choose, stopping_curve
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import setting
 from errata.errors import InputError
@@ -304,7 +304,7 @@ class Watcher(Lines):
             os.kill(os.getpid(), signal.SIGKILL)
 """
 KILLED_WHILE_WRITING = """
-from errata.bench import tune_files
+from errata.bench.running import tune_files
 write, calls = tune_files.replace_atomically, []
 def write_four(path, how):
     calls.append(path)
@@ -324,9 +324,9 @@ def test_killed_it_goes_on_to_the_same_files(short, whole, death, seeds_done):
     script = """
 import os, signal, sys
 from pathlib import Path
-from errata.bench.plan import plan
-from errata.bench.results import Results
-from errata.bench.tune import tune
+from errata.bench.running.plan import plan
+from errata.bench.running.results import Results
+from errata.bench.running.tune import tune
 class Lines:
     epochs = 0
     def say(self, line): pass
@@ -409,7 +409,7 @@ def test_what_cannot_be_tuned_here_is_skipped_with_the_reason(short, tmp_path, m
     reasons = {cell.setting: reason for cell, reason in outcome.skipped.items()}
     assert "letter is not in" in reasons["letter-symmetric-20"]
     assert reasons[DIGITS] == "another process is at it"
-    monkeypatch.setattr("errata.bench.cost.CPU_RATE", 1.0)
+    monkeypatch.setattr("errata.bench.running.cost.CPU_RATE", 1.0)
     outcome = tune(plan([DIGITS], ["in-sample"], 1), results.folder, Lines(), device="auto")
     assert all("needs a CUDA GPU" in reason for reason in outcome.skipped.values())
     with pytest.raises(InputError, match="tuning is in-sample"):

@@ -16,7 +16,7 @@ EVERY = pytest.mark.parametrize("name", datasets())
 
 def published():
     """The rows of the paper's table of training hyper-parameters."""
-    text = (files("errata.bench") / "paper" / "training_hyperparameters.csv").read_text()
+    text = (files("errata.bench.evaluation") / "paper" / "training_hyperparameters.csv").read_text()
     return list(csv.DictReader(text.splitlines()))
 
 

@@ -10,13 +10,13 @@ from PIL import Image
 
 from errata.datasets import labelled, loading, registry
 from errata.datasets.cifar_files import cifar_sources
-from errata.datasets.hashing import array_hash
 from errata.datasets.human_labels import prepare_human_labels
 from errata.datasets.mosaics import mosaic_names, read_mosaics, unmosaic
 from errata.datasets.sets import cifar10, cifar10n, cifar100, cifar100n
 from errata.datasets.spec import Prepared
 from errata.datasets.where import locate
 from errata.errors import DataError, InputError
+from errata.readers.hashing import array_hash
 
 TRAIN, TEST = 60, 12  # 5 batches and 10 mosaics divide the one, 2 mosaics the other
 

@@ -20,11 +20,11 @@ import pytest
 from errata.datasets import download as download_module
 from errata.datasets import load, registry, transfer
 from errata.datasets.download import fetch
-from errata.datasets.hashing import array_hash
 from errata.datasets.sets import satellite
 from errata.datasets.spec import Content, Dataset, Download, Raw, Source
 from errata.datasets.transfer import Arrived
 from errata.errors import DataError, MissingDataError, StoreError
+from errata.readers.hashing import array_hash
 from errata.version import installed_version
 
 NAME = "made_up"

@@ -9,12 +9,12 @@ import pytest
 
 from errata.datasets import cache, loading, registry
 from errata.datasets.checks import check_dataset
-from errata.datasets.hashing import array_hash, content_hash
 from errata.datasets.labelled import TUNING_FRACTIONS, label
 from errata.datasets.settings import Drawn, Recorded, Setting
 from errata.datasets.spec import Content, Dataset, PaperRow, Raw, Source
 from errata.datasets.where import data_dir, locate
 from errata.errors import DataError, InputError, MissingDataError
+from errata.readers.hashing import array_hash, content_hash
 from errata.training.recipes import Recipe
 
 RECIPE = Recipe(epochs=3, batch_size=16, learning_rate=1e-3, widths=(4,))

@@ -11,8 +11,8 @@ from errata.cli.shown import as_probability
 from errata.core.rates import NoiseRate
 from errata.finding.answer import answer, disagree_widely, expectation, suggested_budget
 from errata.finding.found import Found, no_conflicts
-from errata.finding.page.payload import payload
 from errata.finding.ranking import expected_curve
+from errata.report.payload import payload
 
 
 def found_with(p_wrong, rate=None):

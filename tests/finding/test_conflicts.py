@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy.sparse import csr_matrix
 
-from errata.datasets.own import open_data
 from errata.finding.conflicts import conflicts, input_groups
+from errata.readers import open_data
 
 
 def pairs_of(groups):

@@ -7,12 +7,12 @@ import pytest
 import errata
 from errata import cli
 from errata.core import metrics
-from errata.datasets.own import open_data
 from errata.errors import InputError
 from errata.finding import embedding
 from errata.finding.candidates import candidates_for
 from errata.finding.find import find_in_data
 from errata.finding.models import Silence, Wanted
+from errata.readers import open_data
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
 

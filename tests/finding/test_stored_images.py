@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 import errata
-from errata.datasets.own.stored_images import StoredImages
 from errata.errors import DataError, InputError
 from errata.finding.candidates import candidates_for
 from errata.finding.conflicts import conflicts
-from errata.finding.exports.fiftyone import write_fiftyone
-from errata.finding.exports.label_studio import label_studio_tasks
-from errata.finding.page.contents import contents_of
 from errata.finding.sources import open_source
+from errata.readers.stored_images import StoredImages
+from errata.report.contents import contents_of
+from errata.review.exports.fiftyone import write_fiftyone
+from errata.review.exports.label_studio import label_studio_tasks
 
 NAMES = ["dark", "bright"]
 

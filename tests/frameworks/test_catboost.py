@@ -4,8 +4,8 @@ import pytest
 from catboost import CatBoostClassifier, CatBoostRegressor, Pool, __version__
 
 import errata
-from errata.dynamics.integrations.catboost import RoundRecorder
 from errata.errors import InputError
+from errata.integrations.catboost import RoundRecorder
 
 ROUNDS = 9
 

@@ -11,8 +11,8 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 
 import errata
 from datasets import Dataset
-from errata.dynamics.integrations.huggingface import EpochRecorder
 from errata.errors import InputError
+from errata.integrations.huggingface import EpochRecorder
 
 EPOCHS, SAMPLES, CLASSES = 2, 61, 3
 KINDS = np.array(["question", "number", "place"])

@@ -5,8 +5,8 @@ import torch
 from keras import layers
 
 import errata
-from errata.dynamics.integrations.keras import EpochRecorder
 from errata.errors import InputError
+from errata.integrations.keras import EpochRecorder
 
 EPOCHS = 3
 

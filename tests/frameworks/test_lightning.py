@@ -13,8 +13,8 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader, Dataset, StackDataset, TensorDataset
 
 import errata
-from errata.dynamics.integrations.lightning import EpochRecorder
 from errata.errors import InputError, StoreError
+from errata.integrations.lightning import EpochRecorder
 
 EPOCHS = 3
 QUIET = {
@@ -217,7 +217,7 @@ def test_the_other_name_of_lightning(run_script, tmp_path):
         """
 import pytorch_lightning as L, torch
 from torch.utils.data import DataLoader, TensorDataset
-from errata.dynamics.integrations.lightning import EpochRecorder
+from errata.integrations.lightning import EpochRecorder
 
 class Network(L.LightningModule):
     def __init__(self):

@@ -9,10 +9,10 @@ import pytest
 import errata
 from errata.core import metrics
 from errata.core.noise import symmetric
-from errata.datasets.own import open_data
 from errata.errors import InputError
 from errata.finding import embedding
 from errata.finding.models import Silence
+from errata.readers import open_data
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
 WORDS = " ".join(TOPICS).split()

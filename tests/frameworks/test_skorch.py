@@ -6,8 +6,8 @@ from skorch.dataset import Dataset
 from skorch.helper import predefined_split
 
 import errata
-from errata.dynamics.integrations.skorch import EpochRecorder
 from errata.errors import InputError
+from errata.integrations.skorch import EpochRecorder
 
 EPOCHS = 3
 

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
 import errata
-from errata.dynamics.integrations.batches import BatchRecorder, log_odds_of, log_of, two_columns
 from errata.errors import InputError, StoreError
-from errata.training.distributed import DistributedRecorder
+from errata.integrations.batches import BatchRecorder, log_odds_of, log_of, two_columns
+from errata.integrations.distributed import DistributedRecorder
 
 LABELS = np.array([2, 0, 1, 1, 2])
 

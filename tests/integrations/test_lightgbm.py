@@ -4,8 +4,8 @@ import pytest
 from scipy.special import expit, log_softmax
 
 import errata
-from errata.dynamics.integrations.lightgbm import HIGHEST, LOWEST, RoundRecorder, _shown_to_a_metric
 from errata.errors import InputError, StoreError
+from errata.integrations.lightgbm import HIGHEST, LOWEST, RoundRecorder, _shown_to_a_metric
 
 ROUNDS = 12
 TWO = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 7}

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 import errata
-from errata.dynamics.integrations.sklearn import EpochRecorder, StageRecorder
 from errata.errors import InputError
+from errata.integrations.sklearn import EpochRecorder, StageRecorder
 
 EPOCHS, STAGES = 4, 8
 TREES = np.array(["elm", "ash", "oak", "fir"])

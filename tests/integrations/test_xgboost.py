@@ -4,8 +4,8 @@ import pytest
 import xgboost as xgb
 
 import errata
-from errata.dynamics.integrations.xgboost import RoundRecorder
 from errata.errors import InputError
+from errata.integrations.xgboost import RoundRecorder
 
 ROUNDS = 12
 TWO = {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}

@@ -23,7 +23,7 @@ from errata.finding.ranking import estimated_rate
 if TYPE_CHECKING:
     import pandas as pd
 
-    from errata.finding.applying.decisions import Decisions
+    from errata.review.applying.decisions import Decisions
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,7 @@ from errata.dynamics.ids import portable_ids
 from errata.dynamics.scoring import rank
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.applying.decisions import Decisions
+from errata.review.applying.decisions import Decisions
 
 if TYPE_CHECKING:
     import pandas as pd

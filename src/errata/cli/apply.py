@@ -11,8 +11,8 @@ from errata.errors import InputError
 from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
-    from errata.finding.applying import Decisions, Plan
     from errata.finding.sources import Named
+    from errata.review.applying import Decisions, Plan
 
 FOUND = Path("errata-out")
 SHOWN_CLASSES, SHOWN_CHANGES = 50, 10
@@ -46,9 +46,9 @@ def apply_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")] = False,
 ) -> None:
     """Write a corrected copy of your data beside it, from decisions made in the report, with a log of every change."""
-    from errata.finding.applying import plan
-    from errata.finding.applying.applied import carry_out
-    from errata.finding.applying.targets import target_for
+    from errata.review.applying import plan
+    from errata.review.applying.applied import carry_out
+    from errata.review.applying.targets import target_for
 
     folder, named, settings = _of_find(source, found)
     if named is not None:
@@ -88,8 +88,8 @@ def _of_find(source: Path, found: Path | None) -> "tuple[Path | None, Named | No
 
 
 def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | None) -> "Decisions":
-    from errata.finding.applying import Decisions
     from errata.finding.found import Found
+    from errata.review.applying import Decisions
 
     if (path is None) == (top is None):
         raise InputError("give either --decisions FILE, or --top N with --accept-suggested")
@@ -104,7 +104,7 @@ def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | N
 
 def _show(planned: "Plan") -> None:
     """How many samples of each kind there are, and what becomes of the classes."""
-    from errata.datasets.own.wording import counted
+    from errata.readers.phrases import counted
 
     counts = {
         "left out" if planned.edits.drop else "changed": planned.changed,

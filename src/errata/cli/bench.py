@@ -14,7 +14,7 @@ from errata.extras import require
 from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
-    from errata.bench.plan import Cell
+    from errata.bench.running.plan import Cell
 
 bench = typer.Typer(help="The benchmark: run it, and see it beside the published numbers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
@@ -35,9 +35,9 @@ def list_settings(out: Out = Path("results"), data_dir: DataDir = None) -> None:
     """List the settings: data, noise, network, epochs, and how many cells are done."""
     import pandas as pd
 
-    from errata.bench.campaign import recipe_of
-    from errata.bench.plan import Group
-    from errata.bench.results import Results
+    from errata.bench.running.campaign import recipe_of
+    from errata.bench.running.plan import Group
+    from errata.bench.running.results import Results
     from errata.datasets.loading import presence
     from errata.datasets.registry import dataset, settings
     from errata.datasets.where import data_dir as find_data_dir
@@ -84,8 +84,8 @@ def run(
 ) -> None:
     """Train and score every cell that is not there yet; killed at any moment, it goes on when run again."""
     require("torch", "torch", "torch", "the benchmark")
-    from errata.bench.plugins import plugin_methods
-    from errata.bench.run import How, Run
+    from errata.bench.running.cells import How, Run
+    from errata.bench.running.plugins import plugin_methods
     from errata.core.methods import parse
 
     plugins = tuple(plugin or ())
@@ -121,7 +121,7 @@ def choose(
     data_dir: DataDir = None,
 ) -> None:
     """Search network, rates and epochs on noisy validation labels; `run` then uses the recipe found."""
-    from errata.bench.choosing import choose_for
+    from errata.bench.running.recipe_choice import choose_for
 
     for name in setting:
         with progress_bar(name, 1) as advance:
@@ -133,8 +133,8 @@ def chosen_cells(
     suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int | None
 ) -> "list[Cell]":
     """The cells of a suite, or of the settings named."""
-    from errata.bench.plan import GATHERINGS, plan
-    from errata.bench.plan import suite as find_suite
+    from errata.bench.running.plan import GATHERINGS, plan
+    from errata.bench.running.plan import suite as find_suite
 
     if suite is not None and settings:
         raise InputError("name a suite or settings, not both")

@@ -27,7 +27,7 @@ def figures(
     require("matplotlib", "matplotlib", "plot", "drawing")
     from errata.bench.figures.drawing import CHOSEN
     from errata.bench.figures.gallery import Gallery, Undrawn
-    from errata.bench.results import Results
+    from errata.bench.running.results import Results
 
     folder = to or out / "figures"
     gallery = Gallery(Results(out), setting, methods or CHOSEN, data_dir)

@@ -30,11 +30,11 @@ def rank(
     ] = None,
 ) -> None:
     """Print the leaderboard: mean FNR and rank, wins, how far each method is behind the leader, how sure that is."""
+    from errata.bench.evaluation.leaderboard import FEWEST_METHODS, FEWEST_SETTINGS, leaderboard
+    from errata.bench.evaluation.render import render, show
+    from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
     from errata.bench.figures.critical import critical_figure
-    from errata.bench.leaderboard import FEWEST_METHODS, FEWEST_SETTINGS, leaderboard
-    from errata.bench.render import render, show
-    from errata.bench.results import Results
-    from errata.bench.tables.leaderboard import leaderboard_table
+    from errata.bench.running.results import Results
     from errata.datasets.pictures import check_picture, save_picture
 
     if figure is not None:

@@ -22,8 +22,8 @@ def report(
     if out.suffix != ".html":
         raise InputError(f"{out} must end in .html")
     require("matplotlib", "matplotlib", "plot", "the report")
-    from errata.bench.report import figures_count, write_report
-    from errata.bench.results import Results
+    from errata.bench.results_page import figures_count, write_report
+    from errata.bench.running.results import Results
 
     folder = Results(results)
     with progress_bar("drawing", figures_count(folder, data_dir)) as advance:

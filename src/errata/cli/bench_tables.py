@@ -31,10 +31,10 @@ def table(
     results: ResultsFolder = Path("results"),
 ) -> None:
     """Print or write one of the paper's tables, from what was measured here."""
-    from errata.bench.plan import suite as find_suite
-    from errata.bench.render import render, show
-    from errata.bench.results import Results
-    from errata.bench.tables import build
+    from errata.bench.evaluation.render import render, show
+    from errata.bench.evaluation.tables import build
+    from errata.bench.running.plan import suite as find_suite
+    from errata.bench.running.results import Results
     from errata.dynamics.files import replace_atomically
 
     if suite is not None and setting:
@@ -59,9 +59,9 @@ def compare(
     results: ResultsFolder = Path("results"),
 ) -> None:
     """Set what was measured beside the published numbers: a table a setting, and summaries."""
-    from errata.bench import compare as comparing
-    from errata.bench.render import show
-    from errata.bench.results import Results
+    from errata.bench.evaluation import compare as comparing
+    from errata.bench.evaluation.render import show
+    from errata.bench.running.results import Results
 
     if out is not None:
         check_out(out)

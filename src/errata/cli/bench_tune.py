@@ -30,8 +30,8 @@ def tune(
     What is chosen is evaluated on the other 90 %. Killed at any moment, it goes on when run again.
     """
     require("torch", "torch", "torch", "tuning")
-    from errata.bench.tune import Tuning
-    from errata.bench.tune_files import TuningFiles
+    from errata.bench.running.tune import Tuning
+    from errata.bench.running.tune_files import TuningFiles
 
     cells = chosen_cells(suite, setting, ["in-sample"], seeds)
     with TrainingBar() as watcher:

@@ -179,7 +179,7 @@ def inspect(
     import numpy as np
     import pandas as pd
 
-    from errata.datasets.own import open_data
+    from errata.readers import open_data
 
     own = open_data(source, label, text=text, id=id_column, skip_bad=skip_bad)
     print(f"{source}: {own.samples:,} samples in {own.num_classes} classes, {own.kind}")

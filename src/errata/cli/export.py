@@ -11,9 +11,9 @@ from errata.cli.app import app
 from errata.errors import InputError
 
 if TYPE_CHECKING:
-    from errata.datasets.own import OwnData
     from errata.finding.found import Found
     from errata.finding.sources import Named
+    from errata.readers import OwnData
 
 
 class Tool(StrEnum):
@@ -51,9 +51,9 @@ def export(
     out: Annotated[Path | None, typer.Option(help="Folder to write to. Default: one inside FOUND.")] = None,
 ) -> None:
     """Write what was found in the format of Label Studio, FiftyOne or cleanlab."""
-    from errata.finding.exports import write_cleanlab, write_fiftyone, write_label_studio
     from errata.finding.found import Found
     from errata.finding.sources import Named
+    from errata.review.exports import write_cleanlab, write_fiftyone, write_label_studio
 
     opened = Found.open(found)
     target = found / to if out is None else out
@@ -79,8 +79,8 @@ def export(
 
 
 def _open(named: "Named") -> "OwnData":
-    from errata.datasets.own import OwnData
     from errata.finding.sources import is_saved_dataset
+    from errata.readers import OwnData
 
     opened = named.open()
     if not isinstance(opened, OwnData):

@@ -13,8 +13,8 @@ from errata.errors import InputError
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
-    from errata.datasets.own import OwnData
     from errata.finding.found import Found
+    from errata.readers import OwnData
 
 OUT = Path("errata-out")
 SHOWN_CLASSES = 20

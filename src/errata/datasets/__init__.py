@@ -2,8 +2,8 @@
 
 from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.loading import load
-from errata.datasets.own import OwnData, open_data
 from errata.datasets.registry import dataset, datasets, setting, settings
+from errata.readers import OwnData, open_data
 
 __all__ = [
     "Labelled",

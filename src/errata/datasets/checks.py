@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.hashing import array_hash
 from errata.datasets.labelled import Labelled, label
 from errata.datasets.loading import load
 from errata.datasets.spec import Dataset, Prepared
 from errata.datasets.where import Found, how_to_get, locate
 from errata.errors import DataError, ErrataError, InputError, MissingDataError
+from errata.readers.hashing import array_hash
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from errata.datasets.cache import Kept, PreparedCache
-from errata.datasets.hashing import array_hash, content_hash
 from errata.datasets.registry import dataset
 from errata.datasets.spec import Content, Dataset, Prepared, Raw
 from errata.datasets.where import Found, data_dir, locate
 from errata.errors import DataError, ErrataError
+from errata.readers.hashing import array_hash, content_hash
 
 
 def load(name: str, folder: str | Path | None = None) -> Prepared:

@@ -12,11 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.noise import asymmetric, instance_dependent, long_tailed, open_set, symmetric
-from errata.datasets.hashing import content_hash
 from errata.datasets.settings import Noisy
 from errata.datasets.spec import UNKNOWN, Prepared
 from errata.datasets.steps import standardise
 from errata.errors import InputError
+from errata.readers.hashing import content_hash
 
 if TYPE_CHECKING:
     from errata.core.noise import NoisyLabels

@@ -3,8 +3,8 @@
 import math
 from typing import TYPE_CHECKING
 
-from errata.datasets.own.wording import counted
 from errata.finding.chance import learned_nothing
+from errata.readers.phrases import counted
 
 if TYPE_CHECKING:
     from errata.finding.found import Found

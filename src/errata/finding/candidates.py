@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.own import OwnData
-from errata.datasets.own.memory import check_fits
-from errata.datasets.own.stored_images import StoredImages
 from errata.errors import InputError
 from errata.extras import require_pillow
+from errata.readers import OwnData
+from errata.readers.memory import check_fits
+from errata.readers.stored_images import StoredImages
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from errata.datasets.own import OwnData
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.candidates import Candidate
 from errata.finding.trials import MOST_TRIED_ON, VALIDATION, Tried, attempt
+from errata.readers import OwnData
 
 if TYPE_CHECKING:
     from errata.finding.models import Watcher

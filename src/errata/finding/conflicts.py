@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.own import OwnData
-from errata.datasets.own.stored_images import StoredImages
+from errata.readers import OwnData
+from errata.readers.stored_images import StoredImages
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator  # noqa: TID253  # a base class is needed when the class is made
 
-from errata.datasets.own.labels import as_series, is_missing
 from errata.errors import InputError
+from errata.readers.label_encoding import as_series, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd

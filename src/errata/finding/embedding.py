@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.own import OwnData
-from errata.datasets.own.columns import as_texts
-from errata.datasets.own.features import FrameFeatures
-from errata.datasets.own.memory import check_fits
-from errata.datasets.own.wording import counted
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.extras import require
+from errata.readers import OwnData
+from errata.readers.columns import as_texts
+from errata.readers.features import FrameFeatures
+from errata.readers.memory import check_fits
+from errata.readers.phrases import counted
 from errata.wording import one_line
 
 if TYPE_CHECKING:

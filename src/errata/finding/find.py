@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.core.methods import Method
-from errata.datasets.own import OwnData
-from errata.datasets.own.wording import counted
 from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -23,6 +21,8 @@ from errata.finding.models import Learned, Silence, Wanted, Watcher, check, lear
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
 from errata.finding.recorded import Recorded, about_data, recorded
 from errata.finding.sources import Named, open_source
+from errata.readers import OwnData
+from errata.readers.phrases import counted
 from errata.version import installed_version
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def find(
 ) -> Found:
     """Find the samples whose labels are probably wrong; nothing of the data is ever changed.
 
-    source, label, text, id and skip_bad say what the data is, as for `errata.datasets.own.open_data`: find(X, y), a
+    source, label, text, id and skip_bad say what the data is, as for `errata.readers.open_data`: find(X, y), a
     data frame or a file with the name of its label column, a folder of images. Dynamics, a folder of them or an .npz
     with `logits` and `labels` are ranked as they are; anything else is learned by a `model`, once, in-sample, or once a
     fold with `folds`, out-of-sample.

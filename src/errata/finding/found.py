@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.core.rates import NoiseRate
-from errata.datasets.own import OwnData
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
+from errata.readers import OwnData
 from errata.terminal import write_table
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Found:
 
     def save(self, folder: str | Path) -> Path:
         """Write everything to a folder, in place of what an earlier run has left there."""
-        from errata.finding.page import write_report
+        from errata.report import write_report
 
         target = Path(folder)
         claim_folder(target)

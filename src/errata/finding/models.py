@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from errata.core.methods import DEFAULT_METHOD, STREAMED_AMONG
 from errata.core.neighbours import APPROXIMATE_BEYOND
-from errata.datasets.own import OwnData
-from errata.datasets.own.memory import check_fits
-from errata.datasets.own.wording import counted
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
@@ -17,6 +14,9 @@ from errata.finding.candidates import Candidate, ModelName, candidates_for, chec
 from errata.finding.choosing import choose
 from errata.finding.ranking import ASKED
 from errata.finding.trials import CHECKPOINT_SECONDS, FEWEST_SAMPLES
+from errata.readers import OwnData
+from errata.readers.memory import check_fits
+from errata.readers.phrases import counted
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.own import OwnData
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
 from errata.finding.found import DYNAMICS, SUMMARY, read_summary
 from errata.finding.models import Wanted, unusual
-from errata.finding.page.curves import rows_of
 from errata.finding.sources import Named, open_source
+from errata.readers import OwnData
+from errata.report.training_curves import rows_of
 
 Spelled = Callable[[str], str]
 

@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.datasets.own import OwnData, open_data
-from errata.datasets.own.files import frame_of
-from errata.datasets.own.stored_images import from_stored_images
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import DataError, InputError
+from errata.readers import OwnData, open_data
+from errata.readers.file_types import frame_of
+from errata.readers.stored_images import from_stored_images
 from errata.wording import one_line
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.own import OwnData
 from errata.finding.candidates import Candidate
+from errata.readers import OwnData
 
 if TYPE_CHECKING:
     from errata.training.executors import Executor

@@ -234,7 +234,7 @@ class _Data:
     ) -> "tuple[Booster, Dynamics]":
         import lightgbm
 
-        from errata.dynamics.integrations.lightgbm import RoundRecorder
+        from errata.integrations.lightgbm import RoundRecorder
 
         train = self.dataset(train_rows)
         valid = None if held_out is None else self.dataset(held_out, train)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from errata.bench import stats
+from errata.bench.evaluation import stats
+from errata.bench.evaluation.tables.over_seeds import shown_method
 from errata.bench.figures.drawing import new_figure
 from errata.bench.figures.measured import complete_settings, fnr_cells
-from errata.bench.tables.over_seeds import shown_method
 from errata.errors import InputError
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from errata.bench.evaluation.tables.over_seeds import order_settings
+from errata.bench.figures.budget_curves import budget_figure, budget_numbers, stop_figure, stop_numbers
 from errata.bench.figures.critical import critical_figure, standing
-from errata.bench.figures.curves import budget_figure, budget_numbers, stop_figure, stop_numbers
 from errata.bench.figures.drawing import CHOSEN, Drawing
 from errata.bench.figures.heat import heat_figure
 from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.measured import complete_settings, fnr_by_setting
-from errata.bench.results import Results
-from errata.bench.tables.over_seeds import order_settings
-from errata.bench.tune_files import TuningFiles
+from errata.bench.running.results import Results
+from errata.bench.running.tune_files import TuningFiles
 from errata.core.methods import parse
 from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.pictures import class_table, contingency, noise_picture

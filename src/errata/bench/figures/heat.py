@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from errata.bench.evaluation.tables.over_seeds import shown_method
 from errata.bench.figures.drawing import new_figure
-from errata.bench.tables.over_seeds import shown_method
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.hashing import array_hash
 from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Arrays, Content, Dataset, Download, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_fences, principal_components, run_steps, standardise
 from errata.datasets.tables import BROKEN, check_rows, parse_numbers, table_content
 from errata.errors import DataError
+from errata.readers.hashing import array_hash
 from errata.training.recipes import Recipe, Rounds
 from errata.wording import one_line
 

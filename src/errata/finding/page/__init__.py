@@ -1,5 +1,0 @@
-"""report.html: one file, read and reviewed in a browser without a network."""
-
-from errata.finding.page.writing import write_report
-
-__all__ = ["write_report"]

@@ -1,0 +1,442 @@
+"""Two processes on the CPU record one run. This file is also what they execute: see `main`."""
+
+import contextlib
+import difflib
+import json
+import os
+import re
+import resource
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils.data import DistributedSampler
+
+import errata
+from errata.integrations import distributed
+from errata.integrations.distributed import DistributedRecorder
+
+RANKS = 2
+SAMPLES, CLASSES, EPOCHS = 13, 4, 4  # an odd number: one sample is repeated each epoch
+LABELS = np.arange(SAMPLES) % CLASSES
+NAMES = [f"img_{row:02d}.png" for row in range(SAMPLES)]
+LIMIT_S = 100
+# The processes run this errata, wherever they start, on one thread each.
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(errata.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
+GUIDE = Path(__file__).parents[2] / "docs" / "training-loop.md"
+
+
+def logits_of(rows, epoch):
+    """What the model says of some samples at an epoch, the same wherever it is asked: (n, K)."""
+    rows = np.asarray(rows)[:, None]
+    return np.sin(1 + rows * 31 + epoch * 7 + np.arange(CLASSES) * 3).astype(np.float32)
+
+
+def sightings(seed):
+    """Batches of rows for each rank: everyone is seen, some again and again, and a rank may see nobody."""
+    rng = np.random.default_rng(seed)
+    seen = rng.permutation(np.concatenate([np.arange(SAMPLES), rng.integers(0, SAMPLES, seed * 2)]))
+    cut = rng.integers(0, len(seen) + 1)
+    return [np.array_split(part, 3) for part in (seen[:cut], seen[cut:])]
+
+
+def marked(rows, rank, batch):
+    """Logits (n, K) that tell who saw a sample, in which batch, and where in it."""
+    return np.stack([rows, np.full(len(rows), rank), np.full(len(rows), batch), np.arange(len(rows))], axis=1) + 0.5
+
+
+# ---- what a rank does
+
+
+def padded(rank, folder, **options):
+    rec = DistributedRecorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES, **options)
+    sampler = DistributedSampler(range(SAMPLES), num_replicas=RANKS, rank=rank, shuffle=True, seed=3)
+    for epoch in range(rec.epoch, EPOCHS):
+        sampler.set_epoch(epoch)
+        for rows in torch.tensor(list(sampler)).split(3):
+            rec.update([NAMES[row] for row in rows], torch.from_numpy(logits_of(rows, epoch)))
+        rec.end_epoch()
+    dynamics = rec.finish(features=np.eye(SAMPLES) if rank == 0 else None)
+    return [rec.epoch, dynamics.epochs, float(dynamics.features.sum())]
+
+
+def streamed(rank, folder):
+    """Also as with NCCL: then the ranks talk in a gloo group of their own."""
+    with mock.patch.object(dist, "get_backend_config", return_value="cuda:nccl"):
+        return padded(rank, folder, keep="stream")
+
+
+def repeated(rank, folder):
+    for seed in range(8):
+        distributed._MERGED_AT_ONCE = 100 if seed % 2 else 1 << 26  # a few records or all of them
+        rec = DistributedRecorder(folder / str(seed), labels=LABELS, num_classes=CLASSES, quiet=True)
+        for number, rows in enumerate(sightings(seed)[rank]):
+            rec.update(rows, marked(rows, rank, number))
+        rec.end_epoch()
+        rec.finish()
+
+
+def broken_off(rank, folder):
+    """A second epoch is cut short, and rank 1 hands in its last batch long after rank 0 gave the epoch up."""
+    rec = DistributedRecorder(folder, labels=LABELS, num_classes=CLASSES, quiet=True)
+    own = np.arange(rank, SAMPLES, RANKS)
+    rec.update(own, logits_of(own, 0))
+    rec.end_epoch()
+    time.sleep(rank)
+    rec.update(own[:2], logits_of(own[:2], 1))
+    rec.drop_epoch()
+    return rec.finish().epochs
+
+
+def error_of(action):
+    try:
+        action()
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return None
+
+
+@contextlib.contextmanager
+def no_room_for_files():
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes: not even one record
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def refusals(rank, folder):
+    """What each rank is told, and that a run goes on after an error that was put right."""
+    told = {}
+    rec = DistributedRecorder(folder / "missing", labels=LABELS, num_classes=CLASSES, quiet=True)
+    told["no sample"] = error_of(rec.end_epoch)
+    own = np.arange(rank, SAMPLES - 1, RANKS)
+    rec.update(own, logits_of(own, 0))
+    told["missing"] = error_of(rec.end_epoch)
+    told["not ended"] = error_of(rec.finish)
+    if rank == 1:
+        told["nan"] = error_of(lambda: rec.update([12], np.full((1, CLASSES), np.nan)))
+        told["unknown"] = error_of(lambda: rec.update([13], np.zeros((1, CLASSES))))
+        told["uneven"] = error_of(lambda: rec.update([12, 12], np.zeros((3, CLASSES))))
+        with no_room_for_files():
+            told["disk full"] = error_of(lambda: rec.update([12], logits_of([12], 5)))
+        rec.update([12], logits_of([12], 0))
+    rec.end_epoch()
+    told["epochs"] = rec.finish().epochs
+
+    apart = folder / f"of rank {rank}"
+    rec = DistributedRecorder(apart, labels=LABELS, num_classes=CLASSES, quiet=True)
+    if rank == 1:
+        told["no folder"] = error_of(lambda: rec.update(own, logits_of(own, 0)))
+        apart.mkdir()
+    rec.update(own, logits_of(own, 0))
+    told["apart"] = error_of(rec.end_epoch)
+
+    def start(name, **changed):
+        given = {"labels": LABELS, "num_classes": CLASSES, "quiet": True} | changed
+        return error_of(lambda: DistributedRecorder(folder / name, **given))
+
+    told["labels"] = start("labels", labels=LABELS if rank == 0 else LABELS[::-1].copy())
+    told["ids"] = start("ids", ids=NAMES if rank == 0 else NAMES[::-1])
+    told["bad on one"] = start("bad", dtype="float32" if rank == 0 else "float8")
+    told["classes"] = start("classes", num_classes=None)
+    told["taken"] = start("missing")
+    (folder / "full").write_text("a file")
+    told["a file"] = start("full")
+    return told
+
+
+def digits(rank, folder):
+    """A DDP model trained on wrong labels; every rank also writes down for itself what it saw."""
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    noisy = errata.noise.symmetric(y, 0.2, seed=0)
+    inputs, labels = torch.as_tensor(X / 16).float(), torch.as_tensor(noisy.labels)
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
+    model = torch.nn.parallel.DistributedDataParallel(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    sampler = DistributedSampler(labels, num_replicas=RANKS, rank=rank)
+    rec = DistributedRecorder(folder / "run", labels=labels, num_classes=10)
+    diary = []
+    for epoch in range(5):
+        sampler.set_epoch(epoch)
+        for rows in torch.tensor(list(sampler)).split(64):
+            logits = model(inputs[rows])
+            rec.update(rows, logits)
+            diary.append(np.column_stack([np.full(len(rows), epoch), rows, logits.detach()]))
+            torch.nn.functional.cross_entropy(logits, labels[rows]).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        rec.end_epoch()
+    np.save(folder.with_name(f"diary-{rank}.npy"), np.concatenate(diary))
+    return errata.metrics.fnr(errata.score(rec.finish(), "MeanProb-LM"), noisy.truth)
+
+
+def killed(rank, folder):
+    """Two whole epochs, and a third in which rank 1 dies after all have written."""
+    rec = DistributedRecorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES)
+    own = np.arange(rank, SAMPLES, RANKS)
+    for epoch in range(2):
+        rec.update([NAMES[row] for row in own], logits_of(own, epoch))
+        rec.end_epoch()
+    rec.update([NAMES[row] for row in own], 100 + logits_of(own, 2))
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    rec.end_epoch()
+
+
+def resumed(rank, folder):
+    return padded(rank, folder, resume=True)
+
+
+def main(rank, root, *scenarios):
+    dist.init_process_group(
+        "gloo", init_method=(root / "meet").as_uri(), rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
+    )
+    told = {}
+    for name in scenarios:
+        told[name] = globals()[name](rank, root / ("killed" if name == "resumed" else name))
+        (root / f"told-{rank}.json").write_text(json.dumps(told))
+    dist.barrier()  # torch aborts a process whose peer left while it was at work
+    dist.destroy_process_group()
+
+
+# ---- what came of it
+
+
+def finish_all(processes):
+    """Exit codes and what was printed; whoever is not done in time is ended."""
+    try:
+        printed = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    return [process.returncode for process in processes], printed
+
+
+def launch(root, *scenarios):
+    (root / "meet").unlink(missing_ok=True)
+    (root / "refusals").mkdir(exist_ok=True)
+    return finish_all(
+        [
+            subprocess.Popen(
+                [sys.executable, __file__, str(rank), str(root), *scenarios],
+                env=ENVIRONMENT,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+            for rank in range(RANKS)
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def crashed(tmp_path_factory):
+    root = tmp_path_factory.mktemp("ranks")
+    codes, printed = launch(root, "killed")
+    shards = sorted(file.name for file in (root / "killed" / "shards").iterdir())
+    return root, codes, printed, shards, np.array(errata.Dynamics.open(root / "killed").logits)
+
+
+@pytest.fixture(scope="module")
+def ran(crashed):
+    """The folder in which both ranks ran all scenarios, and what each reported."""
+    root = crashed[0]
+    codes, printed = launch(root, "padded", "streamed", "repeated", "broken_off", "refusals", "digits", "resumed")
+    assert codes == [0, 0], printed
+    assert printed[0].count("errata: recording 13 samples") == 3
+    assert "errata: recording" not in printed[1]
+    return root, [json.loads((root / f"told-{rank}.json").read_text()) for rank in range(RANKS)]
+
+
+def one_process(folder, **options):
+    rec = errata.Recorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES, quiet=True, **options)
+    for epoch in range(EPOCHS):
+        rec.update(NAMES, logits_of(range(SAMPLES), epoch))
+        rec.end_epoch()
+    return rec.finish(features=np.eye(SAMPLES))
+
+
+def files_in(folder):
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_padded_run_is_byte_for_byte_that_of_one_process(ran, tmp_path):
+    root, told = ran
+    one_process(tmp_path / "one")
+    assert files_in(root / "padded") == files_in(tmp_path / "one")
+    for rank in range(RANKS):
+        assert told[rank]["padded"] == [EPOCHS, EPOCHS, SAMPLES]
+
+
+def test_running_sums_are_those_of_one_process(ran, tmp_path):
+    root, _ = ran
+    alone = one_process(tmp_path / "one", keep="stream")
+    together = errata.Dynamics.open(root / "streamed")
+    for method in ("MeanProb-LM", "Mean-CE", "Last-LM", "LateStopping-CPD"):
+        np.testing.assert_array_equal(errata.score(together, method), errata.score(alone, method))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_repeated_sample_counts_as_the_lowest_rank_saw_it_first(ran, seed):
+    root, _ = ran
+    expected = {}
+    for rank, batches in enumerate(sightings(seed)):
+        for number, rows in enumerate(batches):
+            for row, logits in zip(rows, marked(rows, rank, number), strict=True):
+                expected.setdefault(int(row), logits)
+    logits = errata.Dynamics.open(root / "repeated" / str(seed)).logits
+    np.testing.assert_array_equal(logits[0], [expected[row] for row in range(SAMPLES)])
+
+
+def test_what_is_wrong_with_the_run_is_raised_on_every_rank(ran):
+    root, (first, second) = ran
+    first, second = first["refusals"], second["refusals"]
+    for key, message in {
+        "no sample": "epoch 0 has no samples",
+        "missing": "1 samples were not recorded in epoch 0, the first with id 12",
+        "not ended": "no whole epoch was recorded",
+        "classes": "pass num_classes= or classes=",
+        "labels": "rank 1 was given other labels than rank 0",
+        "ids": "rank 1 was given other ids than rank 0",
+        "bad on one": "dtype must be one of",
+    }.items():
+        for told in (first, second):
+            assert told[key][0] == "InputError", key
+            assert message in told[key][1], key
+    for key, message in {
+        "taken": "already holds 1 epochs",
+        "a file": "full",
+        "apart": "rank1.records holds 0 records here, but its rank wrote 6",
+    }.items():
+        for told in (first, second):
+            assert told[key][0] == "StoreError", key
+            assert message in told[key][1], key
+    assert second["missing"][1].startswith("rank 0: ")
+    assert first["bad on one"][1].startswith("rank 1: ")
+    made = sorted(path.name for path in (root / "refusals").iterdir())
+    assert made == ["full", "missing", "of rank 0", "of rank 1"], "nothing is written where something was wrong"
+
+
+def test_a_bad_batch_is_refused_where_it_is_and_the_run_goes_on(ran):
+    root, (first, second) = ran
+    assert second["refusals"]["nan"] == ["InputError", "logits of sample 12 in epoch 0 are not finite"]
+    assert "unknown id 13" in second["refusals"]["unknown"][1]
+    assert "2 ids for 3 rows" in second["refusals"]["uneven"][1]
+    for key in ("disk full", "no folder"):
+        kind, message = second["refusals"][key]
+        assert kind == "StoreError"
+        assert "rank1.records cannot be written" in message
+    assert first["refusals"]["epochs"] == second["refusals"]["epochs"] == 1
+    logits = errata.Dynamics.open(root / "refusals" / "missing").logits
+    np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
+
+
+def test_an_epoch_that_was_cut_short_is_left_out_however_late_a_rank_is(ran):
+    root, (first, second) = ran
+    assert first["broken_off"] == second["broken_off"] == 1
+    logits = errata.Dynamics.open(root / "broken_off").logits
+    np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
+
+
+def test_a_ddp_model_is_recorded_as_the_ranks_saw_it_and_finds_the_errors(ran):
+    root, told = ran
+    dynamics = errata.Dynamics.open(root / "digits" / "run")
+    dynamics.verify()
+    expected = np.full(dynamics.logits.shape, np.nan)
+    for rank in reversed(range(RANKS)):
+        diary = np.load(root / f"diary-{rank}.npy")
+        expected[diary[:, 0].astype(int), diary[:, 1].astype(int)] = diary[:, 2:]
+    np.testing.assert_array_equal(dynamics.logits, expected.astype(np.float32))
+    assert told[0]["digits"] == told[1]["digits"] < 0.25
+
+
+def test_a_rank_that_dies_fails_the_others_and_costs_the_epoch_in_progress_only(crashed):
+    _, codes, printed, shards, kept = crashed
+    assert codes[1] == -signal.SIGKILL
+    assert codes[0] == 1, "rank 0 ended by itself, with an error"
+    assert "end_epoch" in printed[0]
+    assert shards == ["rank0.records", "rank1.records"]
+    np.testing.assert_array_equal(kept, [logits_of(range(SAMPLES), epoch) for epoch in range(2)])
+
+
+def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(ran, tmp_path):
+    root, told = ran
+    one_process(tmp_path / "one")
+    assert files_in(root / "killed") == files_in(tmp_path / "one")
+    assert told[0]["resumed"] == told[1]["resumed"] == [EPOCHS, EPOCHS, SAMPLES]
+
+
+def test_without_a_process_group_it_is_a_recorder(tmp_path):
+    rec = DistributedRecorder(tmp_path / "run", labels=LABELS, ids=NAMES, num_classes=CLASSES, quiet=True)
+    for epoch in range(EPOCHS):
+        assert rec.epoch == epoch
+        rec.update(NAMES, logits_of(range(SAMPLES), epoch))
+        with pytest.raises(errata.InputError, match="comes twice"):
+            rec.update(NAMES[:1], logits_of([0], epoch))
+        rec.end_epoch()
+    rec.finish(features=np.eye(SAMPLES))
+    one_process(tmp_path / "one")
+    assert files_in(tmp_path / "run") == files_in(tmp_path / "one")
+    with pytest.raises(errata.InputError, match="num_classes"):
+        DistributedRecorder(tmp_path / "other", labels=LABELS)
+
+
+def guide_blocks():
+    return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_guide_adds_two_lines_to_a_loop(tmp_path, monkeypatch, capsys):
+    before, after, _ = guide_blocks()
+    monkeypatch.chdir(tmp_path)
+    for block in (before, after):
+        exec(block, {})
+    assert "suggested" in capsys.readouterr().out
+    changes = [line for line in difflib.ndiff(before.splitlines(), after.splitlines()) if line[0] in "+-?"]
+    assert not any(line.startswith(("-", "?")) for line in changes)
+    in_the_loop = [line for line in changes if line.startswith("+     ")]
+    assert [line.split()[1].split("(")[0] for line in in_the_loop] == ["rec.update", "rec.end_epoch"]
+    assert len(changes) == 5, "besides: the import, the recorder, and what is done with it"
+
+
+def test_the_guide_runs_under_torchrun(tmp_path):
+    (tmp_path / "train_ddp.py").write_text(guide_blocks()[2], encoding="utf-8")
+    script = str(tmp_path / "train_ddp.py")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script]
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        process = subprocess.Popen(
+            torchrun,
+            cwd=folder,
+            env=ENVIRONMENT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        codes, printed = finish_all([process])
+        # On a busy machine gloo now and then aborts a process that leaves its last barrier after the other has gone.
+        if "SIGABRT" not in printed[0]:
+            break
+    assert codes == [0], printed
+    assert printed[0].count("label  suggested") == printed[0].count("errata: recording") == 1, "rank 0 alone speaks"
+    dynamics = errata.Dynamics.open(folder / "runs" / "digits-ddp")
+    dynamics.verify()
+    assert (dynamics.epochs, dynamics.samples, dynamics.num_classes) == (5, 1797, 10)
+    assert not np.isnan(dynamics.logits).any()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])

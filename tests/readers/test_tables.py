@@ -1,0 +1,653 @@
+import gzip
+import json
+import re
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from errata.errors import DataError, InputError, MissingDataError
+from errata.readers import features, open_data
+
+N = 120
+
+
+@pytest.fixture
+def frame():
+    """A table with a column of every sort."""
+    rng = np.random.default_rng(0)
+    words = np.array(["red", "green", "blue", "dark", "light", "warm", "cold", "pale"])
+    return pd.DataFrame(
+        {
+            "length": np.where(rng.random(N) < 0.1, np.nan, rng.normal(50, 9, N)),
+            "count": rng.integers(0, 9, N),
+            "ripe": rng.random(N) < 0.5,
+            "colour": rng.choice(["red", "green", None], N, p=[0.6, 0.3, 0.1]),
+            "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 900, N), unit="D"),
+            "note": [" ".join(rng.choice(words, 6)) for _ in range(N)],
+            "sample_id": rng.permutation(10_000)[:N],
+            "constant": 3,
+            "nothing": [None] * N,
+            "nested": [[1, 2]] * N,
+            "kind": rng.choice(["apple", "pear", "plum"], N),
+        }
+    )
+
+
+def refuses(error, *words, **arguments):
+    """The one sentence with which data is refused."""
+    with pytest.raises(error) as caught:
+        open_data(**arguments)
+    message = str(caught.value)
+    for word in words:
+        assert word in message
+    assert "\n" not in message
+    return message
+
+
+def tried(call):
+    """What a call gives, or the sentence with which it refuses."""
+    try:
+        return call(), ""
+    except InputError as error:
+        return None, str(error)
+
+
+def written(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def csv(tmp_path, content, **arguments):
+    return open_data(written(tmp_path, "data.csv", content), "y", **arguments)
+
+
+class TestColumns:
+    def test_every_column_is_understood(self, frame):
+        data = open_data(frame, "kind")
+        assert data.columns == {
+            "kind": "label",
+            "length": "number",
+            "count": "number",
+            "ripe": "yes/no",
+            "colour": "category",
+            "seen": "date",
+            "note": "text",
+            "sample_id": "left out: like an id",
+            "constant": "left out: constant",
+            "nothing": "left out: empty",
+            "nested": "left out: nested",
+        }
+        assert data.kind == "table"
+        for name in ("sample_id", "constant", "nothing", "nested"):
+            assert any(repr(name) in remark and "left out" in remark for remark in data.remarks)
+
+    def test_text_alone_is_text(self, frame):
+        assert open_data(frame[["note", "sample_id", "kind"]], "kind").kind == "text"
+
+    def test_a_column_can_be_named_as_text(self, frame):
+        data = open_data(frame[["colour", "kind"]], "kind", text="colour")
+        assert data.columns["colour"] == "text"
+        assert data.kind == "text"
+        assert sorted(data.prepare().names) == ["colour: green", "colour: red"]
+        assert "nope" in refuses(InputError, source=frame, label="kind", text="nope")
+        refuses(InputError, "both the label and text", source=frame, label="kind", text=["kind"])
+
+    def test_questions_of_trec_are_text(self, real_data):
+        lines = (real_data / "trec" / "train_5500.label").read_text(encoding="latin-1").splitlines()[:1500]
+        table = pd.DataFrame(
+            {"class": [line.split(":")[0] for line in lines], "question": [line.split(" ", 1)[1] for line in lines]}
+        )
+        data = open_data(table, "class")
+        assert data.kind == "text"
+        assert data.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+
+    def test_letter_is_numbers(self, real_data, tmp_path):
+        names = ["letter", *(f"x{column}" for column in range(16))]
+        body = (real_data / "letter" / "letter-recognition.data").read_text()
+        data = open_data(written(tmp_path, "letter.csv", ",".join(names) + "\n" + body), label="letter")
+        assert data.samples == 20_000
+        assert data.num_classes == 26
+        assert set(data.columns.values()) == {"label", "number"}
+        matrix = data.prepare().matrix
+        np.testing.assert_allclose(matrix.mean(axis=0), 0, atol=1e-4)
+        np.testing.assert_allclose(matrix.std(axis=0), 1, atol=1e-4)
+
+    def test_chinese_is_text_though_it_has_no_spaces(self):
+        rng = np.random.default_rng(1)
+        letters = np.array(list("天地玄黄宇宙洪荒日月盈昃辰宿列张"))
+        texts = ["".join(rng.choice(letters, 12)) for _ in range(60)]
+        data = open_data(pd.DataFrame({"text": texts, "y": [0, 1] * 30}), "y")
+        assert data.columns["text"] == "text"
+        assert len(data.prepare().names) > len(letters)
+
+    def test_a_column_that_repeats_the_label_in_other_words_is_left_out(self, frame):
+        frame["kind_code"] = frame["kind"].map({"apple": 7, "pear": 8, "plum": 9})
+        data = open_data(frame, "kind")
+        assert data.columns["kind_code"] == "left out: like the label"
+        frame.loc[5, "kind_code"] = 8 if frame.loc[5, "kind_code"] != 8 else 7
+        assert open_data(frame, "kind").columns["kind_code"] == "number"
+
+    @pytest.mark.parametrize(
+        ("name", "values", "understood"),
+        [
+            ("n", range(100, 100 + N), "left out: like an id"),
+            ("n", range(0, 7 * N, 7), "number"),
+            ("PassengerId", range(0, 7 * N, 7), "left out: like an id"),
+            ("grid", range(0, 7 * N, 7), "number"),
+            ("code", [f"k{row}" for row in range(N)], "left out: like an id"),
+            ("code", [f"k{row % 60}" for row in range(N)], "category"),
+            ("day", ["2024-02-0" + str(row % 9 + 1) for row in range(N)], "date"),
+            ("day", ["2024-13-0" + str(row % 9 + 1) for row in range(N)], "category"),
+            ("price", [Decimal(row % 7) / 4 for row in range(N)], "number"),
+            ("mixed", [1, "a", 2.5] * (N // 3), "category"),
+            ("flag", [True, None, False] * (N // 3), "yes/no"),
+            ("span", pd.to_timedelta(np.arange(N) % 9, unit="h"), "number"),
+            ("raw", [b"x"] * N, "left out: nested"),
+            ("group", pd.Categorical(np.arange(N) % 4), "category"),
+        ],
+    )
+    def test_by_name_and_values(self, name, values, understood):
+        table = pd.DataFrame({name: values, "other": np.arange(N) % 5, "y": (np.arange(N) // 2) % 2})
+        data = open_data(table, "y")
+        assert data.columns[name] == understood
+        assert np.isfinite(data.prepare().matrix).all()
+
+    def test_nothing_to_learn_from(self):
+        refuses(InputError, "'a'", "constant", source=pd.DataFrame({"a": [1] * 4, "y": [0, 1] * 2}), label="y")
+        refuses(InputError, "no other column", source=pd.DataFrame({"y": [0, 1, 0, 1]}), label="y")
+
+    def test_infinite_numbers_count_as_missing(self):
+        table = pd.DataFrame({"a": [1.0, np.inf, 3.0, -np.inf], "y": [0, 1, 0, 1]})
+        data = open_data(table, "y")
+        assert "in column 'a' 2 values are infinite or too large, and taken as missing" in data.remarks
+        prepared = data.prepare()
+        assert prepared.names == ("a", "a is missing")
+        np.testing.assert_array_equal(prepared.matrix[:, 1], [0, 1, 0, 1])
+
+
+class TestFeatures:
+    def test_numbers_against_plain_pandas(self, frame):
+        rows = np.arange(0, N, 2)
+        prepared = open_data(frame[["length", "count", "kind"]], "kind").prepare(rows)
+        assert prepared.names == ("length", "count", "length is missing")
+        assert prepared.matrix.dtype == np.float32
+        filled = frame[["length", "count"]].fillna(frame[["length", "count"]].iloc[rows].median())
+        seen = filled.iloc[rows]
+        expected = (filled - seen.mean()) / seen.std(ddof=0)
+        np.testing.assert_allclose(prepared.matrix[:, :2], expected, rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(prepared.matrix[:, 2], frame["length"].isna())
+
+    def test_categories_against_get_dummies(self, frame):
+        prepared = open_data(frame[["colour", "count", "kind"]], "kind").prepare()
+        expected = pd.get_dummies(frame["colour"].fillna("(missing)"), prefix="colour", prefix_sep=" = ")
+        got = pd.DataFrame(prepared.matrix, columns=prepared.names)[expected.columns]
+        np.testing.assert_array_equal(got, expected)
+
+    def test_rare_and_unseen_categories_share_a_column(self):
+        colours = ["red"] * 10 + ["blue"] * 10 + ["odd", "strange"] + ["new"] * 3
+        table = pd.DataFrame({"colour": colours, "y": [0, 1] * 12 + [0]})
+        prepared = open_data(table, "y").prepare(np.arange(22))
+        assert prepared.names == ("colour = blue", "colour = red", "colour = (rare)")
+        np.testing.assert_array_equal(prepared.matrix[20:], [[0, 0, 1]] * 5)
+
+    def test_thousands_of_categories_stay_few_columns(self):
+        rng = np.random.default_rng(0)
+        table = pd.DataFrame({"zip": [f"z{n}" for n in rng.integers(0, 3000, 9000)], "y": rng.integers(0, 2, 9000)})
+        prepared = open_data(table, "y").prepare()
+        assert len(prepared.names) == features.MOST_CATEGORIES
+        assert prepared.names[-1] == "zip = (rare)"
+        np.testing.assert_array_equal(prepared.matrix.sum(axis=1), 1)
+
+    def test_yes_and_no(self):
+        table = pd.DataFrame({"ok": [True, False, True, None, True], "y": [0, 1, 0, 1, 0]})
+        prepared = open_data(table, "y").prepare()
+        assert prepared.names == ("ok", "ok is missing")
+        np.testing.assert_array_equal(prepared.matrix, [[1, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
+
+    def test_dates_become_days_and_parts_of_the_calendar(self):
+        days = pd.to_datetime(["2024-01-01", "2024-03-10", None, "2024-12-25"])
+        prepared = open_data(pd.DataFrame({"day": days, "y": [0, 1, 0, 1]}), "y").prepare()
+        assert prepared.names == (
+            "day",
+            "day (month)",
+            "day (weekday)",
+            *(f"{n} is missing" for n in prepared.names[:3]),
+        )
+        numbers = pd.Series(days).map(lambda day: day.toordinal() if day is not pd.NaT else np.nan)
+        numbers = numbers.fillna(numbers.median())
+        expected = (numbers - numbers.mean()) / numbers.std(ddof=0)
+        np.testing.assert_allclose(prepared.matrix[:, 0], expected, rtol=1e-4, atol=1e-5)
+
+    def test_terms_against_scikit_learn(self, frame):
+        rows = np.arange(40)
+        prepared = open_data(frame[["note", "kind"]], "kind").prepare(rows)
+        oracle = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\b\w+\b")
+        oracle.fit(frame["note"].iloc[rows])
+        np.testing.assert_allclose(prepared.matrix, oracle.transform(frame["note"]).toarray(), rtol=1e-5)
+        assert prepared.names == tuple(f"note: {term}" for term in oracle.get_feature_names_out())
+
+    def test_many_terms_are_reduced_to_directions(self, frame, monkeypatch):
+        monkeypatch.setattr(features, "DENSE_BYTES", 1000)
+        monkeypatch.setattr(features, "COMPONENTS", 5)
+        prepared = open_data(frame[["note", "colour", "count", "kind"]], "kind").prepare(np.arange(60))
+        assert prepared.names == ("count", *(f"direction {number}" for number in range(5)))
+        assert np.mean(prepared.matrix[:60, 1:] ** 2) == pytest.approx(1, rel=1e-4)
+
+    def test_no_statistic_of_other_rows_leaks(self, frame):
+        rows = np.arange(0, N, 3)
+        others = np.setdiff1d(np.arange(N), rows)
+        changed = frame.copy()
+        changed.loc[others, "length"] *= 1000
+        changed.loc[others, "count"] += 500
+        changed.loc[others, "colour"] = "violet"
+        changed.loc[others, "note"] = [f"words that nobody ever used {row}" for row in others]
+        changed.loc[others, "seen"] += pd.Timedelta(days=4000)
+        first, second = (open_data(table, "kind").prepare(rows) for table in (frame, changed))
+        assert first.names == second.names
+        np.testing.assert_array_equal(first.matrix[rows], second.matrix[rows])
+
+    def test_a_value_far_from_those_fitted_on_stays_bounded(self):
+        table = pd.DataFrame({"a": [1.0, 1.0, 1.0, 1e90, -5.0], "y": [0, 1, 0, 1, 0]})
+        matrix = open_data(table, "y").prepare([0, 1, 2]).matrix
+        np.testing.assert_array_equal(matrix[:, 0], [0, 0, 0, features.FURTHEST, -6])
+
+    def test_rows_to_fit_on_are_checked(self, frame):
+        data = open_data(frame, "kind")
+        mask = np.arange(N) < 30
+        np.testing.assert_array_equal(data.prepare(mask).matrix, data.prepare(np.arange(30)).matrix)
+        for rows in ([], [N], [-1], [0.5], np.zeros(N, dtype=bool), [[0, 1]]):
+            with pytest.raises(InputError, match="train_rows"):
+                data.prepare(rows)
+
+    def test_what_cannot_fit_is_refused_before_it_is_made(self, frame, monkeypatch):
+        data = open_data(frame, "kind")
+        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 1000)
+        with pytest.raises(InputError, match=r"would take .* GB of memory, and 0\.0 GB are free"):
+            data.prepare()
+
+    def test_the_table_is_not_written_to(self, frame):
+        before = frame.copy(deep=True)
+        open_data(frame, "kind", id="sample_id").prepare()
+        pd.testing.assert_frame_equal(frame, before)
+
+
+CELLS = st.one_of(
+    st.none(),
+    st.floats(),
+    st.integers(-(2**70), 2**70),
+    st.booleans(),
+    st.text(max_size=6),
+    st.dates(),
+    st.just([1]),
+)
+
+
+class TestAnyTable:
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+    @given(
+        st.integers(4, 30).flatmap(
+            lambda rows: st.lists(
+                st.one_of(
+                    st.lists(CELLS, min_size=rows, max_size=rows),
+                    st.lists(st.floats(), min_size=rows, max_size=rows),
+                    st.lists(st.sampled_from(["a", "b", "", "c d e f"]), min_size=rows, max_size=rows),
+                ),
+                min_size=1,
+                max_size=4,
+            )
+        ),
+        st.randoms(use_true_random=False),
+    )
+    def test_is_understood_or_refused_and_never_breaks(self, columns, random):
+        rows = len(columns[0])
+        table = pd.DataFrame({f"c{number}": pd.Series(values) for number, values in enumerate(columns)})
+        labels = [row % 2 for row in range(rows)]
+        data, refusal = tried(lambda: open_data(table, labels))
+        if data is None:
+            assert "nothing to learn from" in refusal
+            return
+        fitted_on = random.sample(range(rows), rows // 2)
+        prepared, refusal = tried(lambda: data.prepare(fitted_on))
+        if prepared is None:
+            assert "empty there" in refusal
+            return
+        assert prepared.matrix.shape == (rows, len(prepared.names))
+        assert np.isfinite(prepared.matrix).all()
+
+    @settings(max_examples=40, deadline=None)
+    @given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from(["a", "B", " ", ""]), st.none()), min_size=2))
+    def test_labels_come_back_as_they_were_given(self, labels):
+        table = pd.DataFrame({"x": np.arange(len(labels)) * 2.5})
+        there = [row for row, label in enumerate(labels) if label is not None and str(label).strip()]
+        data, refusal = tried(lambda: open_data(table, labels))
+        if data is None:
+            assert len({labels[row] for row in there}) < 2 or "share a class" in refusal
+            return
+        assert [data.classes[number] for number in data.labels] == [labels[row] for row in there]
+        assert data.rows.tolist() == data.ids.tolist() == there
+        assert len(data.inputs) == len(there)
+
+
+class TestLabels:
+    @pytest.mark.parametrize(
+        ("given_labels", "classes"),
+        [
+            ([10, 9, 10, 9], (9, 10)),
+            ([2.0, 1.0, 2.0, 1.0], (1.0, 2.0)),
+            ([True, False, True, False], (False, True)),
+            (["b", "a", "b", "10"], ("10", "a", "b")),
+            ([10, "9", 10, "a"], (10, "9", "a")),
+            (pd.Categorical(["z", "a", "z", "a"], categories=["z", "q", "a"]), ("a", "z")),
+            (np.array([3, 1, 3, 1], dtype=np.uint8), (1, 3)),
+            (pd.array([3, 1, None, 3], dtype="Int64"), (1, 3)),
+            (pl.Series([3, 1, None, 3]), (1, 3)),
+            (np.array([["a"], ["b"], ["a"], ["b"]]), ("a", "b")),
+        ],
+    )
+    def test_of_any_type_keep_it(self, given_labels, classes):
+        data = open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), given_labels)
+        assert data.classes == classes
+        assert [type(name) for name in data.classes] == [type(name) for name in classes]
+        assert data.labels.dtype == np.int64
+
+    def test_rows_without_one_are_left_out_and_keep_their_numbers(self):
+        table = pd.DataFrame({"x": [1.5, 2, 3, 4, 5], "y": ["a", None, "b", " ", "a"]})
+        data = open_data(table, "y")
+        assert data.ids.tolist() == [0, 2, 4]
+        assert data.inputs["x"].tolist() == [1.5, 3, 5]
+        assert data.remarks[0] == "2 rows have no label and are left out"
+
+    def test_a_class_with_one_sample_is_kept_with_a_remark(self):
+        data = open_data(pd.DataFrame({"x": [1.5, 2, 3], "y": ["a", "a", "b"]}), "y")
+        assert data.num_classes == 2
+        assert any("class 'b' has a single sample" in remark for remark in data.remarks)
+
+    def test_classes_that_look_alike_or_missing_are_pointed_out(self):
+        data = open_data(pd.DataFrame({"x": np.arange(8) * 1.5, "y": ["Cat", "cat ", "NA", "dog"] * 2}), "y")
+        assert data.num_classes == 4
+        assert (
+            "classes 'Cat' and 'cat ' differ only in spaces, capitals, type or the spelling of a number, "
+            "and count as 2 classes" in data.remarks
+        )
+        assert "the label 'NA' counts as a class, not as a missing label" in data.remarks
+
+    @pytest.mark.parametrize(
+        ("given_labels", "classes", "said"),
+        [
+            (
+                [1, True, 0, False],
+                (0, 1),
+                "the labels 1 and True are equal, and count as the one class 1; so do labels",
+            ),
+            ([1.0, 2, 2, 1], (1, 2), "the labels 1 and 1.0 are equal, and count as the one class 1"),
+            ([True, 1, "x", 1.0], (1, "x"), "the labels 1, 1.0 and True are equal, and count as the one class 1"),
+            (["1", 1, "1", 1], (1, "1"), "classes 1 and '1' differ only in .* type or .*, and count as 2 classes"),
+            (["1", "1.0", "1", "1.0"], ("1", "1.0"), "differ only in .* the spelling of a number, and count as 2"),
+        ],
+    )
+    def test_that_equal_each_other_are_pointed_out(self, tmp_path, given_labels, classes, said):
+        records = [{"x": number + 0.5, "y": label} for number, label in enumerate(given_labels)]
+        path = written(tmp_path, "data.jsonl", "\n".join(map(json.dumps, records)))
+        for data in (open_data(path, "y"), open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), given_labels)):
+            assert data.classes == classes
+            assert [type(name) for name in data.classes] == [type(name) for name in classes]
+            assert any(re.search(said, remark) for remark in data.remarks)
+
+    def test_too_large_for_any_array_are_told_apart(self):
+        data = open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), [10**20, 10**20 + 1] * 2)
+        assert data.labels.tolist() == [0, 1, 0, 1]
+        assert not data.remarks
+
+    @pytest.mark.parametrize(
+        ("given_labels", "words"),
+        [
+            ([None] * 60, "no row has a label"),
+            (["a"] * 60, "all 60 labels are 'a'"),
+            (np.linspace(0, 1, 60), "no two samples share a class"),
+            ([*np.repeat(np.linspace(0, 1, 30), 2)[:55].tolist(), 0.123, 0.456, 0.789, 2.5, 3.5], "quantity"),
+            (range(60), "60 different values in 60 rows"),
+            (np.eye(60), "one value a row"),
+            ([[1, 2]] * 60, "row 0 holds [1, 2]"),
+            ([0, 1] * 29, "58 labels for the 60 rows"),
+        ],
+    )
+    def test_what_is_no_class_is_refused(self, given_labels, words):
+        labels = given_labels if isinstance(given_labels, np.ndarray) else list(given_labels)
+        refuses(InputError, words, source=pd.DataFrame({"x": np.arange(60) * 1.5}), label=labels)
+
+    def test_many_classes_of_one_sample_are_refused_in_one_sentence(self):
+        names = [f"n{row}" for row in range(3000)]
+        names[1] = names[0]
+        refuses(InputError, "2,999 different values", source=pd.DataFrame({"x": np.arange(3000) * 1.5}), label=names)
+
+    def test_half_points_are_classes(self):
+        stars = np.tile([0.5, 1, 1.5, 2, 2.5], 12)
+        assert open_data(pd.DataFrame({"x": np.arange(60) * 1.5}), stars).num_classes == 5
+
+
+class TestNames:
+    def test_an_absent_column_is_refused_with_the_nearest(self, frame):
+        refuses(InputError, "no column 'Kind'", "'kind'", source=frame, label="Kind")
+        refuses(InputError, "no column 'zzz'", "'length'", "'kind'", source=frame, label="zzz")
+
+    def test_without_a_label_the_likely_column_is_suggested(self, frame):
+        refuses(InputError, "'kind' looks like it", source=frame)
+        refuses(InputError, "'target' looks like it", source=frame.rename(columns={"count": "target"}))
+
+    def test_a_file_without_names_of_columns(self, tmp_path):
+        path = written(tmp_path, "data.csv", "1,2,3\n4,5,6\n")
+        refuses(InputError, "first line", source=path, label="y")
+
+    def test_columns_of_one_name(self, tmp_path):
+        data = csv(tmp_path, "a,a,y\n1,7,p\n2,9,q\n4,8,p\n")
+        assert data.columns == {"y": "label", "a": "number", "a.1": "number"}
+        assert data.inputs["a.1"].tolist() == [7, 9, 8]
+        assert any("'a.1'" in remark for remark in data.remarks)
+
+    def test_numbered_columns(self):
+        data = open_data(pd.DataFrame([[1.5, "p"], [2, "q"], [3, "p"]]), 1)
+        assert data.columns == {"1": "label", "0": "number"}
+
+    def test_ids(self, frame):
+        data = open_data(frame, "kind", id="sample_id")
+        assert data.ids.tolist() == frame["sample_id"].tolist()
+        assert data.columns["sample_id"] == "id"
+        assert data.rows.tolist() == list(range(N))
+        assert open_data(frame, "kind", id=[f"s{row}" for row in range(N)]).ids[3] == "s3"
+
+    def test_bad_ids(self, frame):
+        frame["key"] = [f"k{row}" for row in range(N)]
+        frame.loc[[7, 11], "key"] = "k3"
+        refuses(InputError, "'k3' twice", "rows 3 and 7", source=frame, label="kind", id="key")
+        frame.loc[5, "key"] = None
+        refuses(InputError, "no id in row 5", source=frame, label="kind", id="key")
+        refuses(InputError, "both the label and the id", source=frame, label="kind", id="kind")
+        refuses(InputError, "2 ids", source=frame, label="kind", id=[1, 2])
+
+
+class TestFiles:
+    @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.parquet", "t.jsonl", "t.ndjson", "t.json"])
+    def test_every_format_holds_the_same(self, frame, tmp_path, name):
+        table = frame.drop(columns=["nested", "nothing", "ripe"])
+        path = tmp_path / name
+        if name.endswith("parquet"):
+            table.to_parquet(path, index=False)
+        elif "json" in name or "nd" in name:
+            table.to_json(path, orient="records", lines=not name.endswith(".json"), date_format="iso")
+        else:
+            table.to_csv(path, index=False, sep="\t" if "tsv" in name else ",")
+        data, expected = open_data(path, "kind"), open_data(table, "kind")
+        assert data.classes == expected.classes
+        assert data.columns == expected.columns
+        np.testing.assert_array_equal(data.labels, expected.labels)
+        assert data.prepare().names == expected.prepare().names
+        np.testing.assert_allclose(data.prepare().matrix, expected.prepare().matrix, rtol=1e-4, atol=1e-5)
+
+    def test_gaps_do_not_turn_whole_labels_into_fractions(self, tmp_path):
+        data = csv(tmp_path, "x,y\n1.5,1\n2,\n3,2\n4,1\n")
+        assert data.classes == (1, 2)
+        assert all(type(name) is int for name in data.classes)
+        path = tmp_path / "t.parquet"
+        pl.DataFrame({"x": [1.5, 2, 3, 4], "y": [1, None, 2, 1]}).write_parquet(path)
+        assert all(type(name) is int for name in open_data(path, "y").classes)
+        lines = written(tmp_path, "t.jsonl", '{"x": 1, "y": 1}\n{"x": 2}\n{"x": 5, "y": 2}\n{"x": 6, "y": 1}\n')
+        assert open_data(lines, "y").classes == (1, 2)
+
+    def test_codes_with_leading_zeros_stay_text(self, tmp_path):
+        data = csv(tmp_path, "zip,n,y\n01234,0,007\n99999,0.5,7\n01234,-1e3,007\n")
+        assert data.columns == {"y": "label", "zip": "category", "n": "number"}
+        assert data.classes == ("007", "7")
+        assert data.inputs["zip"].tolist() == ["01234", "99999", "01234"]
+        assert data.inputs["n"].tolist() == [0, 0.5, -1000]
+
+    def test_numbers_too_long_to_be_numbers_stay_text(self, tmp_path):
+        data = csv(tmp_path, "card,x,y\n12345678901234567890,1,p\n12345678901234567891,2,q\n1,4,p\n")
+        assert data.inputs["card"].tolist()[0] == "12345678901234567890"
+
+    def test_words_for_missing_numbers(self, tmp_path):
+        data = csv(tmp_path, "a,y\n1,p\nNA,q\n?,p\n ,q\nnan,p\n+3,q\n")
+        assert data.columns["a"] == "number"
+        assert data.inputs["a"].isna().tolist() == [False, True, True, True, True, False]
+
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+    def test_marks_of_encoding_are_understood(self, tmp_path, encoding):
+        data = csv(tmp_path, "x,y\n1.5,é\n2,ü\n3,é\n".encode(encoding))
+        assert data.classes == ("é", "ü")
+        assert data.remarks == (
+            "class 'ü' has a single sample: it is trained on, but there is nothing to compare it with",
+        )
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
+    def test_what_is_not_utf_8_is_read_as_latin_1_with_a_remark(self, tmp_path, name):
+        text = (
+            "x,y\n1.5,é\n2,ü\n3,é\n"
+            if name == "t.csv"
+            else '{"x": 1, "y": "é"}\n{"x": 2, "y": "ü"}\n{"x": 5, "y": "é"}'
+        )
+        data = open_data(written(tmp_path, name, text.encode("latin-1")), "y")
+        assert data.classes == ("é", "ü")
+        assert "Latin-1" in data.remarks[0]
+
+    def test_semicolons(self, tmp_path):
+        data = csv(tmp_path, "x;y\n1.5;p\n2;q\n3;p\n")
+        assert data.columns == {"y": "label", "x": "number"}
+        assert "';'" in data.remarks[0]
+
+    def test_quoted_values_over_lines(self, tmp_path):
+        data = csv(tmp_path, 'x,y\n"a, ""b""\nc",p\nd,q\n"a, ""b""\nc",p\n')
+        assert data.inputs["x"].tolist() == ['a, "b"\nc', "d", 'a, "b"\nc']
+
+    def test_quotes_in_tabbed_text_are_letters(self, tmp_path):
+        body = 'text\ty\n"Who said so\tp\nnobody "\tq\nme\tp\n'
+        assert open_data(written(tmp_path, "t.tsv", body), "y").inputs["text"].tolist()[0] == '"Who said so'
+        body = '"text"\t"y"\n"a\tb"\t"p"\n"c"\t"q"\n"d"\t"p"\n'
+        assert open_data(written(tmp_path, "t.tsv", body), "y").inputs["text"].tolist()[0] == "a\tb"
+
+    def test_a_saved_index_is_no_feature(self, frame, tmp_path):
+        frame[["length", "kind"]].to_csv(tmp_path / "t.csv")
+        assert open_data(tmp_path / "t.csv", "kind").columns["unnamed"] == "left out: like an id"
+
+    def test_an_object_of_lists(self, tmp_path):
+        data = open_data(written(tmp_path, "t.json", '{"x": [1, 2, 5], "y": [true, false, true]}'), "y")
+        assert data.classes == (False, True)
+        refuses(DataError, "equally long", source=written(tmp_path, "u.json", '{"x": [1], "y": [1, 2]}'), label="y")
+
+    @pytest.mark.parametrize(
+        ("name", "content", "words"),
+        [
+            ("t.csv", "a,y\n1,p\n2\n", "line 3 has 1 value where the first line has 2"),
+            ("t.csv", 'a,y\n"1\n1",p\n2,q,3\n', "line 4 has 3 values where the first line has 2"),
+            ("t.csv", 'a,y\n1,p\n2,"q\n3,p\n', "row after line 2 is not whole"),
+            ("t.csv", "", "is empty"),
+            ("t.csv", "\n\n", "is empty"),
+            ("t.csv.gz", gzip.compress(b"a,y\n1,p\n" * 99, mtime=0)[:-12], "cannot be read"),
+            ("t.csv.gz", b"a,y\n1,p\n", "cannot be read"),
+            ("t.parquet", b"PAR1 and then nothing", "not a whole Parquet file"),
+            ("t.jsonl", '{"a": 1, "y": "p"}\n{"a": 2, "y"', "line 2 is not whole JSON"),
+            ("t.jsonl", '{"a": 1, "y": "p"}\n\n[1]', "line 3 is a list"),
+            ("t.json", '[{"a": 1}, 5]', "item 1 is a number"),
+            ("t.json", '[{"a": 1}', "not whole JSON"),
+            ("t.json", '"text"', "list of objects"),
+            pytest.param("t.json", "[" * 100_000 + "]" * 100_000, "in each other too deeply", id="deep"),
+            pytest.param(
+                "t.jsonl", '{"y": 1}\n{"y": ' + "[" * 100_000, "line 2 holds lists or objects", id="deep line"
+            ),
+            ("t.npz", b"PK nothing", "cannot be read"),
+            ("t.npy", b"\x93NUMPY nothing", "cannot be read"),
+        ],
+    )
+    def test_broken_ones_are_refused(self, tmp_path, name, content, words):
+        path = written(tmp_path, name, content)
+        refuses(DataError, words, str(path), source=path, label=str(path) if name == "t.npy" else "y")
+
+    def test_a_parquet_file_cut_in_half(self, frame, tmp_path):
+        path = tmp_path / "t.parquet"
+        frame.drop(columns="nested").to_parquet(path)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        refuses(DataError, "not a whole Parquet file", source=path, label="kind")
+
+    def test_absent_and_unknown_ones(self, tmp_path):
+        refuses(MissingDataError, "is not there", source=tmp_path / "no.csv", label="y")
+        path = written(tmp_path, "t.xlsx", b"x")
+        refuses(InputError, str(path), ".csv", ".parquet", ".npz", "folder", source=path, label="y")
+        refuses(InputError, "no rows", source=written(tmp_path, "t.csv", "a,y\n"), label="y")
+
+    def test_a_table_that_cannot_fit_is_refused_before_it_is_read(self, frame, tmp_path, monkeypatch):
+        frame.drop(columns="nested").to_parquet(tmp_path / "t.parquet")
+        frame.to_csv(tmp_path / "t.csv")
+        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 100)
+        for name in ("t.parquet", "t.csv"):
+            refuses(InputError, "would take", name, source=tmp_path / name, label="kind")
+
+
+class TestFrames:
+    def test_of_polars_and_arrow(self, frame):
+        table = frame.drop(columns="nested")
+        expected = open_data(table, "kind").prepare()
+        for other in (pl.from_pandas(table), pl.from_pandas(table).lazy(), pa.Table.from_pandas(table)):
+            data = open_data(other, "kind")
+            assert data.prepare().names == expected.names
+            np.testing.assert_allclose(data.prepare().matrix, expected.matrix, rtol=1e-5, atol=1e-6)
+
+    def test_of_any_library_that_knows_pandas(self, frame):
+        class Foreign:
+            columns = tuple(frame.columns)
+
+            def to_pandas(self):
+                return frame
+
+        assert open_data(Foreign(), "kind").samples == N
+
+    def test_polars_categories_and_gaps(self):
+        table = pl.DataFrame(
+            {"c": pl.Series(["u", "v", "u", None], dtype=pl.Categorical), "n": [1, None, 3, 4], "y": [1, 2, 1, 2]}
+        )
+        data = open_data(table, "y")
+        assert data.columns == {"y": "label", "c": "category", "n": "number"}
+        assert data.prepare().names == ("n", "n is missing", "c = u", "c = (rare)")
+
+    def test_same_content_same_hash(self, frame, tmp_path):
+        frame.to_csv(tmp_path / "a.csv", index=False)
+        frame.to_csv(tmp_path / "b.csv", index=False)
+        first, second = (open_data(tmp_path / name, "kind").content_hash for name in ("a.csv", "b.csv"))
+        assert first == second
+        frame.loc[3, "count"] += 1
+        frame.to_csv(tmp_path / "b.csv", index=False)
+        assert open_data(tmp_path / "b.csv", "kind").content_hash != first
+        assert open_data(frame, "kind").content_hash == open_data(frame.copy(), "kind").content_hash
+
+
+def test_records_may_lack_values(tmp_path):
+    records = [{"a": 1, "y": "p"}, {"b": 2.5, "y": "q"}, {"a": 3, "b": 1, "y": "p"}]
+    path = written(tmp_path, "t.json", "\n".join(map(json.dumps, records)))
+    data = open_data(path, "y")
+    assert data.inputs["a"].isna().tolist() == [False, True, False]
+    assert data.inputs["b"].isna().tolist() == [True, False, False]

@@ -1,0 +1,376 @@
+import base64
+import io
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pandas as pd
+import pytest
+from cleanlab.classification import CleanLearning
+from cleanlab.filter import find_label_issues
+from PIL import Image
+from scipy.sparse import csr_matrix
+
+import errata
+from errata.errors import InputError, StoreError
+from errata.finding.found import Found
+from errata.readers import open_data
+from errata.review.applying import Decisions
+from errata.review.exports import (
+    fiftyone_samples,
+    label_issues,
+    label_studio_config,
+    label_studio_tasks,
+    write_cleanlab,
+    write_fiftyone,
+    write_label_studio,
+)
+
+CLASSES = ["ant & <bee>", "bee", 'cat "c"', "dog", "été"]
+
+
+@pytest.fixture
+def dynamics(curves):
+    logits, labels, _ = curves(0)
+    return errata.Dynamics.from_arrays(logits, [CLASSES[label] for label in labels], classes=CLASSES)
+
+
+@pytest.fixture
+def labels(dynamics):
+    return [CLASSES[label] for label in dynamics.labels]
+
+
+def found_in(dynamics, data):
+    return replace(errata.find(dynamics), data=data)
+
+
+@pytest.fixture
+def texts(dynamics, labels):
+    return found_in(dynamics, open_data(([f"a sentence about number {row}, $ok" for row in range(60)], labels)))
+
+
+@pytest.fixture
+def table(dynamics, labels):
+    frame = pd.DataFrame({"width": np.arange(60) / 7, "kind": ["x", "y", None] * 20, "count": range(60), "y": labels})
+    frame.loc[0, "width"] = np.nan
+    return found_in(dynamics, open_data(frame, "y"))
+
+
+@pytest.fixture
+def pixels():
+    return np.random.default_rng(0).integers(0, 256, size=(60, 20, 24, 3), dtype=np.uint8)
+
+
+@pytest.fixture
+def images(dynamics, labels, pixels):
+    return found_in(dynamics, open_data((pixels, labels)))
+
+
+@pytest.fixture
+def files(curves, tmp_path):
+    """Images that stay in their files, because they are not of one size."""
+    logits, labels, _ = curves(0)
+    names = ["one", "two", "three #3", "four", "five"]
+    paths = [f"{names[label]}/{row:03}.png" for row, label in enumerate(labels)]
+    for row, path in enumerate(paths):
+        (tmp_path / "my images" / path).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20 + row % 2, 20)).save(tmp_path / "my images" / path)
+    data = open_data(tmp_path / "my images")
+    order = [paths.index(path) for path in data.ids]
+    given = [names[label] for label in labels[order]]
+    return found_in(errata.Dynamics.from_arrays(logits[:, order], given, ids=data.ids, classes=names), data)
+
+
+# Label Studio: https://labelstud.io/guide/task_format and https://labelstud.io/tags/choices say what these must be.
+
+
+def assert_label_studio_takes(tasks, config):
+    """Every task has what the interface shows, and a prediction that the interface can show."""
+    view = ET.fromstring(config)
+    assert view.tag == "View"
+    [control] = view.iter("Choices")
+    [shown] = [tag for tag in view if tag.tag in ("Text", "Image", "Table")]
+    assert control.get("toName") == shown.get("name")
+    options = [option.get("value") for option in control.iter("Choice")]
+    assert len(options) == len(set(options))
+    fields = [name for tag in view.iter() for name in re.findall(r"\$(\w+)", tag.get("value", ""))]
+    assert shown.get("value").removeprefix("$") in fields
+    for task in tasks:
+        assert set(task) == {"data", "predictions", "meta"}
+        assert set(fields) <= set(task["data"])
+        [prediction] = task["predictions"]
+        assert 0 <= prediction["score"] <= 1
+        assert re.fullmatch(r"errata \S+ Unmixed-MeanProb-LM", prediction["model_version"])
+        [result] = prediction["result"]
+        assert (result["from_name"], result["to_name"]) == (control.get("name"), shown.get("name"))
+        assert result["type"] == control.tag.lower()
+        [choice] = result["value"]["choices"]
+        assert choice in options
+        assert task["data"]["given_label"] in options
+
+
+@pytest.mark.parametrize(("name", "tag", "kind"), [("texts", "Text", str), ("table", "Table", dict)])
+def test_tasks_fit_the_labelling_interface(name, tag, kind, request):
+    found = request.getfixturevalue(name)
+    tasks, config = label_studio_tasks(found), label_studio_config(found)
+    assert_label_studio_takes(tasks, config)
+    field = ET.fromstring(config).find(tag).get("value").removeprefix("$")
+    assert all(isinstance(task["data"][field], kind) for task in tasks)
+
+
+def test_tasks_say_what_the_ranking_says(texts):
+    tasks = label_studio_tasks(texts)
+    ranking = texts.ranking
+    assert [task["data"]["errata_id"] for task in tasks] == ranking["id"].astype(str).tolist()
+    assert [task["data"]["given_label"] for task in tasks] == ranking["label"].tolist()
+    assert [task["predictions"][0]["result"][0]["value"]["choices"][0] for task in tasks] == ranking[
+        "suggested"
+    ].tolist()
+    assert [task["predictions"][0]["score"] for task in tasks] == ranking["p_wrong"].tolist()
+    for name in ("rank", "p_wrong", "agree", "mean_loss", "score"):
+        assert [task["meta"][name] for task in tasks] == ranking[name].tolist()
+    assert [task["data"]["text"] for task in tasks] == [f"a sentence about number {n}, $ok" for n in ranking["id"]]
+
+
+def test_rows_are_shown_by_column_and_what_is_missing_stays_so(table):
+    tasks = {task["data"]["errata_id"]: task["data"]["row"] for task in label_studio_tasks(table)}
+    assert tasks["0"] == {"width": None, "kind": "x", "count": 0}
+    assert tasks["2"] == {"width": 2 / 7, "kind": None, "count": 2}
+
+
+def test_columns_without_names_are_numbered_and_of_sparse_ones_zeros_are_left_out(dynamics, labels):
+    numbers = np.arange(180.0).reshape(60, 3) % 4
+    dense = label_studio_tasks(found_in(dynamics, open_data((numbers, labels))))
+    sparse = label_studio_tasks(found_in(dynamics, open_data((csr_matrix(numbers), labels))))
+    for task, other in zip(dense, sparse, strict=True):
+        row = numbers[int(task["data"]["errata_id"])]
+        assert task["data"]["row"] == {f"column {column}": value for column, value in enumerate(row)}
+        assert other["data"]["row"] == {name: value for name, value in task["data"]["row"].items() if value}
+
+
+def test_several_texts_are_a_table(dynamics, labels):
+    frame = pd.DataFrame({"title": [f"the title {n} of it" for n in range(60)], "y": labels})
+    frame["body"] = [f"it was a dark night, said {n}, and so on" for n in range(60)]
+    found = found_in(dynamics, open_data(frame, "y", text=["title", "body"]))
+    assert_label_studio_takes(label_studio_tasks(found), label_studio_config(found))
+    assert set(label_studio_tasks(found, top=1)[0]["data"]["row"]) == {"title", "body"}
+
+
+def test_small_images_travel_inside_the_tasks(images, pixels):
+    tasks = label_studio_tasks(images, top=5)
+    assert_label_studio_takes(tasks, label_studio_config(images))
+    for task in tasks:
+        head, _, packed = task["data"]["image"].partition(",")
+        assert head == "data:image/png;base64"
+        decoded = np.asarray(Image.open(io.BytesIO(base64.b64decode(packed))))
+        np.testing.assert_array_equal(decoded, pixels[int(task["data"]["errata_id"])])
+
+
+def test_image_files_are_named_by_the_address_they_are_served_at(files):
+    [task] = label_studio_tasks(files, top=1)
+    assert_label_studio_takes([task], label_studio_config(files))
+    path = task["data"]["errata_id"].replace(" ", "%20").replace("#", "%23")
+    assert task["data"]["image"] == f"/data/local-files/?d=my%20images/{path}"
+    [task] = label_studio_tasks(files, top=1, images_at="http://localhost:8000/")
+    assert task["data"]["image"] == f"http://localhost:8000/{path}"
+
+
+def test_many_classes_are_chosen_from_a_list(curves):
+    logits, labels, _ = curves(1, samples=90, classes=40)
+    data = open_data(([f"some words {n}" for n in range(90)], labels))
+    few = label_studio_config(
+        replace(errata.find(errata.Dynamics.from_arrays(logits[:, :, :5], labels % 5)), data=data)
+    )
+    many = label_studio_config(found_in(errata.Dynamics.from_arrays(logits, labels), data))
+    assert 'layout="inline"' in few
+    assert 'layout="select"' in many
+    assert len(list(ET.fromstring(many).iter("Choice"))) == 40
+
+
+def test_label_studio_files_are_what_the_functions_say(texts, tmp_path):
+    folder = write_label_studio(texts, tmp_path / "new" / "export", top=7)
+    assert {entry.name for entry in folder.iterdir()} == {"tasks.json", "config.xml"}
+    assert json.loads((folder / "tasks.json").read_text(encoding="utf-8")) == label_studio_tasks(texts, top=7)
+    assert (folder / "config.xml").read_text(encoding="utf-8") == label_studio_config(texts)
+    write_label_studio(texts, folder, top=3)
+    assert len(json.loads((folder / "tasks.json").read_text(encoding="utf-8"))) == 3
+
+
+ANSWERS = """\
+"annotation_id","annotator","created_at","errata_id","given_label","id","label","lead_time","text","updated_at"
+1,"1","2026-11-15T17:36:00Z","59","bee",41,"dog","","some ""quoted"" words","2026-11-15T17:36:00Z"
+2,"1","2026-11-15T17:36:01Z","16","NA",42,"NA","","more of them","2026-11-15T17:36:01Z"
+"","","","11","bee",45,"","","not answered yet",""
+"""  # as Label Studio 1.23 writes a project to CSV
+
+
+def test_the_docs_turn_answers_into_decisions_and_flag_what_cleanlab_flags(tmp_path, monkeypatch):
+    page = Path(__file__).parents[2] / "docs" / "exports.md"
+    into_decisions, _, in_place_of_cleanlab = re.findall(
+        r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
+    )
+    monkeypatch.chdir(tmp_path)
+    Path("project-1.csv").write_text(ANSWERS, encoding="utf-8")
+    exec(into_decisions, {})
+    decisions = Decisions.read("decisions.csv")
+    assert [(made.id, made.label, made.decision, made.new_label) for made in decisions.made] == [
+        ("59", "bee", "relabel", "dog"),
+        ("16", "NA", "keep", ""),
+    ]
+    names = {}
+    exec(in_place_of_cleanlab, names)
+    expected = find_label_issues(names["labels"], names["pred_probs"], return_indices_ranked_by="self_confidence")
+    np.testing.assert_array_equal(names["issues"], expected)
+
+
+# FiftyOne: a file as its FiftyOneDatasetImporter takes it where no metadata.json names a version.
+
+
+def test_fiftyone_samples_point_at_the_files_and_carry_the_ranking(files, tmp_path):
+    folder = write_fiftyone(files, tmp_path / "fiftyone")
+    samples = json.loads((folder / "samples.json").read_text(encoding="utf-8"))["samples"]
+    assert [entry.name for entry in folder.iterdir()] == ["samples.json"]
+    assert samples == fiftyone_samples(files)
+    for sample, row in zip(samples, files.ranking.to_dict("records"), strict=True):
+        assert sample["filepath"] == str((tmp_path / "my images" / row["id"]).resolve())
+        assert sample["errata_id"] == row["id"]
+        assert sample["ground_truth"] == {"_cls": "Classification", "label": row["label"]}
+        assert sample["suggested"] == {"_cls": "Classification", "label": row["suggested"]}
+        assert sample["mistakenness"] == sample["p_wrong"] == row["p_wrong"]
+        assert {type(sample[name]) for name in ("mistakenness", "p_wrong", "agree", "mean_loss", "score")} == {float}
+        assert sample["rank"] == row["rank"]
+        assert sample["tags"] == []
+
+
+def test_images_of_an_array_are_written_beside_fiftyone_samples(images, pixels, tmp_path):
+    folder = write_fiftyone(images, tmp_path, top=4)
+    samples = fiftyone_samples(images, top=4)
+    assert len(samples) == len(list((folder / "data").iterdir())) == 4
+    for sample in samples:
+        written = np.asarray(Image.open(folder / sample["filepath"]))
+        np.testing.assert_array_equal(written, pixels[int(sample["errata_id"])])
+
+
+def test_fiftyone_takes_images_only(texts, tmp_path):
+    with pytest.raises(InputError, match="FiftyOne shows images, and these samples are text: export to label-studio"):
+        write_fiftyone(texts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+# cleanlab, whose own table is the oracle.
+
+
+@pytest.fixture
+def theirs(dynamics):
+    """What cleanlab makes of the same samples."""
+    probabilities = np.exp(dynamics.logits[-1].astype(float))
+    probabilities /= probabilities.sum(axis=1, keepdims=True)
+    learner = CleanLearning()
+    learner.find_label_issues(labels=dynamics.labels, pred_probs=probabilities)
+    return learner.get_label_issues()
+
+
+def test_label_issues_have_the_columns_types_and_index_of_cleanlabs(dynamics, theirs):
+    ours = label_issues(errata.find(dynamics))
+    assert list(ours.columns) == list(theirs.columns)
+    assert ours.dtypes.tolist() == theirs.dtypes.tolist()
+    pd.testing.assert_index_equal(ours.index, theirs.index)
+    np.testing.assert_array_equal(ours["given_label"], theirs["given_label"])
+
+
+def test_label_issues_say_what_the_ranking_says_in_the_order_of_the_data(dynamics, curves):
+    found = errata.find(dynamics)
+    issues = label_issues(found)
+    in_order = found.ranking.sort_values("id").reset_index(drop=True)
+    np.testing.assert_allclose(issues["label_quality"], 1 - in_order["p_wrong"])
+    assert issues["label_quality"].between(0, 1).all()
+    assert [CLASSES[number] for number in issues["predicted_label"]] == in_order["suggested"].tolist()
+    assert issues["is_label_issue"].sum() == found.expected > 0
+    assert issues["is_label_issue"].tolist() == (in_order["rank"] <= found.expected).tolist()
+    _, _, wrong = curves(0)
+    assert issues["label_quality"][wrong].mean() < issues["label_quality"][~wrong].mean()
+
+
+def test_cleanlab_learns_from_the_issues(dynamics, tmp_path):
+    found = errata.find(dynamics)
+    inputs = dynamics.logits[-1]
+    folder = write_cleanlab(found, tmp_path)
+    with np.load(folder / "label_issues.npz") as arrays:
+        kept = {name: arrays[name] for name in arrays.files}
+    from_indices = CleanLearning().fit(inputs, dynamics.labels, label_issues=kept["ranked_indices"])
+    from_table = CleanLearning().fit(inputs, dynamics.labels, label_issues=pd.read_csv(folder / "label_issues.csv"))
+    for learner in (from_indices, from_table):
+        assert learner.label_issues_mask.sum() == found.expected
+        np.testing.assert_array_equal(np.asarray(learner.label_issues_mask), kept["is_label_issue"])
+
+
+def test_cleanlab_files_hold_the_same_and_name_samples_and_classes(dynamics, tmp_path):
+    dynamics = replace(dynamics, ids=np.array([f"n{row}" for row in range(60)]))
+    found = errata.find(dynamics)
+    folder = write_cleanlab(found, tmp_path / "out", top=9)
+    issues = label_issues(found, top=9)
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "label_issues.csv"), issues, check_dtype=False)
+    with np.load(folder / "label_issues.npz") as arrays:
+        for name in issues.columns:
+            np.testing.assert_array_equal(arrays[name], issues[name])
+            assert arrays[name].dtype == issues[name].dtype
+        assert arrays["ids"][arrays["ranked_indices"]].tolist() == found.ranking["id"].head(9).tolist()
+        assert arrays["classes"].tolist() == CLASSES
+        assert arrays["ranked_indices"].dtype == np.int64
+    assert issues["is_label_issue"].sum() == 9
+
+
+# All of them.
+
+WRITERS = {"label-studio": write_label_studio, "fiftyone": write_fiftyone, "cleanlab": write_cleanlab}
+
+
+@pytest.mark.parametrize("tool", WRITERS)
+def test_a_folder_with_other_files_is_left_alone(images, tool, tmp_path):
+    (tmp_path / "thesis.tex").write_text("mine")
+    with pytest.raises(StoreError, match=r"holds other files, such as thesis\.tex"):
+        WRITERS[tool](images, tmp_path)
+    with pytest.raises(StoreError, match="is a file"):
+        WRITERS[tool](images, tmp_path / "thesis.tex")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+@pytest.mark.parametrize("tool", WRITERS)
+def test_at_least_one_sample_is_wanted(images, tool, tmp_path):
+    with pytest.raises(InputError, match="top must be 1 or more, not 0"):
+        WRITERS[tool](images, tmp_path, top=0)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("tool", WRITERS)
+def test_more_than_there_are_is_all(images, tool, tmp_path):
+    WRITERS[tool](images, tmp_path, top=1000)
+    assert len(label_studio_tasks(images, top=1000)) == len(fiftyone_samples(images, top=1000)) == 60
+    assert label_issues(images, top=1000)["is_label_issue"].all()
+
+
+def test_what_was_read_back_from_a_folder_needs_the_data_again(texts, tmp_path):
+    opened = Found.open(texts.save(tmp_path))
+    with pytest.raises(InputError, match="give the data that were ranked"):
+        label_studio_tasks(opened)
+    assert label_studio_tasks(opened, data=texts.data) == label_studio_tasks(texts)
+    pd.testing.assert_frame_equal(label_issues(opened), label_issues(texts))
+
+
+def test_other_data_than_were_ranked_are_refused(texts, labels):
+    swapped = open_data((["one text here", "another text"] * 30, labels[::-1]))
+    with pytest.raises(InputError, match=r"has the label .* in the data and had .* when it was ranked"):
+        label_studio_tasks(texts, data=swapped)
+    fewer = open_data((["one text here", "another text"] * 20, labels[:40]))
+    with pytest.raises(InputError, match="it is not in the data: give the data that were ranked"):
+        label_studio_tasks(texts, data=fewer)
+
+
+def test_classes_may_go_by_numbers_in_the_ranking_and_by_names_in_the_data(curves):
+    logits, labels, _ = curves(0)
+    data = open_data(([f"some words {n}" for n in range(60)], [CLASSES[label] for label in labels]))
+    tasks = label_studio_tasks(found_in(errata.Dynamics.from_arrays(logits, labels), data))
+    assert {task["data"]["given_label"] for task in tasks} == {"0", "1", "2", "3", "4"}
