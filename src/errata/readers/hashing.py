@@ -6,8 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.spec import Arrays
-
 
 def array_hash(array: NDArray[Any]) -> str:
     """SHA-256 of an array's shape, kind and values. Text counts as UTF-8, whatever its width."""
@@ -24,7 +22,7 @@ def array_hash(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def content_hash(arrays: Arrays) -> str:
+def content_hash(arrays: dict[str, NDArray[Any]]) -> str:
     """SHA-256 of named arrays, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(arrays):
