@@ -11,10 +11,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 
 
 @pytest.mark.parametrize(
-    "name", [path.name for path in sorted(DOCS.glob("*.md")) if "<!-- table:" in path.read_text("utf-8")]
+    "path", [path for path in pages.PAGES if "<!-- table:" in path.read_text("utf-8")], ids=lambda path: path.name
 )
-def test_tables_are_those_of_the_results(name):
-    page = (DOCS / name).read_text(encoding="utf-8")
+def test_tables_are_those_of_the_results(path):
+    page = path.read_text(encoding="utf-8")
     assert pages.filled(page) == page, "run `python benchmarks/research/pages.py`"
 
 

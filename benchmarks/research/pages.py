@@ -1,10 +1,10 @@
-"""Fill in the tables of the pages under docs, from what was measured.
+"""Fill in the tables of docs/*.md and results/research/README.md from the stored results.
 
     python benchmarks/research/pages.py            # after new results
     python benchmarks/research/pages.py --check    # only say which pages are out of date
 
-A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is a command of errata,
-which is asked for Markdown, a file that another benchmark wrote, or one of the names in MAKERS.
+A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is an errata command that
+can print Markdown, a file that another benchmark wrote, or a name in MAKERS.
 """
 
 import argparse
@@ -32,6 +32,7 @@ TABLE = re.compile(rf"({BEGINS}(?P<maker>.+?) -->\n)(?:(?!{BEGINS}).)*?({ENDS})"
 TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
 FOUND, PRINTED = Results(ROOT / "results"), Results(ROOT / "results" / "printed")
 RESEARCH = FOUND.folder / "research"
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), RESEARCH / "README.md"]
 METHODS_BY_NOISE = (
     *("Last-CE", "Last-LM", "Mean-CE", "Mean-JS", "Mean-LM", "Mean-CPD", "MeanProb-CE", "MeanProb-LM", "SWA-LM"),
     *("LateStopping-CPD", "CTRL-CE", "CTRL-LM", "CTRL-CPD", "CL-CC (IS)", "CL-PBNR (IS)"),
@@ -99,11 +100,12 @@ def memorising() -> str:
         back = f"{100 * run['taken back']:.0f} % of {run['ruled out']}" if run["ruled out"] >= ENOUGH else MISSING
         missed = {method: f"{run[method]:.1f}" for method in methods}
         for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
-            missed[method] += "" if "kNN" in run[ranks_by] else " (alone)"
+            missed[method] += "" if "kNN" in run[ranks_by] else " (not used)"
         counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
         rows.append([name, str(run["epochs"]), *shares, back, *missed.values(), *counted])
-    signs = ["epochs", "labels predicted at the last", "came round to", "taken back"]
-    return _pipes(["", *signs, *methods, "epochs that count", "of logits alone"], rows)
+    statistics = ["epochs", "labels fitted", "late fit", "reversals"]
+    titles = [method.replace(" alone", " only") for method in methods]
+    return _pipes(["", *statistics, *titles, "epochs used", "from logits only"], rows)
 
 
 def cleaned() -> str:
@@ -136,7 +138,8 @@ def learning() -> str:
         told = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]
         missed = [MISSING if run[of] != run[of] else f"{run[of]:.1f}" for of in methods]
         rows.append([f"{run['data']}, {run['network']}", *told, *missed])
-    return _pipes(["", "wrong labels", "came round to", "taken back", *methods], rows)
+    titles = ["wrong labels", "late fit", "reversals", "whole run", "cut at late fit", "feature neighbours", "default"]
+    return _pipes(["", *titles], rows)
 
 
 MAKERS: dict[str, Callable[[], str]] = {
@@ -196,7 +199,7 @@ def _pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], labels: int = 1
 def main(check: bool) -> None:
     """Fill in every page, or say which ones are out of date."""
     stale = []
-    for path in sorted((ROOT / "docs").glob("*.md")):
+    for path in PAGES:
         page = path.read_text(encoding="utf-8")
         anew = filled(page)
         if anew != page:
