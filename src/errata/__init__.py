@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from errata import compat as compat
-    from errata.advising.advice import advise as advise
     from errata.core import metrics as metrics
     from errata.core import noise as noise
     from errata.core.catalogue import methods as methods
@@ -36,7 +35,6 @@ _HOME = {
     "ErrataError": "errata.errors",
     "InputError": "errata.errors",
     "StoreError": "errata.errors",
-    "advise": "errata.advising.advice",
     "ErrataDetector": "errata.finding.detector",
     "Found": "errata.finding.found",
     "apply": "errata.review.applying",

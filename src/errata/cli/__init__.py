@@ -1,7 +1,6 @@
 """The command line: parse, call, print. Every module here adds its commands to the one app."""
 
 from errata.cli import (  # noqa: F401  # each registers its commands
-    advise,
     apply,
     bench,
     bench_figures,
