@@ -1,9 +1,11 @@
-"""How errors of libraries and misspelt names are put into one sentence."""
+"""Parts of the messages that users read: counts, lists of names, and errors of other libraries."""
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
 
-LONGEST = 160  # characters of what a library says
+LONGEST = 160  # characters of another library's error message
+MOST_NAMED = 5  # names in a list
 
 
 def one_line(error: BaseException) -> str:
@@ -18,3 +20,21 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     folded = {other.casefold(): other for other in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """`1 row`, `1,200 rows`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def listed(names: Iterable[Any], most: int = MOST_NAMED) -> str:
+    """`'a', 'b' and 'c'`; long lists end in `and 12 others`."""
+    shown = [repr(name) for name in names]
+    if len(shown) > most + 1:
+        return f"{', '.join(shown[:most])} and {len(shown) - most:,} others"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def gigabytes(size: float) -> str:
+    """`1.5 GB`."""
+    return f"{size / 1e9:,.1f} GB"

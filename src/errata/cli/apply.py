@@ -104,7 +104,7 @@ def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | N
 
 def _show(planned: "Plan") -> None:
     """How many samples of each kind there are, and what becomes of the classes."""
-    from errata.readers.phrases import counted
+    from errata.wording import counted
 
     counts = {
         "left out" if planned.edits.drop else "changed": planned.changed,

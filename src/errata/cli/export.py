@@ -13,7 +13,7 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     from errata.finding.found import Found
     from errata.finding.sources import Named
-    from errata.readers import OwnData
+    from errata.readers import UserData
 
 
 class Tool(StrEnum):
@@ -78,12 +78,12 @@ def export(
     print(f"in a project whose labelling interface is {target / 'config.xml'}, import that file")
 
 
-def _open(named: "Named") -> "OwnData":
+def _open(named: "Named") -> "UserData":
     from errata.finding.sources import is_saved_dataset
-    from errata.readers import OwnData
+    from errata.readers import UserData
 
     opened = named.open()
-    if not isinstance(opened, OwnData):
+    if not isinstance(opened, UserData):
         raise InputError(f"{named.path} holds what a model said of samples, not the samples themselves")
     if opened.kind == "images" and named.path.is_dir() and not is_saved_dataset(named.path):
         return replace(

@@ -14,7 +14,7 @@ from errata.terminal import print_table
 
 if TYPE_CHECKING:
     from errata.finding.found import Found
-    from errata.readers import OwnData
+    from errata.readers import UserData
 
 OUT = Path("errata-out")
 SHOWN_CLASSES = 20
@@ -88,7 +88,7 @@ def find(
     _show(found, out, top, opened.remarks)
 
 
-def _understood(source: Path, data: "OwnData") -> None:
+def _understood(source: Path, data: "UserData") -> None:
     """Say what the data was taken for, before anything takes time."""
     import numpy as np
 

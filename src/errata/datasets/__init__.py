@@ -1,18 +1,12 @@
-"""Twelve datasets in seventeen settings, read from their official files, and anybody's own data."""
+"""The benchmark's datasets, each in one file of `sets`: source, licence, parsing, preparation and settings.
+
+`load` returns a prepared dataset; `load_setting` adds the noisy labels of a benchmark setting.
+A user's own files are read by `errata.readers`.
+May be imported by `errata.bench`, `errata.cli` and above. Imports `errata.readers`, `errata.training` and below.
+"""
 
 from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.loading import load
 from errata.datasets.registry import dataset, datasets, setting, settings
-from errata.readers import OwnData, open_data
 
-__all__ = [
-    "Labelled",
-    "OwnData",
-    "dataset",
-    "datasets",
-    "load",
-    "load_setting",
-    "open_data",
-    "setting",
-    "settings",
-]
+__all__ = ["Labelled", "dataset", "datasets", "load", "load_setting", "setting", "settings"]

@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 from errata.finding.chance import learned_nothing
-from errata.readers.phrases import counted
+from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.finding.found import Found

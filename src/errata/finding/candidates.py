@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from errata.errors import InputError
 from errata.extras import require_pillow
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.readers.memory import check_fits
 from errata.readers.stored_images import StoredImages
 
@@ -63,13 +63,13 @@ class Candidate:
         return f"an MLP of {widths} hidden units" if widths else "a linear model"
 
 
-def candidates_for(data: OwnData, wanted: ModelName, seed: int, device: str = "auto") -> list[Candidate]:
+def candidates_for(data: UserData, wanted: ModelName, seed: int, device: str = "auto") -> list[Candidate]:
     """What to choose from: of a table boosting and an MLP, of text a linear model, of images a CNN, or one wanted."""
     check_model(data, wanted)
     return _of_images(data, wanted, seed, device) if _are_images(data) else _of_table(data, wanted, seed)
 
 
-def check_model(data: OwnData, wanted: ModelName) -> None:
+def check_model(data: UserData, wanted: ModelName) -> None:
     """Refuse a model that is none, or does not take this data."""
     if wanted not in get_args(ModelName):
         raise InputError(f"model must be one of {', '.join(get_args(ModelName))}, not {wanted!r}")
@@ -80,7 +80,7 @@ def check_model(data: OwnData, wanted: ModelName) -> None:
         raise InputError(f"{wanted} does not take {kind}; take one of auto, {', '.join(fitting)}")
 
 
-def _are_images(data: OwnData) -> bool:
+def _are_images(data: UserData) -> bool:
     return data.kind in ("images", "image files")
 
 
@@ -90,7 +90,7 @@ def batch_size(samples: int, batches: Sequence[tuple[int, int]]) -> int:
     return next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)
 
 
-def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
+def _of_table(data: UserData, wanted: ModelName, seed: int) -> list[Candidate]:
     from errata.training.data import Table
     from errata.training.recipes import Rounds
 
@@ -110,7 +110,7 @@ def _of_table(data: OwnData, wanted: ModelName, seed: int) -> list[Candidate]:
     return found
 
 
-def _networks(data: OwnData) -> Sequence[Network]:
+def _networks(data: UserData) -> Sequence[Network]:
     """Vectors of sentences may need hidden units or none; trees take minutes for them and predict no better."""
     if data.kind == "text":
         return (LINEAR, NETWORK) if data.embedded else (LINEAR,)
@@ -133,7 +133,7 @@ def _recipe(
     return Recipe(epochs, batch, rate, decay, seed=seed, widths=widths)
 
 
-def _of_images(data: OwnData, wanted: ModelName, seed: int, device: str) -> list[Candidate]:
+def _of_images(data: UserData, wanted: ModelName, seed: int, device: str) -> list[Candidate]:
     from errata.training import models
     from errata.training.gather import choose_device
 
@@ -147,7 +147,7 @@ def _of_images(data: OwnData, wanted: ModelName, seed: int, device: str) -> list
     return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]
 
 
-def _usual_side(data: OwnData) -> int:
+def _usual_side(data: UserData) -> int:
     """The longer side of most images, from some of them."""
     if data.root is None:
         stored = isinstance(data.inputs, StoredImages)
@@ -162,7 +162,7 @@ def _usual_side(data: OwnData) -> int:
     return int(np.median(sides))
 
 
-def _image_inputs(data: OwnData, side: int) -> "Inputs":
+def _image_inputs(data: UserData, side: int) -> "Inputs":
     from errata.training.data import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 
@@ -196,7 +196,7 @@ def _colours(pixels: NDArray[np.uint8]) -> tuple[Sequence[float], Sequence[float
     return some.mean(axis=(0, 2, 3)).tolist(), np.maximum(some.std(axis=(0, 2, 3)), 1e-3).tolist()
 
 
-def _decoded(data: OwnData, side: int) -> NDArray[np.uint8]:
+def _decoded(data: UserData, side: int) -> NDArray[np.uint8]:
     """All images, squashed to squares: (N, 3, side, side)."""
     from PIL import Image
 
@@ -208,7 +208,7 @@ def _decoded(data: OwnData, side: int) -> NDArray[np.uint8]:
     return pixels
 
 
-def _image_at(data: OwnData, place: int) -> "Image.Image":
+def _image_at(data: UserData, place: int) -> "Image.Image":
     from PIL import Image
 
     if data.root is None:

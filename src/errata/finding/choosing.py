@@ -11,7 +11,7 @@ from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.candidates import Candidate
 from errata.finding.trials import MOST_TRIED_ON, VALIDATION, Tried, attempt
-from errata.readers import OwnData
+from errata.readers import UserData
 
 if TYPE_CHECKING:
     from errata.finding.models import Watcher
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(
-    candidates: Sequence[Candidate], data: OwnData, device: str, folder: Path | None, watcher: "Watcher"
+    candidates: Sequence[Candidate], data: UserData, device: str, folder: Path | None, watcher: "Watcher"
 ) -> Choice:
     """The candidate that does best on a part held out.
 
@@ -104,7 +104,7 @@ def _to_beat(candidate: Candidate, tried: Sequence[Tried], clearly: float) -> fl
 
 def _try(
     candidate: Candidate,
-    data: OwnData,
+    data: UserData,
     device: str,
     watcher: "Watcher",
     to_beat: float,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.readers.stored_images import StoredImages
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Groups = NDArray[np.int64]
 
 
-def conflicts(data: OwnData) -> "pd.DataFrame":
+def conflicts(data: UserData) -> "pd.DataFrame":
     """A row a sample that has a twin with another label: group (from 1), id and label, twins beside each other."""
     import pandas as pd
 
@@ -38,7 +38,7 @@ def conflicts(data: OwnData) -> "pd.DataFrame":
     )
 
 
-def input_groups(data: OwnData) -> Groups:
+def input_groups(data: UserData) -> Groups:
     """A number (N,) a sample, the same for two samples if and only if their inputs are the same."""
     inputs = data.inputs
     if data.root is not None:

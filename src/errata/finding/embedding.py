@@ -12,12 +12,11 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.extras import require
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.readers.columns import as_texts
 from errata.readers.features import FrameFeatures
 from errata.readers.memory import check_fits
-from errata.readers.phrases import counted
-from errata.wording import one_line
+from errata.wording import counted, one_line
 
 if TYPE_CHECKING:
     from errata.finding.models import Watcher
@@ -67,7 +66,7 @@ def load_encoder(folder: Path, device: str) -> Encoder:
     return model
 
 
-def embedded(data: OwnData, model: Path, device: str, work: Path | None, watcher: "Watcher") -> OwnData:
+def embedded(data: UserData, model: Path, device: str, work: Path | None, watcher: "Watcher") -> UserData:
     """The same data, whose texts are vectors of length 1 where they were weighted terms.
 
     In a folder `work`, texts that an interrupted call has embedded are not embedded again.

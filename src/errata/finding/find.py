@@ -21,9 +21,9 @@ from errata.finding.models import Learned, Silence, Wanted, Watcher, check, lear
 from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
 from errata.finding.recorded import Recorded, about_data, recorded
 from errata.finding.sources import Named, open_source
-from errata.readers import OwnData
-from errata.readers.phrases import counted
+from errata.readers import UserData
 from errata.version import installed_version
+from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.finding.candidates import ModelName
@@ -71,7 +71,7 @@ def find(
 
 
 def find_in_data(
-    data: OwnData,
+    data: UserData,
     wanted: Wanted | None = None,
     out: Path | None = None,
     watcher: Watcher | None = None,
@@ -117,7 +117,7 @@ def _sourced(found: Found, named: Named | None, out: Path) -> Found:
 
 
 def _found(
-    dynamics: Dynamics, data: OwnData | None, learned: Learned | None, settings: dict[str, Any], started: float
+    dynamics: Dynamics, data: UserData | None, learned: Learned | None, settings: dict[str, Any], started: float
 ) -> Found:
     estimate = estimated_rate(dynamics)
     ranking = ranked(dynamics, estimate)
@@ -175,7 +175,7 @@ def _drop_work(folder: Path) -> None:
         folder.rmdir()
 
 
-def _key(data: OwnData, wanted: Wanted, sentences: Path | None) -> str:
+def _key(data: UserData, wanted: Wanted, sentences: Path | None) -> str:
     """A name for the work on this data with these wishes: another is begun afresh."""
     told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
     if sentences is not None:

@@ -10,7 +10,7 @@ from errata.core.rates import NoiseRate
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.terminal import write_table
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class Found:
     confusions: "pd.DataFrame"
     curve: "pd.DataFrame"
     summary: dict[str, Any]
-    data: OwnData | None = None
+    data: UserData | None = None
 
     @property
     def expected(self) -> int:

@@ -14,9 +14,9 @@ from errata.finding.candidates import Candidate, ModelName, candidates_for, chec
 from errata.finding.choosing import choose
 from errata.finding.ranking import ASKED
 from errata.finding.trials import CHECKPOINT_SECONDS, FEWEST_SAMPLES
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.readers.memory import check_fits
-from errata.readers.phrases import counted
+from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.training.gather import Gathered
@@ -88,7 +88,7 @@ class Learned:
     unit: str
 
 
-def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Learned:
+def learn(data: UserData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Learned:
     """Choose a model, train it, and hand back what it said of every sample at every epoch.
 
     In a folder, what an interrupted call has done already is not done again.
@@ -105,7 +105,7 @@ def learn(data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) 
     return Learned(_of_samples(dynamics, data, wanted), model, choice.how, choice.loss, unit)
 
 
-def check(data: OwnData, wanted: Wanted) -> None:
+def check(data: UserData, wanted: Wanted) -> None:
     """Refuse what cannot be learned as it is wanted, before anything takes time."""
     require("torch", "torch", "torch", "training")
     from errata.training.validation import check_device
@@ -121,7 +121,7 @@ def check(data: OwnData, wanted: Wanted) -> None:
     check_fits(size, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
 
 
-def _train_once(chosen: Candidate, data: OwnData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
+def _train_once(chosen: Candidate, data: UserData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
     """All samples once, or once a fold."""
     from errata.training.recipes import Rounds
 
@@ -141,7 +141,7 @@ class _Training:
     """One call of the training engine, whatever is trained and however it is gathered."""
 
     chosen: Candidate
-    data: OwnData
+    data: UserData
     wanted: Wanted
     folder: Path | None
     stream: tuple[str, ...] | None
@@ -223,7 +223,7 @@ class _Training:
         return gathered
 
 
-def _of_samples(dynamics: Dynamics, data: OwnData, wanted: Wanted) -> Dynamics:
+def _of_samples(dynamics: Dynamics, data: UserData, wanted: Wanted) -> Dynamics:
     """The dynamics under the ids and class names of the data, with the points among which neighbours can be sought.
 
     Features of the models of different folds have nothing in common.
@@ -239,11 +239,11 @@ def _of_samples(dynamics: Dynamics, data: OwnData, wanted: Wanted) -> Dynamics:
     )
 
 
-def _asks_neighbours(data: OwnData) -> bool:
+def _asks_neighbours(data: UserData) -> bool:
     """Rare words say little of distances, and a model of them memorises."""
     return _are_few(data) and not data.is_terms
 
 
-def _are_few(data: OwnData) -> bool:
+def _are_few(data: UserData) -> bool:
     """Among very many samples a search for neighbours would take longer than the training, and more memory."""
     return data.samples <= APPROXIMATE_BEYOND

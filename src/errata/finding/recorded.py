@@ -13,7 +13,7 @@ from errata.errors import ErrataError, InputError, StoreError
 from errata.finding.found import DYNAMICS, SUMMARY, read_summary
 from errata.finding.models import Wanted, unusual
 from errata.finding.sources import Named, open_source
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.report.training_curves import rows_of
 
 Spelled = Callable[[str], str]
@@ -27,7 +27,7 @@ class Recorded:
     """
 
     dynamics: Dynamics
-    data: OwnData | None = None
+    data: UserData | None = None
     named: Named | None = None
     settings: dict[str, Any] = field(default_factory=dict)
 
@@ -74,7 +74,7 @@ def with_data(dynamics: Dynamics, given: Any, label: Any, text: Any, id: Any, sk
     if label is None and not isinstance(given, str | Path | tuple | Mapping):
         label = _recorded_labels(dynamics, given, id)
     opened = open_source(given, label, text, id, skip_bad)
-    if not isinstance(opened, OwnData):
+    if not isinstance(opened, UserData):
         raise InputError(f"{given} holds what a model said of samples, not the samples themselves")
     return replace(attached(dynamics, opened), named=Named.of(given, label, text, id, skip_bad))
 
@@ -89,7 +89,7 @@ def of_earlier_run(dynamics: Dynamics) -> Recorded:
         summary = read_summary(folder)
         named = Named.recalled(summary, folder)
         data = None if named is None else named.open()
-        if not isinstance(data, OwnData):
+        if not isinstance(data, UserData):
             return Recorded(dynamics)
         return replace(attached(dynamics, data), named=named, settings=summary.get("settings", {}))
     except ErrataError:
@@ -105,7 +105,7 @@ def refuse_to_lose_contents(out: Path) -> None:
         )
 
 
-def attached(dynamics: Dynamics, data: OwnData) -> Recorded:
+def attached(dynamics: Dynamics, data: UserData) -> Recorded:
     """The dynamics under the ids, and by the class names, that the data have; what does not go together is refused."""
     ids = data.ids
     numbered = dynamics.ids.dtype.kind in "iu" and ids.dtype.kind not in "iu"
@@ -154,7 +154,7 @@ def _length(given: Any) -> int:
     return length
 
 
-def _class_names(dynamics: Dynamics, data: OwnData, places: NDArray[np.int64]) -> tuple[Any, ...] | None:
+def _class_names(dynamics: Dynamics, data: UserData, places: NDArray[np.int64]) -> tuple[Any, ...] | None:
     """The names of the classes; where only their numbers were recorded, those that they have in the data."""
     names = [str(dynamics.class_name(number)) for number in range(dynamics.num_classes)]
     given = data.labels[places]
@@ -174,7 +174,7 @@ def _class_names(dynamics: Dynamics, data: OwnData, places: NDArray[np.int64]) -
 
 
 def _refuse_other_labels(
-    dynamics: Dynamics, data: OwnData, given: NDArray[np.int64], expected: NDArray[np.int64]
+    dynamics: Dynamics, data: UserData, given: NDArray[np.int64], expected: NDArray[np.int64]
 ) -> None:
     """Refuse data in which samples have other labels than were recorded: probably they are other samples."""
     differ = np.flatnonzero(given != expected)

@@ -11,7 +11,7 @@ from errata.dynamics.files import MANIFEST
 from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import DataError, InputError
-from errata.readers import OwnData, open_data
+from errata.readers import UserData, open_data
 from errata.readers.file_types import frame_of
 from errata.readers.stored_images import from_stored_images
 from errata.wording import one_line
@@ -51,14 +51,14 @@ class Named:
         """The same for JSON, with the path that leads there from a folder: both may move together."""
         return asdict(self) | {"path": os.path.relpath(self.path, folder)}
 
-    def open(self) -> OwnData | Dynamics:
+    def open(self) -> UserData | Dynamics:
         """The data, or the dynamics."""
         if not self.path.exists():
             raise InputError(f"the data were read from {self.path}, and are not there; say where they are with --data")
         return open_source(self.path, self.label, self.text, self.id, self.skip_bad)
 
 
-def open_source(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData | Dynamics:  # noqa: A002
+def open_source(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData | Dynamics:  # noqa: A002
     """Dynamics, if the source holds what a model said of its samples; else labelled data."""
     if isinstance(source, Dynamics):
         return source
@@ -109,7 +109,7 @@ def saved_dataset(folder: Path, only: Collection[str] = ()) -> "pd.DataFrame":
     return frame
 
 
-def _open_saved(folder: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData:  # noqa: A002
+def _open_saved(folder: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
     table, features = _saved_table(folder)
     images = _image_columns(table, features)
     frame = saved_dataset(folder)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.finding.candidates import Candidate
-from errata.readers import OwnData
+from errata.readers import UserData
 
 if TYPE_CHECKING:
     from errata.training.executors import Executor
@@ -39,7 +39,7 @@ class Tried:
 
 def attempt(
     candidate: Candidate,
-    data: OwnData,
+    data: UserData,
     device: str,
     tell: Tell,
     to_beat: float = math.inf,
@@ -57,7 +57,7 @@ def attempt(
     return Tried(replace(candidate, recipe=replace(recipe, epochs=math.ceil(longer * recipe.epochs))), loss)
 
 
-def _trial_rows(data: OwnData, seed: int) -> NDArray[np.int64]:
+def _trial_rows(data: UserData, seed: int) -> NDArray[np.int64]:
     """The samples that a trial is made with: all, or a part with every class in proportion."""
     from errata.training.validation import split_off
 
@@ -66,7 +66,7 @@ def _trial_rows(data: OwnData, seed: int) -> NDArray[np.int64]:
     return split_off(data.labels, MOST_TRIED_ON / data.samples, seed)
 
 
-def _boost(candidate: Candidate, data: OwnData, tell: Tell) -> "tuple[AnyRecipe, float]":
+def _boost(candidate: Candidate, data: UserData, tell: Tell) -> "tuple[AnyRecipe, float]":
     from errata.training.boosting import best_rounds
     from errata.training.data import Table
     from errata.training.recipes import Rounds
@@ -79,7 +79,7 @@ def _boost(candidate: Candidate, data: OwnData, tell: Tell) -> "tuple[AnyRecipe,
 
 
 def _validate(
-    candidate: Candidate, data: OwnData, device: str, tell: Tell, to_beat: float, checkpoint: Path | None
+    candidate: Candidate, data: UserData, device: str, tell: Tell, to_beat: float, checkpoint: Path | None
 ) -> "tuple[AnyRecipe, float]":
     """The number of epochs with the least log loss on the part held out, and that loss."""
     from errata.training.checkpoints import load_state, save_state

@@ -16,10 +16,9 @@ from errata.readers.columns import LARGEST
 from errata.readers.features import dense_features, sparse_features
 from errata.readers.label_encoding import Encoded, encode_labels, sample_ids
 from errata.readers.memory import check_fits
-from errata.readers.phrases import counted, listed
 from errata.readers.table_rows import from_frame, is_name
-from errata.readers.user_data import OwnData
-from errata.wording import one_line
+from errata.readers.user_data import UserData
+from errata.wording import counted, listed, one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +30,7 @@ CHANNELS = (1, 3, 4)
 BYTES_AT_ONCE = 1 << 26
 
 
-def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> OwnData:  # noqa: A002
+def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> UserData:  # noqa: A002
     """Inputs of N samples and their labels (N,).
 
     A data frame and an array of objects are tables. Text (N,) is a table of one column. Numbers are a table (N, D) or
@@ -59,7 +58,7 @@ def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> O
     return _table(values, encoded, ids) if pixels is None else _images(pixels, values, encoded, ids)
 
 
-def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin: str) -> OwnData:  # noqa: A002
+def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin: str) -> UserData:  # noqa: A002
     """Arrays by name: what a .npz file or a dataset of scikit-learn holds."""
     inputs = _named(arrays, INPUT_NAMES, origin, "inputs")
     if label is None or is_name(label):
@@ -70,7 +69,7 @@ def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin
     return from_arrays(inputs, label, id, text)
 
 
-def read_npz(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
+def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     """A .npz file with inputs and labels; `label` and `id` may name arrays in it."""
     with _reading(path), ZipFile(path) as packed:
         size = sum(member.file_size for member in packed.infolist())
@@ -86,7 +85,7 @@ def read_npz(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
     return from_named(arrays, label, id, None, str(path))
 
 
-def read_npy(path: Path, label: Any, id: Any) -> OwnData:  # noqa: A002
+def read_npy(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     """A .npy file of inputs, with labels given, or in a .npy file of their own."""
     if label is None:
         raise InputError(f"{path} holds no labels: name a .npy file of them with --label (label=, or give an array)")
@@ -184,7 +183,7 @@ def _is_sparse(inputs: Any) -> bool:
     return hasattr(inputs, "tocsr")
 
 
-def _table(values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> OwnData:
+def _table(values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> UserData:
     remarks = []
     if values.ndim > 2:
         shape = " × ".join(map(str, values.shape[1:]))
@@ -205,7 +204,7 @@ def _table(values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> OwnData
     return _own("table", values, encoded, ids, columns, remarks, partial(dense_features, values, used))
 
 
-def _sparse(values: Any, encoded: Encoded, ids: NDArray[Any]) -> OwnData:
+def _sparse(values: Any, encoded: Encoded, ids: NDArray[Any]) -> UserData:
     infinite = ~np.isfinite(values.data)
     if infinite.any():
         row = int(np.searchsorted(values.indptr, np.argmax(infinite), side="right")) - 1
@@ -215,7 +214,7 @@ def _sparse(values: Any, encoded: Encoded, ids: NDArray[Any]) -> OwnData:
     return _own("table", floats, encoded, ids, columns, [], partial(sparse_features, floats))
 
 
-def _images(pixels: NDArray[np.uint8], values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> OwnData:
+def _images(pixels: NDArray[np.uint8], values: NDArray[Any], encoded: Encoded, ids: NDArray[Any]) -> UserData:
     height, width = pixels.shape[2:]
     remarks = []
     if values.dtype.kind == "f" and pixels.max() > values.max():
@@ -224,9 +223,9 @@ def _images(pixels: NDArray[np.uint8], values: NDArray[Any], encoded: Encoded, i
     return _own("images", pixels, encoded, ids, columns, remarks, None)
 
 
-def _own(kind: Any, inputs: Any, encoded: Encoded, ids: NDArray[Any], columns: Any, remarks: Any, fit: Any) -> OwnData:
+def _own(kind: Any, inputs: Any, encoded: Encoded, ids: NDArray[Any], columns: Any, remarks: Any, fit: Any) -> UserData:
     said = (*encoded.remarks, *remarks)
-    return OwnData(kind, inputs, encoded.labels, encoded.classes, ids, encoded.rows, columns, said, fit_features=fit)
+    return UserData(kind, inputs, encoded.labels, encoded.classes, ids, encoded.rows, columns, said, fit_features=fit)
 
 
 def _refuse_infinite(values: NDArray[Any], rows: NDArray[np.int64]) -> None:

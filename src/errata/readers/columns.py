@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from errata.readers.label_encoding import is_missing
-from errata.readers.phrases import counted, listed
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd

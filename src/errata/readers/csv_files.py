@@ -12,8 +12,7 @@ from errata.errors import DataError
 from errata.readers.file_types import BROKEN, Read, encoding_of, frame_of, open_bytes, open_text
 from errata.readers.memory import check_fits
 from errata.readers.numerals import FIRST_LOOK, LEADING_ZERO, MISSING_NUMBERS, NUMBER, WHOLE
-from errata.readers.phrases import counted
-from errata.wording import one_line
+from errata.wording import counted, one_line
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,8 +12,8 @@ from errata.errors import DataError
 from errata.extras import require_pillow
 from errata.readers.images import all_small, pixels_of, printable, read_sizes, refuse_broken, skipped, span
 from errata.readers.label_encoding import encode_labels
-from errata.readers.phrases import counted, listed
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -31,7 +31,7 @@ class Listing:
     remarks: list[str]
 
 
-def read_folder(root: Path, skip_bad: bool) -> OwnData:
+def read_folder(root: Path, skip_bad: bool) -> UserData:
     """Images whose class is the folder they are in, the first below `root`.
 
     Every file is opened once. One that cannot be read is named and refused, or left out with a remark if `skip_bad`.
@@ -48,7 +48,7 @@ def read_folder(root: Path, skip_bad: bool) -> OwnData:
     encoded = encode_labels([path.split("/", 1)[0] for path in paths], f"the folder {root}")
     in_memory = all_small(sizes)
     ids = np.array(paths)
-    return OwnData(
+    return UserData(
         kind="images" if in_memory else "image files",
         inputs=pixels_of(len(paths), sizes[0], lambda number: _image(root / paths[number])) if in_memory else ids,
         labels=encoded.labels,

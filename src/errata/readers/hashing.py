@@ -1,6 +1,7 @@
 """Hashes of content: the same for the same numbers, however the file that holds them was saved."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ def array_hash(array: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def content_hash(arrays: dict[str, NDArray[Any]]) -> str:
+def content_hash(arrays: Mapping[str, NDArray[Any]]) -> str:
     """SHA-256 of named arrays, in the order of their names."""
     digest = hashlib.sha256()
     for name in sorted(arrays):

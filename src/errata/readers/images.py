@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from errata.errors import DataError
 from errata.readers.memory import check_fits
-from errata.readers.phrases import counted
-from errata.wording import one_line
+from errata.wording import counted, one_line
 
 if TYPE_CHECKING:
     from PIL import Image

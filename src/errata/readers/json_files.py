@@ -9,7 +9,7 @@ import numpy as np
 
 from errata.errors import DataError
 from errata.readers.file_types import Read, encoding_of, open_text
-from errata.readers.phrases import listed
+from errata.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
 from errata.errors import InputError
-from errata.readers.phrases import counted, listed
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd

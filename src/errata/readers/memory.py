@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 from errata.errors import InputError
-from errata.readers.phrases import gigabytes
+from errata.wording import gigabytes
 
 _MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.readers.label_encoding import is_missing
-from errata.readers.phrases import counted, listed
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd

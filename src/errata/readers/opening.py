@@ -11,7 +11,7 @@ from errata.readers.file_types import Read, frame_of, read_parquet
 from errata.readers.folders import read_folder
 from errata.readers.json_files import read_json, read_json_lines
 from errata.readers.table_rows import from_frame, is_name
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,7 @@ TABLES: dict[str, Callable[[Path], Read]] = {
     ".ndjson": read_json_lines,
     ".json": read_json,
 }
-ARRAYS: dict[str, Callable[[Path, Any, Any], OwnData]] = {".npz": read_npz, ".npy": read_npy}
+ARRAYS: dict[str, Callable[[Path, Any, Any], UserData]] = {".npz": read_npz, ".npy": read_npy}
 
 
 def open_data(
@@ -37,7 +37,7 @@ def open_data(
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
     skip_bad: bool = False,
-) -> OwnData:
+) -> UserData:
     """Understand labelled data; nothing of it is ever written to.
 
     source: the path of a table (.csv .tsv .parquet .jsonl .ndjson .json, some of them packed as .gz), of arrays (.npz
@@ -63,7 +63,7 @@ def open_data(
     return from_arrays(source, label, id, text)
 
 
-def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> OwnData:  # noqa: A002
+def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
     if path.is_dir():
         given = [f"--{name}" for name, value in (("label", label), ("text", text), ("id", id)) if value is not None]
         if given:

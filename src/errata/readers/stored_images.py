@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from errata.errors import DataError, InputError
 from errata.extras import require_pillow
 from errata.readers.images import Size, all_small, pixels_of, read_sizes, refuse_broken, skipped, span
-from errata.readers.phrases import counted, listed
 from errata.readers.table_rows import labelled_rows
-from errata.readers.user_data import OwnData, Rows
+from errata.readers.user_data import Rows, UserData
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -88,7 +88,7 @@ def from_stored_images(
     id: Any,  # noqa: A002
     folder: Path,
     skip_bad: bool,
-) -> OwnData:
+) -> UserData:
     """Images in one of the columns of a table, with labels and ids in the others (`frame`) or given beside it."""
     require_pillow(f"reading the images in {folder}")
     if len(columns) > 1:
@@ -108,7 +108,7 @@ def from_stored_images(
     images = replace(stored, rows=rows.encoded.rows, sizes=kept)
     others = [other for other in rows.frame.columns if other not in rows.taken]
     beside = [f"the images are learned from, and {counted(len(others), 'other column')} left out: {listed(others)}"]
-    return OwnData(
+    return UserData(
         kind="images",
         inputs=pixels_of(len(images), kept[0], images.image) if all_small(kept) else images,
         labels=rows.encoded.labels,

@@ -13,9 +13,8 @@ from errata.readers.columns import ENOUGH_ROWS, Column, column_remarks, inspect_
 from errata.readers.features import FrameFeatures
 from errata.readers.label_encoding import Encoded, encode_labels, sample_ids
 from errata.readers.numerals import with_numerals
-from errata.readers.phrases import listed
-from errata.readers.user_data import OwnData
-from errata.wording import nearest
+from errata.readers.user_data import UserData
+from errata.wording import listed, nearest
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +70,7 @@ def from_frame(
     origin: str = "the table",
     remarks: Sequence[str] = (),
     decimal_comma: bool = False,
-) -> OwnData:
+) -> UserData:
     """A data frame whose labels are one of its columns, or given beside it.
 
     origin: what messages call the table. remarks: what was said when it was read. decimal_comma: whether
@@ -93,7 +92,7 @@ def from_frame(
     if not used:
         said = _understood(columns) + _text_hint(inputs, columns)
         raise InputError(f"{origin} has nothing to learn from beside the labels: {said}")
-    return OwnData(
+    return UserData(
         kind="text" if all(column.treatment == "text" for column in used) else "table",
         inputs=inputs,
         labels=encoded.labels,

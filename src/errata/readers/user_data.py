@@ -26,7 +26,7 @@ class Features:
 
 
 @dataclass(frozen=True, eq=False)
-class OwnData:
+class UserData:
     """N labelled samples, in the order of their source.
 
     labels (N,): class numbers; classes: the K values as they were given. ids (N,): numbers or text, by default the row

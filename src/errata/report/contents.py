@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
 from errata.report.shown_tables import table_of
 from errata.report.thumbnails import missing_pillow, pictures, way_to_files
 from errata.report.training_curves import rows_of
@@ -17,7 +17,7 @@ ROOM = 12_000_000  # characters of contents: a page that every browser opens
 
 
 def contents_of(
-    data: OwnData | None, ids: NDArray[Any], listed: int, classes: Sequence[str], folder: Path
+    data: UserData | None, ids: NDArray[Any], listed: int, classes: Sequence[str], folder: Path
 ) -> dict[str, Any]:
     """What of the samples `ids` (n,), the first of those listed, can be seen.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class ShownTable:
         return ShownTable([*self.columns, *other.columns], rows, typical, [*self.notes, *other.notes])
 
 
-def table_of(data: OwnData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
+def table_of(data: UserData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
     """What was learned from of the rows at those places, in as many columns as are worth a look."""
     labels = np.array([str(name) for name in data.classes])[data.labels]
     looked_at = np.unique(np.linspace(0, data.samples - 1, min(ROWS_LOOKED_AT, data.samples)).astype(np.int64))
@@ -55,7 +55,7 @@ def table_of(data: OwnData, places: NDArray[np.int64], classes: Sequence[str]) -
     return ShownTable(columns, _as_text(shown.iloc[places]), typical, notes)
 
 
-def _learned(data: OwnData) -> NDArray[np.int64]:
+def _learned(data: UserData) -> NDArray[np.int64]:
     """The columns that a model was given."""
     if not hasattr(data.inputs, "columns"):
         return np.arange(data.inputs.shape[1])

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
 
 if TYPE_CHECKING:
     from PIL import Image
@@ -28,7 +28,7 @@ def missing_pillow() -> bool:
     return find_spec("PIL") is None
 
 
-def pictures(data: OwnData, places: NDArray[np.int64]) -> Iterator[str]:
+def pictures(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
     """The samples at those places as data URIs, made as they are asked for; "" for a file that cannot be read."""
 
     def made(place: int) -> str:

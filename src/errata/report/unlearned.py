@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.readers.user_data import OwnData
+from errata.readers.user_data import UserData
 from errata.report.shown_tables import ShownTable, is_number, text_of
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ LONGEST_UNLEARNED = 500  # characters of one value: what was learned from needs 
 ALL_ALIKE = ("constant", "empty")  # reasons that leave nothing to tell samples apart by
 
 
-def unlearned_of(data: OwnData, places: NDArray[np.int64]) -> ShownTable:
+def unlearned_of(data: UserData, places: NDArray[np.int64]) -> ShownTable:
     """What the rows at those places hold in columns that are left out of the training, and why these are.
 
     Columns whose values differ come first, otherwise in the order of the table.

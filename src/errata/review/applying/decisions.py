@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError, MissingDataError
 from errata.readers.csv_files import csv_layout, text_rows
-from errata.readers.phrases import listed
+from errata.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd

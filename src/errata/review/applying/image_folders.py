@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from errata.errors import InputError, StoreError
 from errata.readers.folders import list_images
-from errata.readers.phrases import counted, gigabytes
 from errata.review.applying.edits import Advance, Edits, Original, Samples
 from errata.review.applying.new_folders import written_folder
+from errata.wording import counted, gigabytes
 
 FORBIDDEN = '/\\:*?"<>|\0'  # in the name of a folder, on one system or another
 

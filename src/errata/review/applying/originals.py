@@ -11,7 +11,7 @@ from errata.dynamics.files import MANIFEST
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.sources import INFO, SPLITS, is_saved_dataset, open_source, saved_dataset
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.readers.arrays import LABEL_NAMES
 from errata.readers.opening import ARRAYS, TABLES, known_ending
 from errata.readers.table_rows import LabelledRows, is_name, labelled_rows
@@ -59,7 +59,7 @@ def _table(path: Path, label: Any, id: Any) -> Original:  # noqa: A002
     return TextFile(path, samples, documents.get(ending.removesuffix(".gz"), open_lines)(path, str(label)))
 
 
-def _arrays(path: Path, label: Any, opened: OwnData | Dynamics) -> Original:
+def _arrays(path: Path, label: Any, opened: UserData | Dynamics) -> Original:
     if isinstance(opened, Dynamics):
         raise InputError(f"{path} holds what a model said about the data; give the data itself, to be corrected")
     samples = _samples(opened.ids, opened.labels, opened.rows, opened.classes)

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError
-from errata.readers.phrases import counted, listed
 from errata.review.applying.classes import ClassNames
 from errata.review.applying.decisions import Decision, Decisions
 from errata.review.applying.edits import Change, Edits, Original, Samples
 from errata.review.applying.image_folders import ImageFolder
 from errata.review.applying.originals import open_original
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd

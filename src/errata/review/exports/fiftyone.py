@@ -9,7 +9,7 @@ import numpy as np
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.extras import require_pillow
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.review.exports.samples import Chosen, check_target, choose, plain
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 SAMPLES, MEDIA = "samples.json", "data"
 
 
-def write_fiftyone(found: "Found", folder: str | Path, *, data: OwnData | None = None, top: int | None = None) -> Path:
+def write_fiftyone(found: "Found", folder: str | Path, *, data: UserData | None = None, top: int | None = None) -> Path:
     """Write samples.json, which names the image files where they are; images of an array are written beside it."""
     target = Path(folder)
     chosen = _images(found, data, top)
@@ -30,12 +30,12 @@ def write_fiftyone(found: "Found", folder: str | Path, *, data: OwnData | None =
     return target
 
 
-def fiftyone_samples(found: "Found", *, data: OwnData | None = None, top: int | None = None) -> list[dict[str, Any]]:
+def fiftyone_samples(found: "Found", *, data: UserData | None = None, top: int | None = None) -> list[dict[str, Any]]:
     """A sample an image, most suspicious first, as FiftyOne keeps them in samples.json."""
     return _samples(_images(found, data, top))
 
 
-def _images(found: "Found", data: OwnData | None, top: int | None) -> Chosen:
+def _images(found: "Found", data: UserData | None, top: int | None) -> Chosen:
     chosen = choose(found, data, top)
     if chosen.data.kind not in ("images", "image files"):
         raise InputError(f"FiftyOne shows images, and these samples are {chosen.data.kind}: export to label-studio")

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from errata.dynamics.files import replace_atomically
 from errata.extras import require_pillow
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.review.exports.samples import check_target, choose, class_names, data_of, plain
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def write_label_studio(
     found: "Found",
     folder: str | Path,
     *,
-    data: OwnData | None = None,
+    data: UserData | None = None,
     top: int | None = None,
     images_at: str | None = None,
 ) -> Path:
@@ -58,7 +58,7 @@ def write_label_studio(
 
 
 def label_studio_tasks(
-    found: "Found", *, data: OwnData | None = None, top: int | None = None, images_at: str | None = None
+    found: "Found", *, data: UserData | None = None, top: int | None = None, images_at: str | None = None
 ) -> list[dict[str, Any]]:
     """A task a sample, most suspicious first.
 
@@ -72,7 +72,7 @@ def label_studio_tasks(
     return [_task(row, content.field, value, made_by) for row, value in zip(chosen.rows(), values, strict=True)]
 
 
-def label_studio_config(found: "Found", data: OwnData | None = None) -> str:
+def label_studio_config(found: "Found", data: UserData | None = None) -> str:
     """The labelling interface: the label that was given, a choice among the classes, and the sample."""
     content = _content(data_of(found, data), None)
     names = class_names(found)
@@ -108,7 +108,7 @@ def _task(row: dict[str, Any], field: str, value: Any, made_by: str) -> dict[str
     }
 
 
-def _content(data: OwnData, images_at: str | None) -> _Content:
+def _content(data: UserData, images_at: str | None) -> _Content:
     inputs = data.inputs
     if data.kind == "image files":
         assert data.root is not None

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError, StoreError
-from errata.readers import OwnData
+from errata.readers import UserData
 from errata.report.training_curves import rows_of
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ class Chosen:
 
     ranking: "pd.DataFrame"
     places: NDArray[np.int64]
-    data: OwnData
+    data: UserData
 
     def rows(self) -> list[dict[str, Any]]:
         """The columns of the ranking, sample by sample."""
         return [{str(name): value for name, value in row.items()} for row in self.ranking.to_dict("records")]
 
 
-def choose(found: "Found", data: OwnData | None, top: int | None) -> Chosen:
+def choose(found: "Found", data: UserData | None, top: int | None) -> Chosen:
     """The `top` most suspicious samples, or all, with the data that they were found in."""
     data = data_of(found, data)
     ranking = found.ranking.head(checked_top(top, len(found.ranking)))
@@ -40,7 +40,7 @@ def choose(found: "Found", data: OwnData | None, top: int | None) -> Chosen:
     return Chosen(ranking, places, data)
 
 
-def data_of(found: "Found", data: OwnData | None) -> OwnData:
+def data_of(found: "Found", data: UserData | None) -> UserData:
     """The data that were ranked, as given, or as they were kept at hand."""
     data = found.data if data is None else data
     if data is None:
@@ -84,7 +84,7 @@ def check_target(folder: Path, written: set[str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _check_labels(ranking: "pd.DataFrame", data: OwnData, places: NDArray[np.int64]) -> None:
+def _check_labels(ranking: "pd.DataFrame", data: UserData, places: NDArray[np.int64]) -> None:
     """Refuse data with other labels than were ranked; classes that go by other names there cannot be compared."""
     labels = [str(data.classes[number]) for number in data.labels[places].tolist()]
     ranked = ranking["label"].astype(str).tolist()
