@@ -4,10 +4,13 @@ import os
 import shutil
 import signal
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+SHARED_DATA = Path(__file__).parents[2] / "shared" / "data"
 
 # The first call of a kernel compiles it; a deadline would time the compiler.
 settings.register_profile("errata", deadline=None, max_examples=50, derandomize=True)
@@ -52,6 +55,15 @@ def errata_command(monkeypatch, capsys, tmp_path):
         return left.value.code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture(scope="session")
+def real_data():
+    """The folder with the real files: one folder per dataset."""
+    folder = Path(os.environ.get("ERRATA_DATA", SHARED_DATA))
+    if not folder.is_dir():
+        pytest.skip(f"There is no real data in {folder}. Set ERRATA_DATA.")
+    return folder
 
 
 # A page is opened in a browser of its own that never looks for the network.
