@@ -19,7 +19,7 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 
 import errata
 from errata.core.noise import symmetric
-from errata.finding.ranking import A_DEVIATION, probabilities
+from errata.dynamics.ranking import SLOPE_PER_DEVIATION, wrong_probabilities
 from find import TASKS
 
 PARTS = 15
@@ -51,7 +51,7 @@ def measure(inputs: Any, clean: NDArray[np.int64], rate: float) -> str:
     found = errata.find(inputs, noisy.labels, seed=SEED)
     wrong = np.asarray(noisy.truth)[found.ranking["id"].to_numpy()].astype(np.float64)
     scores, p_wrong = found.ranking["score"].to_numpy(), found.ranking["p_wrong"].to_numpy()
-    with_truth = probabilities(scores, noisy.rate, A_DEVIATION / float(scores.std()))
+    with_truth = wrong_probabilities(scores, noisy.rate, SLOPE_PER_DEVIATION / float(scores.std()))
     first = slice(0, noisy.count)
     low, high = (share * len(wrong) for share in (found.estimate.low, found.estimate.high))
     return (

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from errata.core import metrics as metrics
     from errata.core import noise as noise
     from errata.core.catalogue import methods as methods
+    from errata.dynamics.ranking import noise_rates as noise_rates
+    from errata.dynamics.ranking import rank as rank
     from errata.dynamics.recorder import Recorder as Recorder
     from errata.dynamics.scoring import flags as flags
-    from errata.dynamics.scoring import noise_rates as noise_rates
-    from errata.dynamics.scoring import rank as rank
     from errata.dynamics.scoring import score as score
     from errata.dynamics.scoring import score_many as score_many
     from errata.dynamics.store import Dynamics as Dynamics
@@ -29,8 +29,8 @@ _HOME = {
     "score": "errata.dynamics.scoring",
     "score_many": "errata.dynamics.scoring",
     "flags": "errata.dynamics.scoring",
-    "rank": "errata.dynamics.scoring",
-    "noise_rates": "errata.dynamics.scoring",
+    "rank": "errata.dynamics.ranking",
+    "noise_rates": "errata.dynamics.ranking",
     "methods": "errata.core.catalogue",
     "ErrataError": "errata.errors",
     "InputError": "errata.errors",

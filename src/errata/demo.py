@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from errata.core import metrics
 from errata.core.methods import PAPER_METHOD
 from errata.core.noise import NoisyLabels, symmetric
-from errata.dynamics.scoring import noise_rates, rank, score_many
+from errata.dynamics.ranking import noise_rates, rank
+from errata.dynamics.scoring import score_many
 from errata.dynamics.store import Dynamics
 
 if TYPE_CHECKING:

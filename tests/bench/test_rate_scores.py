@@ -7,7 +7,7 @@ from made_up import write_cell
 from errata.bench.evaluation.rate_scores import rate_cells, rate_numbers, rate_summary
 from errata.bench.evaluation.tables import build
 from errata.bench.running.results import Results
-from errata.dynamics.scoring import noise_rates
+from errata.dynamics.ranking import noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 

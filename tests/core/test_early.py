@@ -15,8 +15,9 @@ from errata.core.metrics import fnr
 from errata.core.neighbourhood import Space
 from errata.core.replay import Epochs, ask, replay
 from errata.dynamics.default import epochs_that_count, find_method
+from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import rank, score
+from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 
 CLASSES, EPOCHS = 4, 32

@@ -9,8 +9,8 @@ from scipy.special import log_softmax, softmax
 from errata.core.memorising import come_round, features_have_memorised, on_the_line, taken_back
 from errata.core.neighbourhood import KNN
 from errata.dynamics.default import find_method
+from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import rank
 from errata.dynamics.store import Dynamics
 
 

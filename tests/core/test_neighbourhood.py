@@ -13,7 +13,8 @@ from errata.core.methods import own_methods, parse
 from errata.core.neighbourhood import KNN, Choice, Space, votes
 from errata.core.replay import Epochs, replay
 from errata.dynamics.default import find_method
-from errata.dynamics.scoring import rank, score
+from errata.dynamics.ranking import rank
+from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 

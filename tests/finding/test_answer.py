@@ -10,8 +10,8 @@ import errata
 from errata.cli.shown import as_probability
 from errata.core.rates import NoiseRate
 from errata.finding.answer import answer, disagree_widely, expectation, suggested_budget
+from errata.finding.error_counts import expected_curve
 from errata.finding.found import Found, no_conflicts
-from errata.finding.ranking import expected_curve
 from errata.report.payload import payload
 
 

@@ -12,6 +12,8 @@ from errata.errors import InputError
 from errata.terminal import check_out, print_table, progress_bar, write_table
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from errata.dynamics.store import Dynamics
 
 Source = Annotated[
@@ -92,36 +94,35 @@ def rank(
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
     from errata.core.methods import parse
-    from errata.dynamics.default import epochs_that_count, find_method
-    from errata.dynamics.scoring import rank as ranking
+    from errata.dynamics.ranking import analyse, can_compare, noise_rates, ranking_table, rates_table
 
     if out is not None:
         check_out(out)
     chosen = None if method is None else parse(method)
     dynamics = _read(source, labels)
-    chosen = find_method(dynamics, chosen)
-    table = ranking(dynamics, chosen, window=window, budget=budget)
-    estimates = _noise_rates(dynamics, window)
+    compare = chosen is None and can_compare(dynamics)
+    analysis = analyse(dynamics, chosen, window=window, budget=budget, compare=compare)
+    table = ranking_table(analysis)
     if out is not None:
         write_table(table, out)
-    print_table(table.head(top).round(4), f"the {min(top, len(table))} most suspicious of {len(table):,} samples")
-    count, every = epochs_that_count(dynamics, chosen, window), dynamics.window(window).epochs
-    until = "" if count == every else f", over the first {count} of {every} epochs, before the model begins to memorise"
-    print(f"ranked by {chosen.name}{until}")
-    for line in estimates:
-        print(line)
+    shown = table.head(top).drop(columns=["agree", "mean_loss"], errors="ignore").round(4)
+    print_table(shown, f"the {len(shown)} most suspicious of {len(table):,} samples")
+    used, every = analysis.epochs_used, analysis.dynamics.epochs
+    until = "" if used == every else f", over the first {used} of {every} epochs, before the model begins to memorise"
+    print(f"ranked by {analysis.method.name}{until}")
+    try:
+        estimates = rates_table(analysis) if analysis.is_default else noise_rates(dynamics, window=window)
+    except InputError as error:  # the ranking does not need them
+        print(f"how many labels are wrong cannot be estimated here: {error}")
+    else:
+        for line in _in_words(estimates):
+            print(line)
     if out is not None:
         print(f"wrote {len(table):,} rows to {out}")
 
 
-def _noise_rates(dynamics: "Dynamics", window: tuple[int, int] | None) -> list[str]:
-    """A line an estimate; a ranking is good without them, so that there are none is said, not an error."""
-    from errata.dynamics.scoring import noise_rates
-
-    try:
-        estimates = noise_rates(dynamics, window=window)
-    except InputError as error:
-        return [f"how many labels are wrong cannot be estimated here: {error}"]
+def _in_words(estimates: "pd.DataFrame") -> list[str]:
+    """One line per estimate of the noise rate."""
     return [
         f"{row['estimate']}: no estimate here, {row['how']}"
         if math.isnan(row["rate"])

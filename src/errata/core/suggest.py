@@ -31,7 +31,7 @@ def likeliest(log_probabilities: Floats, labels: Labels) -> State:
     from scipy.special import softmax
 
     probabilities = softmax(log_probabilities, axis=1)
-    suggested = probabilities.argmax(axis=1)
+    suggested = log_probabilities.argmax(axis=1)
     every = np.arange(len(labels))
     return {
         "suggested": suggested,

@@ -47,13 +47,19 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     return told(dynamics, with_neighbours) or _gathered_alike(DEFAULT_METHOD, dynamics)
 
 
-def epochs_that_count(dynamics: Dynamics, method: Method, window: Window | None = None) -> int:
-    """How many epochs of the window the method goes by, from its first on: all, unless it looks for the best share."""
+def epochs_that_count(
+    dynamics: Dynamics, method: Method, window: Window | None = None, rows: State | None = None
+) -> int:
+    """How many epochs of the window the method uses, from its first on; all, except for EarlyProb.
+
+    rows: what `ask_run` returned for the method, if it was called before.
+    """
     seen = dynamics.window(window)
     if not isinstance(method, Composed) or not isinstance(method.aggregation, EarlyProb):
         return seen.epochs
-    (told,) = ask_run(dynamics, [method], window)
-    return early.ends(seen.epochs)[early.best_share(told["log_probabilities"], seen.labels, seen.space)]
+    if rows is None:
+        (rows,) = ask_run(dynamics, [method], window)
+    return early.ends(seen.epochs)[early.best_share(rows["log_probabilities"], seen.labels, seen.space)]
 
 
 def ask_run(

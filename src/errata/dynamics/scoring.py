@@ -1,29 +1,24 @@
-"""From dynamics to scores, flags, a ranking and an estimate of how many labels are wrong."""
+"""Scores and flags of any method, from dynamics or arrays."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import rates
 from errata.core.checks import Floats
 from errata.core.folds import Verdict
-from errata.core.methods import Composed, Method, paper_methods
+from errata.core.methods import Method, paper_methods
 from errata.core.metrics import budget_count
 from errata.core.replay import Progress
-from errata.core.suggest import Suggestion, likeliest
 from errata.core.windows import Window
 from errata.dynamics.default import ask_run, find_method
-from errata.dynamics.ids import portable_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-IN_WORDS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
 
 
 def score(
@@ -84,8 +79,8 @@ def verdicts(
     """Scores of several methods by name, in one pass over the logits, and flags of those that decide by themselves."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
-    _require_dynamics(dynamics, "score_many")
-    count = _count(budget, dynamics)
+    require_dynamics(dynamics, "score_many")
+    count = inspected_count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     told = ask_run(dynamics, chosen, window, progress)
     return {
@@ -106,108 +101,16 @@ def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]
     ]
 
 
-def rank(
-    dynamics: Dynamics,
-    method: str | Method | None = None,
-    *,
-    window: Window | None = None,
-    budget: int | float | None = None,
-) -> "pd.DataFrame":
-    """All samples, most suspicious first: id, label, suggested, score, rank and the probabilities of both labels.
-
-    `suggested` is the class that a method which looks around believes in most, of any other the one with the largest
-    mean probability over the epochs; running sums that do not hold it are ranked without. Equal scores are put in an
-    order that depends on the ids alone, not on the order of the rows.
-    """
-    import pandas as pd
-
-    _require_dynamics(dynamics, "rank")
-    own, count = find_method(dynamics, method), _count(budget, dynamics)
-    if isinstance(own, Composed) and own.looks_around:
-        (told,) = ask_run(dynamics, [own], window)
-        believed = own.believed(told, dynamics.labels, dynamics.space)
-        verdict = Verdict(own.judged(believed, dynamics.labels), None)
-        suggestion = likeliest(believed, dynamics.labels)
-    else:
-        suggests = dynamics.reducers is None or dynamics.reducers.answers(Suggestion())
-        told, *alone = ask_run(dynamics, [own, Suggestion()] if suggests else [own], window)
-        verdict = own.verdict(told, dynamics.labels, count, dynamics.space)
-        suggestion = alone[0] if alone else {}
-    names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
-    columns = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
-    table = pd.DataFrame(columns | {"score": verdict.scores})
-    if suggestion:
-        table.insert(2, "suggested", names.take(suggestion["suggested"]))
-        table["label_probability"] = suggestion["label_probability"]
-        table["suggested_probability"] = suggestion["suggested_probability"]
-    if verdict.flags is not None:
-        table["flag"] = verdict.flags
-    shuffled = pd.util.hash_array(portable_ids(dynamics.ids))
-    table = table.iloc[np.lexsort((shuffled, -verdict.scores))].reset_index(drop=True)
-    table.insert(list(table.columns).index("score") + 1, "rank", np.arange(1, len(table) + 1))
-    return table
-
-
-def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = 0.95) -> "pd.DataFrame":
-    """Three estimates of the share of wrong labels, none of which sees the truth, and first what they say together.
-
-    They go by the probabilities that the default method ranks by, in which neighbours count where they are known. A row
-    an estimate: its name, rate, low, high, how it comes about, and its kind, the same for all dynamics.
-    """
-    import pandas as pd
-
-    _require_dynamics(dynamics, "noise_rates")
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence}, not between 0 and 1")
-    probabilities, margins, method = _what_is_believed(dynamics, window)
-    made = {
-        "confident joint": _attempt(
-            lambda: rates.from_confident_joint(probabilities, dynamics.labels, confidence=confidence)
-        ),
-        "mixture": _attempt(lambda: rates.from_mixture(margins, confidence=confidence)),
-        "sign": _attempt(lambda: rates.from_sign(margins, confidence=confidence)),
-    }
-    found = {kind: estimate for kind, estimate in made.items() if isinstance(estimate, rates.NoiseRate)}
-    in_words = [IN_WORDS[kind] for kind in found]
-    names = {"mixture": f"mixture on {method.name}", "sign": f"sign of {method.name}"}
-    every = {"together": _attempt(lambda: rates.together(list(found.values()), in_words)), **made}
-    return pd.DataFrame([{"estimate": names.get(kind, kind), **_row(one), "kind": kind} for kind, one in every.items()])
-
-
-def _what_is_believed(dynamics: Dynamics, window: Window | None) -> tuple[Floats, Floats, Method]:
-    """Probabilities (N, K) of the classes and margins (N,) against the label, by the default method."""
-    from scipy.special import softmax
-
-    method = find_method(dynamics, None)
-    assert isinstance(method, Composed)
-    (told,) = ask_run(dynamics, [method], window)
-    believed = method.believed(told, dynamics.labels, dynamics.space)
-    return softmax(believed, axis=1), method.judged(believed, dynamics.labels), method
-
-
-def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:
-    """An estimate or, where the scores do not allow it, why."""
-    try:
-        return estimate()
-    except InputError as error:
-        return error
-
-
-def _row(estimate: rates.NoiseRate | InputError) -> dict[str, Any]:
-    """An estimate as a row; one that there is not is a gap with the reason."""
-    if isinstance(estimate, InputError):
-        return {"rate": np.nan, "low": np.nan, "high": np.nan, "how": f"because {estimate}"}
-    return {"rate": estimate.rate, "low": estimate.low, "high": estimate.high, "how": estimate.how}
-
-
-def _count(budget: int | float | None, dynamics: Dynamics) -> int | None:
+def inspected_count(budget: int | float | None, dynamics: Dynamics) -> int | None:
+    """The number of samples that will be inspected; None if no budget is set."""
     return None if budget is None else budget_count(budget, dynamics.samples)
 
 
-def _require_dynamics(given: object, function: str) -> None:
-    if not isinstance(given, Dynamics):
+def require_dynamics(value: object, function: str) -> None:
+    """Refuse anything but Dynamics as the argument of a function."""
+    if not isinstance(value, Dynamics):
         raise InputError(
-            f"{function}() takes Dynamics, not {type(given).__name__}: make them with "
+            f"{function}() takes Dynamics, not {type(value).__name__}: create them with "
             "Dynamics.from_arrays(logits, labels) or Dynamics.open(folder)"
         )
 
@@ -228,6 +131,6 @@ def _verdict(
     if len(rest) > 1:
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
-    count = _count(budget, dynamics)
+    count = inspected_count(budget, dynamics)
     (rows,) = ask_run(dynamics, [method], window)
     return method, method.verdict(rows, dynamics.labels, count, dynamics.space)

@@ -8,17 +8,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.core.methods import Method
-from errata.dynamics.default import epochs_that_count, find_method
+from errata.dynamics.ranking import RunAnalysis, analyse, ranking_table
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.answer import answer, as_note
 from errata.finding.chance import HELD_OUT_LOSS
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
+from errata.finding.error_counts import confusions, expected_curve
 from errata.finding.found import DYNAMICS, Found, check_folder, claim_folder, no_conflicts
 from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
-from errata.finding.ranking import confusions, estimated_rate, expected_curve, ranked
 from errata.finding.recorded import Recorded, about_data, recorded
 from errata.finding.sources import Named, open_source
 from errata.readers import UserData
@@ -119,8 +118,8 @@ def _sourced(found: Found, named: Named | None, out: Path) -> Found:
 def _found(
     dynamics: Dynamics, data: UserData | None, learned: Learned | None, settings: dict[str, Any], started: float
 ) -> Found:
-    estimate = estimated_rate(dynamics)
-    ranking = ranked(dynamics, estimate)
+    analysis = analyse(dynamics, compare=True)
+    estimate, ranking = analysis.rate, ranking_table(analysis)
     found = Found(
         ranking=ranking,
         dynamics=dynamics,
@@ -131,7 +130,7 @@ def _found(
         summary={HELD_OUT_LOSS: None if learned is None else learned.loss},
         data=data,
     )
-    method, unit = find_method(dynamics, None), "epoch" if learned is None else learned.unit
+    method, unit = analysis.method, "epoch" if learned is None else learned.unit
     summary = {
         "samples": len(ranking),
         "classes": dynamics.num_classes,
@@ -144,7 +143,7 @@ def _found(
         "notes": [
             *answer(found),
             *([] if learned is None else [learned.how]),
-            f"Ranked by {method.name}, {dynamics.gathering or 'in-sample'}, over {_counting(dynamics, method, unit)}.",
+            f"Ranked by {method.name}, {dynamics.gathering or 'in-sample'}, over {_epochs_used(analysis, unit)}.",
             *(as_note(remark) for remark in (() if data is None else data.remarks)),
         ],
         "settings": settings,
@@ -183,7 +182,8 @@ def _key(data: UserData, wanted: Wanted, sentences: Path | None) -> str:
     return hashlib.sha256(told.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def _counting(dynamics: Dynamics, method: Method, unit: str) -> str:
+def _epochs_used(analysis: RunAnalysis, unit: str) -> str:
     """`30 epochs`, or `the first 12 of 30 epochs, before the model begins to memorise`."""
-    count, every = epochs_that_count(dynamics, method), counted(dynamics.epochs, unit)
-    return every if count == dynamics.epochs else f"the first {count:,} of {every}, before the model begins to memorise"
+    used, recorded_epochs = analysis.epochs_used, analysis.dynamics.epochs
+    every = counted(recorded_epochs, unit)
+    return every if used == recorded_epochs else f"the first {used:,} of {every}, before the model begins to memorise"

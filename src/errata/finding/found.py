@@ -71,7 +71,7 @@ class Found:
         """Read back what `save` wrote; the data itself stays where it is, and `data` is None."""
         import pandas as pd
 
-        from errata.finding.ranking import expected_curve
+        from errata.finding.error_counts import expected_curve
 
         source = Path(folder)
         summary = read_summary(source)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from errata.bench.running.results import Results
 from errata.core.rates import NoiseRate, together
-from errata.dynamics.scoring import noise_rates
+from errata.dynamics.ranking import noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 

@@ -1,0 +1,269 @@
+"""The ranking of one run: scores, suggested labels, probabilities that a label is wrong, and noise-rate estimates.
+
+`analyse` computes everything that reads the logits once. `rank`, `noise_rates` and `errata.find` use its result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core import rates
+from errata.core.checks import Floats
+from errata.core.folds import State, Verdict
+from errata.core.methods import Composed, Method, parse, with_gathering
+from errata.core.suggest import Suggestion, likeliest
+from errata.core.windows import Window
+from errata.dynamics.default import ask_run, epochs_that_count, find_method
+from errata.dynamics.ids import portable_ids
+from errata.dynamics.scoring import inspected_count, require_dynamics
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LOSS = "Mean-CE"
+COMPARED = ("MeanProb-LM", "Mean-LM", LOSS, "Last-LM", "CL-PBNR")
+"""Methods that rank by different rules: two means of the margin, the loss, the last epoch, confident learning."""
+
+CONFIDENCE = 0.95
+SLOPE_OF_ONE_EPOCH = 1.0
+SLOPE_PER_DEVIATION = 4.0
+"""Slopes of the log-odds of a wrong label: per unit of the score, and per standard deviation of the scores.
+
+The score of a single epoch is a log-odds of two classes, so its slope is 1. A mean over epochs is smaller, as early
+epochs are undecided. There, 4 per standard deviation fitted known errors better than any fixed slope
+(benchmarks/calibration.py).
+"""
+ESTIMATORS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
+"""The estimates of the noise rate by kind, each with its name in sentences."""
+
+Estimates = dict[str, rates.NoiseRate | InputError]
+
+
+@dataclass(frozen=True, eq=False)
+class RunAnalysis:
+    """The result of one method on N samples of a run.
+
+    dynamics: the epochs of the window. epochs_used: how many of these the method uses, from the first on.
+    log_probabilities: (N, K) of the classes, not normalised; None if the method computes no class probabilities.
+    suggestion: suggested (N,), label_probability (N,), suggested_probability (N,); empty if they cannot be computed.
+    compared: the verdicts of the COMPARED methods by name; empty if they were not computed.
+    """
+
+    dynamics: Dynamics
+    method: Method
+    is_default: bool
+    epochs_used: int
+    verdict: Verdict
+    log_probabilities: Floats | None
+    suggestion: State
+    compared: dict[str, Verdict]
+
+    @cached_property
+    def estimates(self) -> Estimates:
+        """Estimates of the noise rate by kind, see `estimate_rates`."""
+        return estimate_rates(self)
+
+    @property
+    def rate(self) -> rates.NoiseRate:
+        """The share of wrong labels: the median of the estimates."""
+        together = self.estimates["together"]
+        if isinstance(together, InputError):
+            raise together
+        return rates.NoiseRate(together.rate, together.low, together.high, None, together.how)
+
+
+def analyse(
+    dynamics: Dynamics,
+    method: str | Method | None = None,
+    *,
+    window: Window | None = None,
+    budget: int | float | None = None,
+    compare: bool = False,
+) -> RunAnalysis:
+    """Score a run with one method, by default the default method.
+
+    compare: apply the COMPARED methods as well, in the same pass over the logits.
+    """
+    chosen, viewed = find_method(dynamics, method), dynamics.window(window)
+    others = compared_methods(dynamics) if compare else []
+    adapts = isinstance(chosen, Composed) and chosen.looks_around
+    averages = [] if adapts or not _can_answer(viewed, Suggestion()) else [Suggestion()]
+    rows, *answers = ask_run(viewed, [chosen, *others, *averages], None)
+    suggestion: State = answers.pop() if averages else {}
+    compared = {
+        other.name: other.verdict(answer, viewed.labels, None, viewed.space)
+        for other, answer in zip(others, answers, strict=True)
+    }
+    epochs_used, log_probabilities = epochs_that_count(viewed, chosen, rows=rows), None
+    if isinstance(chosen, Composed) and chosen.looks_around:
+        log_probabilities = chosen.believed(rows, viewed.labels, viewed.space)
+        verdict = Verdict(chosen.judged(log_probabilities, viewed.labels), None)
+        del rows, answers  # arrays (N, K) and larger
+        suggestion = likeliest(log_probabilities, viewed.labels)
+    else:
+        verdict = chosen.verdict(rows, viewed.labels, inspected_count(budget, viewed), viewed.space)
+    return RunAnalysis(viewed, chosen, method is None, epochs_used, verdict, log_probabilities, suggestion, compared)
+
+
+def compared_methods(dynamics: Dynamics) -> list[Method]:
+    """The COMPARED methods for the gathering of these dynamics."""
+    return [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in COMPARED]
+
+
+def can_compare(dynamics: Dynamics) -> bool:
+    """Whether the run kept enough to apply all COMPARED methods."""
+    return all(_can_answer(dynamics, other) for other in compared_methods(dynamics))
+
+
+def rank(
+    dynamics: Dynamics,
+    method: str | Method | None = None,
+    *,
+    window: Window | None = None,
+    budget: int | float | None = None,
+) -> "pd.DataFrame":
+    """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only."""
+    require_dynamics(dynamics, "rank")
+    compare = method is None and can_compare(dynamics)
+    return ranking_table(analyse(dynamics, method, window=window, budget=budget, compare=compare))
+
+
+def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":
+    """One row per sample, most suspicious first; ties are ordered by a hash of the id, not by row.
+
+    id, label, suggested (the most probable class), score, rank, label_probability, suggested_probability.
+    flag: only for methods that choose a threshold themselves.
+    p_wrong, only for the default method: the estimated probability that the label is wrong.
+    agree, mean_loss, only if the compared methods were applied: the share of methods, the default one included, that
+    count the sample among the estimated errors, and the mean loss over the epochs.
+
+    Without `suggested` and its probabilities if the run kept running sums that do not include mean probabilities.
+    """
+    import pandas as pd
+
+    dynamics, (scores, flags) = analysis.dynamics, analysis.verdict
+    tie_break = pd.util.hash_array(portable_ids(dynamics.ids))
+    names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
+    columns: dict[str, Any] = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
+    if analysis.suggestion:
+        columns["suggested"] = names.take(analysis.suggestion["suggested"])
+    columns |= {"score": scores, "rank": 0}
+    if analysis.suggestion:
+        columns |= {name: analysis.suggestion[name] for name in ("label_probability", "suggested_probability")}
+    if analysis.is_default:
+        rate = analysis.rate.rate
+        columns["p_wrong"] = wrong_probabilities(scores, rate, _slope(scores, dynamics.epochs))
+        if analysis.compared:
+            count = round(rate * dynamics.samples)
+            votes = [_votes(verdict, count, tie_break) for verdict in (analysis.verdict, *analysis.compared.values())]
+            columns["agree"] = np.mean(votes, axis=0)
+            columns["mean_loss"] = analysis.compared[with_gathering(parse(LOSS), analysis.method.gathering).name].scores
+    if flags is not None:
+        columns["flag"] = flags
+    table = pd.DataFrame(columns).iloc[np.lexsort((tie_break, -scores))].reset_index(drop=True)
+    return table.assign(rank=np.arange(1, len(table) + 1))
+
+
+def wrong_probabilities(scores: Floats, rate: float, slope: float) -> Floats:
+    """The probability (N,) that each label is wrong: a logistic curve of scores (N,).
+
+    The curve is shifted so that the probabilities sum to rate × N.
+    """
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    total = rate * len(scores)
+    if total <= 0 or total >= len(scores):
+        return np.full(len(scores), min(max(rate, 0.0), 1.0))
+    scaled = slope * scores
+
+    def excess(shift: float) -> float:
+        return float(expit(scaled - shift).sum() - total)
+
+    margin = 40.0 + np.log(len(scores))  # this far beyond every score the curve is flat at 0 or 1
+    shift = brentq(excess, scaled.min() - margin, scaled.max() + margin, xtol=1e-12)
+    return np.asarray(expit(scaled - shift))
+
+
+def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = CONFIDENCE) -> "pd.DataFrame":
+    """Three estimates of the share of wrong labels, and before them their median, `together`. None uses true labels.
+
+    They use the class probabilities and scores of the default method. One row per estimate: its name, rate, low, high,
+    how it is computed, and its kind, which does not depend on the method. An estimate that the scores do not allow is
+    NaN, with the reason.
+    """
+    require_dynamics(dynamics, "noise_rates")
+    if not 0 < confidence < 1:
+        raise InputError(f"confidence is {confidence}, not between 0 and 1")
+    analysis = analyse(dynamics, window=window)
+    return rates_table(analysis, estimate_rates(analysis, confidence))
+
+
+def rates_table(analysis: RunAnalysis, estimates: Estimates | None = None) -> "pd.DataFrame":
+    """The table that `noise_rates` returns, by default for the estimates of the analysis."""
+    import pandas as pd
+
+    names = {"mixture": f"mixture on {analysis.method.name}", "sign": f"sign of {analysis.method.name}"}
+    return pd.DataFrame(
+        [
+            {"estimate": names.get(kind, kind), **_row(one), "kind": kind}
+            for kind, one in (estimates or analysis.estimates).items()
+        ]
+    )
+
+
+def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Estimates:
+    """Estimates of the noise rate by kind; the reason as an InputError where the scores do not allow one.
+
+    The first, `together`, is the median of the others.
+    """
+    from scipy.special import softmax
+
+    assert analysis.log_probabilities is not None
+    labels, margins = analysis.dynamics.labels, analysis.verdict.scores
+    probabilities = softmax(analysis.log_probabilities, axis=1)
+    single = {
+        "confident joint": _attempt(lambda: rates.from_confident_joint(probabilities, labels, confidence=confidence)),
+        "mixture": _attempt(lambda: rates.from_mixture(margins, confidence=confidence)),
+        "sign": _attempt(lambda: rates.from_sign(margins, confidence=confidence)),
+    }
+    available = {kind: one for kind, one in single.items() if isinstance(one, rates.NoiseRate)}
+    names = [ESTIMATORS[kind] for kind in available]
+    return {"together": _attempt(lambda: rates.together(list(available.values()), names)), **single}
+
+
+def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:
+    try:
+        return estimate()
+    except InputError as error:
+        return error
+
+
+def _row(estimate: rates.NoiseRate | InputError) -> dict[str, Any]:
+    if isinstance(estimate, InputError):
+        return {"rate": np.nan, "low": np.nan, "high": np.nan, "how": f"because {estimate}"}
+    return {"rate": estimate.rate, "low": estimate.low, "high": estimate.high, "how": estimate.how}
+
+
+def _can_answer(dynamics: Dynamics, method: Method | Suggestion) -> bool:
+    return dynamics.reducers is None or dynamics.reducers.answers(method)
+
+
+def _slope(scores: Floats, epochs: int) -> float:
+    spread = float(scores.std())
+    return SLOPE_OF_ONE_EPOCH if epochs == 1 or spread == 0 else SLOPE_PER_DEVIATION / spread
+
+
+def _votes(verdict: Verdict, count: int, tie_break: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """True (N,) for flagged samples; without flags, for the `count` samples with the highest scores."""
+    if verdict.flags is not None:
+        return verdict.flags
+    chosen = np.zeros(len(verdict.scores), dtype=np.bool_)
+    chosen[np.lexsort((tie_break, -verdict.scores))[:count]] = True
+    return chosen
