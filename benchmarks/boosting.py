@@ -15,8 +15,7 @@ import xgboost
 
 from common import Row, print_rows
 from errata.datasets.labelled import load_setting
-from errata.integrations import lightgbm as for_lightgbm
-from errata.integrations import xgboost as for_xgboost
+from errata.integrations import LightGBMRecorder, XGBoostRecorder
 
 ROUNDS, REPEAT = 500, 3
 MOST_OVER_PLAIN = 0.3
@@ -35,7 +34,7 @@ def _lightgbm(inputs: Any, labels: Any, classes: int) -> Iterator[Row]:
     def train(callbacks: list[Any]) -> None:
         lightgbm.train(parameters, lightgbm.Dataset(inputs, labels), ROUNDS, callbacks=callbacks)
 
-    yield from _rows("LightGBM", train, lambda **options: for_lightgbm.RoundRecorder(**options), "__call__")
+    yield from _rows("LightGBM", train, LightGBMRecorder, "__call__")
 
 
 def _xgboost(inputs: Any, labels: Any, classes: int) -> Iterator[Row]:
@@ -45,8 +44,8 @@ def _xgboost(inputs: Any, labels: Any, classes: int) -> Iterator[Row]:
     def train(callbacks: list[Any]) -> None:
         xgboost.train(parameters, data, ROUNDS, callbacks=callbacks)
 
-    yield from _rows("XGBoost", train, lambda **options: for_xgboost.RoundRecorder(data, **options), "after_iteration")
-    wrapped = lambda **options: for_xgboost.RoundRecorder(inputs, labels=labels, **options)  # noqa: E731
+    yield from _rows("XGBoost", train, lambda **options: XGBoostRecorder(data, **options), "after_iteration")
+    wrapped = lambda **options: XGBoostRecorder(inputs, labels=labels, **options)  # noqa: E731
     yield from _rows("XGBoost, of inputs", train, wrapped, "after_iteration")
 
 

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from common import Row, print_rows
-from errata.training.data import Images, Table
-from errata.training.jobs import Job, fold_jobs, in_sample_jobs
+from errata.training.jobs import TrainingJob, fold_jobs, in_sample_jobs
+from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import cnn9, mlp
 from errata.training.modules import ModuleExecutor
 from errata.training.recipes import Recipe
@@ -30,7 +30,7 @@ def run() -> list[Row]:
 def cpu_rows() -> list[Row]:
     """Satellite's 3 seeds and 3 x 4 folds side by side, against the same 15 runs one after another."""
     values, labels, jobs = _satellite()
-    executor = StackedExecutor(jobs, Table(values), labels, CLASSES, WIDTHS)
+    executor = StackedExecutor(jobs, TableInputs(values), labels, CLASSES, WIDTHS)
     held_out = [
         (number, torch.from_numpy(job.watched)) for number, job in enumerate(jobs) if len(job.watched) < len(labels)
     ]
@@ -97,7 +97,7 @@ def gpu_rows() -> list[Row]:
 
 def _small_networks_on_gpu() -> Row:
     values, labels, jobs = _satellite()
-    table = Table(values.cuda())
+    table = TableInputs(values.cuda())
     one = StackedExecutor(jobs[:1], table, labels, CLASSES, WIDTHS)
     all_of_them = StackedExecutor(jobs, table, labels, CLASSES, WIDTHS)
     plain = _plain_mlp(jobs[0], table.values, labels.cuda())
@@ -108,7 +108,7 @@ def _small_networks_on_gpu() -> Row:
     return Row("Satellite MLP, 15 runs side by side, GPU", "one plain eager run", eager / together, 0.5, detail)
 
 
-def _satellite() -> tuple[Tensor, Tensor, list[Job]]:
+def _satellite() -> tuple[Tensor, Tensor, list[TrainingJob]]:
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, SATELLITE[0])
     recipe = Recipe(722, 1024, 1e-3, 1e-3)
@@ -116,7 +116,7 @@ def _satellite() -> tuple[Tensor, Tensor, list[Job]]:
     return torch.from_numpy(rng.normal(size=SATELLITE).astype(np.float32)), torch.from_numpy(labels), jobs
 
 
-def _plain_mlp(job: Job, values: Tensor, labels: Tensor) -> Callable[[], None]:
+def _plain_mlp(job: TrainingJob, values: Tensor, labels: Tensor) -> Callable[[], None]:
     """An epoch of the loop people write, logits kept and the held-out fold evaluated."""
     torch.manual_seed(job.recipe.seed)
     model = mlp([SATELLITE[1], *WIDTHS, CLASSES]).to(values.device)

@@ -26,7 +26,7 @@ from sklearn.linear_model import LogisticRegression
 import errata
 from errata.core.noise import NoisyLabels, symmetric
 from errata.datasets.where import data_dir
-from errata.finding.models import Silence, Wanted, learn
+from errata.finding.model_training import FindOptions, NoProgress, train_model
 from errata.readers import open_data
 
 FOLDS, RATE, SEED = 5, 0.2, 0
@@ -50,7 +50,7 @@ class Row(NamedTuple):
     seconds: float
 
 
-class _Clock(Silence):
+class _Clock(NoProgress):
     """Knows when the last training began."""
 
     last = 0.0
@@ -120,7 +120,7 @@ def _out_of_fold(task: Task) -> Row:
     """The model of find, once a fold; the time it takes to choose it is not counted."""
     data = open_data((task.inputs, task.noisy.labels))
     clock = _Clock()
-    learned = learn(data, Wanted(folds=FOLDS, seed=SEED), None, clock)
+    learned = train_model(data, FindOptions(folds=FOLDS, seed=SEED), None, clock)
     assert learned.dynamics.logits is not None
     probabilities = softmax(learned.dynamics.logits[-1].astype(np.float64), axis=1)
     flagged = find_label_issues(task.noisy.labels, probabilities, return_indices_ranked_by="self_confidence", n_jobs=1)

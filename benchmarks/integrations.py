@@ -58,7 +58,7 @@ def pytorch(X: Any, y: Any, classes: int) -> Trained:
 def lightning(X: Any, y: Any, classes: int) -> Trained:
     from lightning import LightningModule, Trainer
 
-    from errata.integrations.lightning import EpochRecorder
+    from errata.integrations import LightningRecorder
 
     class Model(LightningModule):
         def __init__(self) -> None:
@@ -79,7 +79,7 @@ def lightning(X: Any, y: Any, classes: int) -> Trained:
     shown = ("enable_progress_bar", "enable_model_summary", "enable_checkpointing", "logger")
 
     def train(path: Path | None) -> None:
-        callbacks = [] if path is None else [EpochRecorder(path, labels=y, quiet=True)]
+        callbacks = [] if path is None else [LightningRecorder(path, labels=y, quiet=True)]
         quiet: dict[str, Any] = dict.fromkeys(shown, False)
         Trainer(accelerator="cpu", max_epochs=EPOCHS, callbacks=callbacks, **quiet).fit(Model(), batches)
 
@@ -89,7 +89,7 @@ def lightning(X: Any, y: Any, classes: int) -> Trained:
 def huggingface(X: Any, y: Any, classes: int) -> Trained:
     from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
-    from errata.integrations.huggingface import EpochRecorder
+    from errata.integrations import HuggingFaceRecorder
 
     tokens = np.clip(np.round((X[:1000] - X.min()) * 8), 0, 99).astype(np.int64)
     items = [{"input_ids": row, "label": label} for row, label in zip(tokens.tolist(), y[:1000].tolist(), strict=True)]
@@ -111,7 +111,7 @@ def huggingface(X: Any, y: Any, classes: int) -> Trained:
             )
             trainer = Trainer(model, arguments, train_dataset=items)
             if path is not None:
-                EpochRecorder(trainer, path, labels=y[:1000], quiet=True)
+                HuggingFaceRecorder(trainer, path, labels=y[:1000], quiet=True)
             trainer.train()
 
     return train
@@ -121,7 +121,7 @@ def keras(X: Any, y: Any, classes: int) -> Trained:
     import keras
     from keras import layers
 
-    from errata.integrations.keras import EpochRecorder
+    from errata.integrations import KerasRecorder
 
     def train(path: Path | None) -> None:
         hidden = [layers.Dense(256, activation="relu"), layers.Dense(256, activation="relu")]
@@ -130,7 +130,7 @@ def keras(X: Any, y: Any, classes: int) -> Trained:
         if path is None:
             model.fit(X, y, batch_size=BATCH, epochs=EPOCHS, verbose=0)
         else:
-            recorder = EpochRecorder(model, path, labels=y, quiet=True)
+            recorder = KerasRecorder(model, path, labels=y, quiet=True)
             model.fit(recorder.with_rows(X), y, batch_size=BATCH, epochs=EPOCHS, verbose=0, callbacks=[recorder])
 
     return train
@@ -139,10 +139,10 @@ def keras(X: Any, y: Any, classes: int) -> Trained:
 def skorch(X: Any, y: Any, classes: int) -> Trained:
     from skorch import NeuralNetClassifier
 
-    from errata.integrations.skorch import EpochRecorder
+    from errata.integrations import SkorchRecorder
 
     def train(path: Path | None) -> None:
-        callbacks = [] if path is None else [EpochRecorder(path, quiet=True)]
+        callbacks = [] if path is None else [SkorchRecorder(path, quiet=True)]
         options = {"max_epochs": EPOCHS, "batch_size": BATCH, "train_split": None, "verbose": 0}
         module = network(X.shape[1], classes)
         NeuralNetClassifier(
@@ -160,7 +160,7 @@ def skorch(X: Any, y: Any, classes: int) -> Trained:
 def catboost(X: Any, y: Any, classes: int) -> Trained:
     from catboost import CatBoostClassifier, Pool
 
-    from errata.integrations.catboost import RoundRecorder
+    from errata.integrations import CatBoostRecorder
 
     pool = Pool(X, y)
 
@@ -168,7 +168,7 @@ def catboost(X: Any, y: Any, classes: int) -> Trained:
         model = CatBoostClassifier(iterations=ROUNDS, verbose=False, thread_count=1, allow_writing_files=False)
         model.fit(pool)
         if path is not None:
-            recorder = RoundRecorder(path, quiet=True)
+            recorder = CatBoostRecorder(path, quiet=True)
             recorder.record(model, pool)
             recorder.finish()
 
@@ -178,12 +178,12 @@ def catboost(X: Any, y: Any, classes: int) -> Trained:
 def sklearn_stages(X: Any, y: Any, classes: int) -> Trained:
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    from errata.integrations.sklearn import StageRecorder
+    from errata.integrations import SklearnStageRecorder
 
     def train(path: Path | None) -> None:
         model = HistGradientBoostingClassifier(max_iter=ROUNDS, early_stopping=False).fit(X, y)
         if path is not None:
-            recorder = StageRecorder(path, labels=y, quiet=True)
+            recorder = SklearnStageRecorder(path, labels=y, quiet=True)
             recorder.record(model, X)
             recorder.finish()
 
@@ -193,11 +193,11 @@ def sklearn_stages(X: Any, y: Any, classes: int) -> Trained:
 def sklearn_epochs(X: Any, y: Any, classes: int) -> Trained:
     from sklearn.neural_network import MLPClassifier
 
-    from errata.integrations.sklearn import EpochRecorder
+    from errata.integrations import SklearnRecorder
 
     def train(path: Path | None) -> None:
         model = MLPClassifier((256, 256), batch_size=BATCH, random_state=0)
-        recorder = None if path is None else EpochRecorder(X, path, labels=y, quiet=True)
+        recorder = None if path is None else SklearnRecorder(X, path, labels=y, quiet=True)
         for _ in range(EPOCHS):
             model.partial_fit(X, y, classes=range(classes))
             if recorder:

@@ -209,18 +209,18 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
 @pytest.fixture(scope="module")
 def blobs():
     """A table of three clouds, of which every fifth sample bears a wrong label, a run on it, and the truth."""
-    from errata.training.data import Table
     from errata.training.gather import in_sample
+    from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
-    from errata.training.tracks import Options
+    from errata.training.tracks import TrainingOptions
 
     rng = np.random.default_rng(0)
     true = rng.integers(0, 3, 150)
-    table = Table((np.eye(3)[true] * 3 + rng.normal(size=(150, 3))).astype(np.float32))
+    table = TableInputs((np.eye(3)[true] * 3 + rng.normal(size=(150, 3))).astype(np.float32))
     truth = np.arange(150) % 5 == 0
     labels = np.where(truth, (true + rng.integers(1, 3, 150)) % 3, true)
     recipe = Recipe(epochs=12, batch_size=32, learning_rate=0.02, widths=(8,))
-    options = Options(swa=False, features=True)
+    options = TrainingOptions(swa=False, features=True)
     (gathered,) = in_sample(table, labels, 3, (8,), recipe, options=options, device="cpu")
     dynamics = gathered.dynamics
     space = KeptSpace(dynamics.features, dynamics.inputs)

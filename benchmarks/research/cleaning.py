@@ -32,7 +32,7 @@ from errata.training.recipes import Recipe
 if TYPE_CHECKING:
     import pandas as pd
 
-    from errata.training.gather import Gathered
+    from errata.training.gather import SeedResult
 
 DETECTORS = ("Last-CE", "Mean-CE", "MeanProb-LM", "CL-PBNR (IS)", "kNN-MeanProb-LM")
 DEFAULT = "default"
@@ -47,9 +47,9 @@ class Trainer:
     recipe: Recipe
     device: str
 
-    def train(self, rows: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> "tuple[Gathered, float]":
+    def train(self, rows: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> "tuple[SeedResult, float]":
         """The run on `rows` with labels (N,), and its test accuracy."""
-        from errata.training.engine import Options
+        from errata.training.engine import TrainingOptions
         from errata.training.gather import in_sample
 
         data = replace(self.labelled.data, train_inputs=self.labelled.data.train_inputs[rows])
@@ -60,7 +60,7 @@ class Trainer:
             network(self.labelled, self.recipe),
             self.recipe,
             seeds=(seed,),
-            options=Options(swa=False, features=True),
+            options=TrainingOptions(swa=False, features=True),
             device=self.device,
         )
         return gathered, test_accuracy(self.labelled, self.recipe, gathered, self.device)

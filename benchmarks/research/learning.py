@@ -31,9 +31,9 @@ from errata.dynamics.default import ask_run, epochs_that_count, find_method
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from errata.training.data import Images, Table
-from errata.training.engine import Options
+from errata.training.engine import TrainingOptions
 from errata.training.gather import in_sample
+from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import cnn9
 from errata.training.recipes import Recipe
 from errata.training.transforms import PadCropFlip
@@ -41,7 +41,7 @@ from errata.training.transforms import PadCropFlip
 if TYPE_CHECKING:
     from torch import nn
 
-    from errata.training.data import Inputs
+    from errata.training.model_inputs import Inputs
 
 RATES = (0.0, 0.01, 0.03, 0.1, 0.2)
 SEEDS = range(3)
@@ -94,7 +94,7 @@ def measured() -> Iterator[dict[str, Any]]:
                 given, wrong = _mislabelled(true, rate, seed)
                 for network, (build, epochs) in NETWORKS.items():
                     model = partial(build, scaled.shape[1], int(true.max()) + 1)
-                    known = _trained(Table(scaled), given, model, Recipe(epochs, 64, 1e-3), seed)
+                    known = _trained(TableInputs(scaled), given, model, Recipe(epochs, 64, 1e-3), seed)
                     about = {"data": data, "network": network, "wrong": rate, "seed": seed}
                     yield about | _row(known, wrong)
 
@@ -128,8 +128,8 @@ def measured_on_images() -> Iterator[dict[str, Any]]:
 
 def _trained(data: "Inputs", labels: Any, model: Any, recipe: Recipe, seed: int) -> Dynamics:
     """Logits and features of a run, and nothing of the inputs."""
-    options = Options(swa=False, features=True)
-    device = "cpu" if isinstance(data, Table) else "auto"
+    options = TrainingOptions(swa=False, features=True)
+    device = "cpu" if isinstance(data, TableInputs) else "auto"
     (gathered,) = in_sample(
         data, labels, int(labels.max()) + 1, model, recipe, seeds=(seed,), options=options, device=device
     )

@@ -26,16 +26,16 @@ from errata.datasets.labelled import load_setting
 from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from errata.training.data import Images
-from errata.training.engine import Options
+from errata.training.engine import TrainingOptions
 from errata.training.gather import in_sample
+from errata.training.model_inputs import Images
 from errata.training.models import VisionTransformer, cnn4
 from errata.training.recipes import Recipe
 from runs import boil_down, run_of
 
 if TYPE_CHECKING:
-    from errata.training.data import Inputs
     from errata.training.gather import Model
+    from errata.training.model_inputs import Inputs
 
 IMAGES = 2_000
 METHODS = ("MeanProb-LM", "Unmixed-MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM")
@@ -74,7 +74,7 @@ def measured() -> Iterator[dict[str, Any]]:
 
 
 def _trained(data: "Inputs", labels: Any, model: "Model", recipe: Recipe, classes: int = 10) -> Dynamics:
-    options = Options(swa=False, features=True)
+    options = TrainingOptions(swa=False, features=True)
     (gathered,) = in_sample(data, labels, classes, model, recipe, seeds=(0,), options=options, device="cpu")
     assert gathered.dynamics is not None
     return gathered.dynamics

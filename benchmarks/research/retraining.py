@@ -16,8 +16,8 @@ from errata.dynamics.store import Dynamics
 from runs import KeptSpace, Run, boil_down, run_of
 
 if TYPE_CHECKING:
-    from errata.training.data import Table
-    from errata.training.jobs import Job
+    from errata.training.jobs import TrainingJob
+    from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
 
 INCV_ROUNDS = 3
@@ -34,10 +34,10 @@ class Retrained:
 
     name: str
     models: int
-    score: "Callable[[Run, Table], dict[str, Floats]]"
+    score: "Callable[[Run, TableInputs], dict[str, Floats]]"
 
 
-def held_out(run: Run, table: "Table") -> Run:
+def held_out(run: Run, table: "TableInputs") -> Run:
     """The same run, but every sample is judged by the model of the folds it is not in."""
     from errata.training.gather import out_of_sample
 
@@ -48,13 +48,13 @@ def held_out(run: Run, table: "Table") -> Run:
     return _again(run, gathered.dynamics)
 
 
-def incv(run: Run, table: "Table") -> Run:
+def incv(run: Run, table: "TableInputs") -> Run:
     """A run on what iterative cross-validation keeps (Chen et al. 2019), in which all samples are judged.
 
     In every round a model learns from what is kept and from one half of the rest, and of the other half keeps the
     samples whose label it predicts at its last epoch. Left out: the removal of the largest losses in each round.
     """
-    from errata.training.jobs import Job, assign_folds
+    from errata.training.jobs import TrainingJob, assign_folds
 
     kept = np.zeros(len(run.labels), dtype=np.bool_)
     for number in range(INCV_ROUNDS):
@@ -64,7 +64,7 @@ def incv(run: Run, table: "Table") -> Run:
         half = assign_folds(run.labels[rest], 2)
         recipe = recipe_of(run)
         jobs = [
-            Job(
+            TrainingJob(
                 f"round{number}-half{one}",
                 recipe,
                 np.union1d(np.flatnonzero(kept), rest[half != one]),
@@ -78,7 +78,7 @@ def incv(run: Run, table: "Table") -> Run:
     return _trained_on(run, table, kept)
 
 
-def self_filtered(run: Run, table: "Table") -> Run:
+def self_filtered(run: Run, table: "TableInputs") -> Run:
     """A run on what SELF keeps (Nguyen et al. 2020), in which all samples are judged.
 
     Kept are the samples whose label the moving average of the predictions agrees with, of all samples anew after each
@@ -89,17 +89,17 @@ def self_filtered(run: Run, table: "Table") -> Run:
     return run
 
 
-def learned_on_flips(run: Run, table: "Table") -> dict[str, Floats]:
+def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
     """Scores (N,) of detectors that were taught, on another run, to tell labels flipped on purpose from the others."""
     from errata.core.metrics import auroc
     from errata.core.noise import inject, symmetric_matrix
-    from errata.training.engine import Options
+    from errata.training.engine import TrainingOptions
     from errata.training.gather import in_sample
 
     flipped = inject(run.labels, symmetric_matrix(run.classes, INJECTED), seed=FIRST_INJECTION + run.seed)
     recipe = recipe_of(run)
     common = (table, flipped.labels, run.classes, recipe.widths, recipe)
-    (gathered,) = in_sample(*common, seeds=(run.seed,), options=Options(swa=False, features=True), device="cpu")
+    (gathered,) = in_sample(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
     assert gathered.dynamics is not None
     space = KeptSpace(gathered.dynamics.features, gathered.dynamics.inputs)
     lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), space)
@@ -142,20 +142,20 @@ def recipe_of(run: Run) -> "Recipe":
     return Recipe(**told | {"schedule": schedule, "widths": tuple(told["widths"])})
 
 
-def _trained_on(run: Run, table: "Table", kept: NDArray[np.bool_]) -> Run:
-    from errata.training.jobs import Job
+def _trained_on(run: Run, table: "TableInputs", kept: NDArray[np.bool_]) -> Run:
+    from errata.training.jobs import TrainingJob
 
     everyone = np.arange(len(run.labels))
-    (dynamics,) = _train([Job(f"seed{run.seed}", recipe_of(run), everyone[kept], everyone)], run, table)
+    (dynamics,) = _train([TrainingJob(f"seed{run.seed}", recipe_of(run), everyone[kept], everyone)], run, table)
     return _again(run, dynamics)
 
 
-def _train(jobs: "Sequence[Job]", run: Run, table: "Table") -> list[Dynamics]:
-    from errata.training.engine import Options, train
+def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> list[Dynamics]:
+    from errata.training.engine import TrainingOptions, train
     from errata.training.gather import executor_for
 
     make = executor_for(recipe_of(run).widths, table, run.labels, run.classes, "cpu", keep_passes=False)
-    trained = train(jobs, run.labels, run.classes, make, Options("after epoch", swa=False))
+    trained = train(jobs, run.labels, run.classes, make, TrainingOptions("after epoch", swa=False))
     stopped = [one.stopped for one in trained if one.stopped is not None]
     if stopped:
         raise RuntimeError(stopped[0])
@@ -168,12 +168,12 @@ def _again(run: Run, dynamics: Dynamics | None) -> Run:
     return run_of(run.setting, run.seed, run.labels, boil_down(dynamics), run.space, run.recipe)
 
 
-def _then(retrain: "Callable[[Run, Table], Run]", run: Run, table: "Table") -> dict[str, Floats]:
+def _then(retrain: "Callable[[Run, TableInputs], Run]", run: Run, table: "TableInputs") -> dict[str, Floats]:
     again = retrain(run, table)
     return {"MeanProb-LM": candidates.alone(again), "the default": candidates.default(again)}
 
 
-def _self(run: Run, table: "Table") -> dict[str, Floats]:
+def _self(run: Run, table: "TableInputs") -> dict[str, Floats]:
     again = self_filtered(run, table)
     return {"EMA-LM": again.scores["EMA-LM"], "the default": candidates.default(again)}
 

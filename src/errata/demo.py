@@ -59,12 +59,12 @@ def demonstrate(out: Path, seed: int = 0, progress: Callable[[int], object] = la
 def _train(
     inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int, progress: Callable[[int], object]
 ) -> tuple[Dynamics, Dynamics]:
-    from errata.training.data import Table
     from errata.training.gather import in_sample, out_of_sample
+    from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
 
     recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=1e-3)
-    table, seeds = Table(inputs), (seed,)
+    table, seeds = TableInputs(inputs), (seed,)
     (inside,) = in_sample(table, labels, 10, (64,), recipe, seeds=seeds, progress=progress)
     (outside,) = out_of_sample(table, labels, 10, (64,), recipe, folds=FOLDS, seeds=seeds, progress=progress)
     assert inside.dynamics is not None

@@ -20,10 +20,10 @@ from errata.core.methods import paper_methods
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import settings
 from errata.training.boosting import choose_rounds
-from errata.training.recipes import Rounds
+from errata.training.recipes import BoostingRecipe
 
 TREES = f"{DIGITS}-boosting"
-RECIPE = Rounds(epochs=5, learning_rate=0.3)
+RECIPE = BoostingRecipe(epochs=5, learning_rate=0.3)
 
 
 class Counter:
@@ -62,7 +62,7 @@ def test_every_table_of_the_suite_is_boosted_with_the_labels_that_its_network_ha
     for name in names:
         trees, network = settings()[name], settings()[name.removesuffix("-boosting")]
         assert (trees.dataset, trees.noise, trees.network) == (network.dataset, network.noise, "boosting")
-        assert isinstance(trees.recipe, Rounds)
+        assert isinstance(trees.recipe, BoostingRecipe)
         assert not trees.in_paper
     assert not set(names) & {*suite("paper"), *suite("quick"), *suite("noise")}
 
@@ -110,7 +110,7 @@ def test_tables_and_reports_say_how_trees_were_trained(boosted):
 def test_no_gpu_is_asked_for_however_long_it_takes(tmp_path):
     (group,) = groups(plan([TREES], ["in-sample"], 1))
     assert reason_to_skip(group, RECIPE, load_setting(TREES), "cpu auto", tmp_path) is None
-    assert "GPU" not in str(reason_to_skip(group, Rounds(10**9), load_setting(TREES), "cpu auto", tmp_path))
+    assert "GPU" not in str(reason_to_skip(group, BoostingRecipe(10**9), load_setting(TREES), "cpu auto", tmp_path))
 
 
 def test_rounds_are_chosen_by_the_command_and_then_used(tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ from errata.errors import InputError
 from errata.finding import embedding
 from errata.finding.candidates import candidates_for
 from errata.finding.find import find_in_data
-from errata.finding.models import Silence, Wanted
+from errata.finding.model_training import FindOptions, NoProgress
 from errata.readers import open_data
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
@@ -73,7 +73,7 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
 
 
 def test_linear_models_and_hidden_units_are_tried_on_vectors(table, folder, encoder):
-    data = embedding.embedded(open_data(table, "kind"), folder, "cpu", None, Silence())
+    data = embedding.embedded(open_data(table, "kind"), folder, "cpu", None, NoProgress())
     assert [candidate.model for candidate in candidates_for(data, "auto", 0)] == [(), (128, 64)]
     assert [candidate.model for candidate in candidates_for(open_data(table, "kind"), "auto", 0)] == [()]
 
@@ -82,7 +82,9 @@ def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, enco
     table = table.assign(length=[len(text) % 7 for text in table["review"]], shop=["north", "south", "east"] * 60)
     data = open_data(table, "kind")
     fitted = np.arange(0, 180, 2)
-    plain, vectors = (one.prepare(fitted) for one in (data, embedding.embedded(data, folder, "cpu", None, Silence())))
+    plain, vectors = (
+        one.prepare(fitted) for one in (data, embedding.embedded(data, folder, "cpu", None, NoProgress()))
+    )
     names = list(vectors.names)
     of_text = [f"review: direction {number}" for number in range(3)]
     assert [name for name in names if name.startswith("review: ")] == of_text
@@ -99,7 +101,7 @@ def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, enco
 
 def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp_path, texts):
     monkeypatch.setattr(embedding, "AT_ONCE", 50)
-    data, wanted = open_data(table, "kind"), Wanted("mlp", embed=str(folder))
+    data, wanted = open_data(table, "kind"), FindOptions("mlp", embed=str(folder))
     impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: impatient)
     with pytest.raises(KeyboardInterrupt):

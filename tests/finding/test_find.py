@@ -13,10 +13,10 @@ from sklearn.datasets import load_digits
 import errata
 from errata.core import metrics
 from errata.errors import ErrataError
-from errata.finding import candidates, models, trials
+from errata.finding import candidates, model_training, trials
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.find import find_in_data
-from errata.finding.models import Silence, Wanted
+from errata.finding.model_training import FindOptions, NoProgress
 from errata.finding.sources import open_source
 from errata.finding.trials import PATIENCE, attempt, least_to_come
 
@@ -237,7 +237,7 @@ def test_no_batch_has_a_single_sample_left():
         assert samples % size != 1
 
 
-class Impatient(Silence):
+class Impatient(NoProgress):
     """Presses Ctrl-C in the middle of a training."""
 
     def __init__(self, after):
@@ -252,7 +252,7 @@ class Impatient(Silence):
             raise KeyboardInterrupt
 
 
-class Noting(Silence):
+class Noting(NoProgress):
     """Remembers what was begun and how far each went."""
 
     def __init__(self):
@@ -269,10 +269,10 @@ class Noting(Silence):
 
 
 def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch, slow_network):
-    monkeypatch.setattr(models, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(model_training, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
     data = open_source(inputs, noisy.labels, None, None, False)
-    wanted = Wanted("mlp", seed=1)
+    wanted = FindOptions("mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
         find_in_data(data, wanted, tmp_path / "out", Impatient(5))
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {".errata-find", "work"}
@@ -287,7 +287,7 @@ def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch, slow
     assert found.summary["held_out_loss"] == whole.summary["held_out_loss"]
 
 
-class Hasty(Silence):
+class Hasty(NoProgress):
     """Presses Ctrl-C when the second of something is begun."""
 
     def __init__(self):
@@ -303,17 +303,17 @@ def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds,
     inputs, noisy = clouds
     data = open_source(inputs, noisy.labels, None, None, False)
     whole, resumed = Noting(), Noting()
-    expected = find_in_data(data, Wanted(seed=1), None, whole)
+    expected = find_in_data(data, FindOptions(seed=1), None, whole)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, Wanted(seed=1), tmp_path / "out", Hasty())
-    found = find_in_data(data, Wanted(seed=1), tmp_path / "out", resumed)
+        find_in_data(data, FindOptions(seed=1), tmp_path / "out", Hasty())
+    found = find_in_data(data, FindOptions(seed=1), tmp_path / "out", resumed)
     assert resumed.begun == whole.begun[1:]
     assert sum(resumed.steps) == resumed.totals[-1] == whole.totals[-1]
     assert found.summary["notes"] == expected.summary["notes"]
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
 
-class Restless(Silence):
+class Restless(NoProgress):
     """Presses Ctrl-C in the middle of a trial."""
 
     def __init__(self, after):
@@ -330,12 +330,12 @@ def test_a_trial_that_was_interrupted_goes_on_where_it_was(clouds, tmp_path, mon
     inputs, noisy = clouds
     data = open_source(inputs, noisy.labels, None, None, False)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, Wanted("mlp", seed=1), tmp_path / "out", Restless(5))
+        find_in_data(data, FindOptions("mlp", seed=1), tmp_path / "out", Restless(5))
     assert list((tmp_path / "out" / "work").rglob("trial-0-mlp.begun"))
     resumed = Noting()
-    found = find_in_data(data, Wanted("mlp", seed=1), tmp_path / "out", resumed)
+    found = find_in_data(data, FindOptions("mlp", seed=1), tmp_path / "out", resumed)
     assert resumed.steps[0] == 5  # of six epochs the last was not secured
-    expected = find_in_data(data, Wanted("mlp", seed=1), None, None)
+    expected = find_in_data(data, FindOptions("mlp", seed=1), None, None)
     assert found.summary["notes"] == expected.summary["notes"]
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
@@ -344,16 +344,16 @@ def test_other_data_in_the_same_folder_is_begun_afresh(clouds, tmp_path):
     inputs, noisy = clouds
     data = open_source(inputs, noisy.labels, None, None, False)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, Wanted("mlp"), tmp_path, Impatient(3))
+        find_in_data(data, FindOptions("mlp"), tmp_path, Impatient(3))
     other = open_source(inputs[:90], noisy.labels[:90], None, None, False)
-    assert len(find_in_data(other, Wanted("mlp"), tmp_path).ranking) == 90
+    assert len(find_in_data(other, FindOptions("mlp"), tmp_path).ranking) == 90
 
 
 @pytest.mark.parametrize("model", ["mlp", "boosting"])
 def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, tmp_path, monkeypatch):
     inputs, noisy = clouds
     whole = errata.find(inputs, noisy.labels, model=model)
-    monkeypatch.setattr(models, "STREAM_BEYOND_ON_DISK", 0)
+    monkeypatch.setattr(model_training, "STREAM_BEYOND_ON_DISK", 0)
     streamed = errata.find(inputs, noisy.labels, model=model, out=tmp_path / "out")
     assert streamed.dynamics.logits is None
     pd.testing.assert_frame_equal(streamed.ranking, whole.ranking)
@@ -361,11 +361,11 @@ def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, 
 
 @pytest.mark.parametrize("text", [False, True])
 def test_memory_for_many_classes_is_reckoned_as_it_is_taken(monkeypatch, text):
-    monkeypatch.setattr(models, "STREAM_BEYOND", 0)
+    monkeypatch.setattr(model_training, "STREAM_BEYOND", 0)
     for name in ("LONGEST", "FEWEST_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
     reckoned: list[float] = []
-    monkeypatch.setattr(models, "check_fits", lambda size, what: reckoned.append(size))
+    monkeypatch.setattr(model_training, "check_fits", lambda size, what: reckoned.append(size))
     labels = np.arange(2_000) % 500
     words = [f"number {label % 50} of many, page {row % 7}" for row, label in enumerate(labels.tolist())]
     inputs = words if text else np.random.default_rng(0).random((2_000, 4))

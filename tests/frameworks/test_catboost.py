@@ -5,7 +5,7 @@ from catboost import CatBoostClassifier, CatBoostRegressor, Pool, __version__
 
 import errata
 from errata.errors import InputError
-from errata.integrations.catboost import RoundRecorder
+from errata.integrations import CatBoostRecorder
 
 ROUNDS = 9
 
@@ -21,7 +21,7 @@ def test_every_round_is_recorded_as_the_model_predicts_it(digits, loss, every):
     inputs, labels, names = digits
     pool = Pool(inputs, labels)
     model = classifier(loss_function=loss).fit(pool)
-    recorder = RoundRecorder(ids=names, every=every, dtype="float64", quiet=True)
+    recorder = CatBoostRecorder(ids=names, every=every, dtype="float64", quiet=True)
     recorder.record(model, pool)
     dynamics = recorder.finish(inputs=inputs)
     rounds = range(every, ROUNDS + 1, every)
@@ -36,7 +36,7 @@ def test_two_classes_are_recorded_as_nought_and_the_margin(digits):
     inputs, labels, _ = digits
     odd = np.where(labels % 2, "odd", "even")
     model = classifier().fit(inputs, odd)
-    recorder = RoundRecorder(labels=odd, quiet=True)
+    recorder = CatBoostRecorder(labels=odd, quiet=True)
     recorder.record(model, inputs)
     dynamics = recorder.finish()
     assert dynamics.classes == ("even", "odd")
@@ -52,7 +52,7 @@ def test_labels_of_any_type_and_a_frame_with_categories(digits, kind, tmp_path):
     given = (labels % 2).astype(bool) if kind is bool else (labels * 3 + 5).astype(kind)
     frame = pd.DataFrame(inputs[:, 18:24]).assign(kind=np.where(inputs[:, 20] > 0.5, "dark", "light"))
     model = classifier(cat_features=["kind"]).fit(frame, given)
-    recorder = RoundRecorder(tmp_path / "run", labels=given, quiet=True)
+    recorder = CatBoostRecorder(tmp_path / "run", labels=given, quiet=True)
     recorder.record(model, frame)
     dynamics = recorder.finish()
     dynamics.verify()
@@ -65,7 +65,7 @@ def test_rounds_after_the_best_are_gone_with_the_model(digits):
     inputs, labels, _ = digits
     model = classifier(iterations=60, learning_rate=0.9, early_stopping_rounds=3)
     model.fit(inputs[:150], labels[:150], eval_set=(inputs[150:], labels[150:]))
-    recorder = RoundRecorder(labels=labels[:150], quiet=True)
+    recorder = CatBoostRecorder(labels=labels[:150], quiet=True)
     recorder.record(model, inputs[:150])
     assert recorder.finish().epochs == model.tree_count_ < 60
 
@@ -74,17 +74,17 @@ def test_what_cannot_be_recorded_is_refused(digits):
     inputs, labels, _ = digits
     model = classifier().fit(inputs, labels)
     with pytest.raises(InputError, match="pass a Pool that has, or the given ones as labels="):
-        RoundRecorder().record(model, inputs)
+        CatBoostRecorder().record(model, inputs)
     with pytest.raises(InputError, match="pass a Pool that has, or the given ones as labels="):
-        RoundRecorder().record(model, Pool(inputs))
+        CatBoostRecorder().record(model, Pool(inputs))
     with pytest.raises(InputError, match="not fitted"):
-        RoundRecorder(labels=labels).record(classifier(), inputs)
+        CatBoostRecorder(labels=labels).record(classifier(), inputs)
     regressor = CatBoostRegressor(iterations=2, verbose=False, allow_writing_files=False).fit(inputs, labels)
     with pytest.raises(InputError, match="record a classifier"):
-        RoundRecorder(labels=labels).record(regressor, inputs)
+        CatBoostRecorder(labels=labels).record(regressor, inputs)
     with pytest.raises(InputError, match="which is not in classes"):
-        RoundRecorder(labels=labels + 1, quiet=True).record(model, inputs)
-    recorder = RoundRecorder(labels=labels, quiet=True)
+        CatBoostRecorder(labels=labels + 1, quiet=True).record(model, inputs)
+    recorder = CatBoostRecorder(labels=labels, quiet=True)
     with pytest.raises(InputError, match="no round was recorded"):
         recorder.finish()
     recorder.record(model, inputs)

@@ -12,7 +12,7 @@ from transformers import BertConfig, BertForSequenceClassification, Trainer, Tra
 import errata
 from datasets import Dataset
 from errata.errors import InputError
-from errata.integrations.huggingface import EpochRecorder
+from errata.integrations import HuggingFaceRecorder
 
 EPOCHS, SAMPLES, CLASSES = 2, 61, 3
 KINDS = np.array(["question", "number", "place"])
@@ -97,7 +97,7 @@ def passes(network, epochs=EPOCHS):
 @pytest.mark.parametrize("changed", [{}, {"dataloader_num_workers": 1}, {"train_sampling_strategy": "group_by_length"}])
 def test_the_logits_of_the_training_pass_are_recorded_by_name(tmp_path, changed):
     trainer = trainer_for(dataset(), tmp_path, **changed)
-    recorder = EpochRecorder(trainer, tmp_path / "run", ids="guid", quiet=True)
+    recorder = HuggingFaceRecorder(trainer, tmp_path / "run", ids="guid", quiet=True)
     trainer.train()
     dynamics = recorder.finish()
     np.testing.assert_array_equal(dynamics.logits, passes(trainer.model))
@@ -111,7 +111,7 @@ def test_the_model_is_the_one_without_a_recorder_and_the_trainer_is_left_as_it_w
     plain.train()
     recorded = trainer_for(data, tmp_path)
     collate = recorded.data_collator
-    EpochRecorder(recorded, quiet=True)
+    HuggingFaceRecorder(recorded, quiet=True)
     recorded.train()
     for one, other in zip(plain.model.parameters(), recorded.model.parameters(), strict=True):
         assert torch.equal(one, other)
@@ -124,7 +124,7 @@ def test_the_model_is_the_one_without_a_recorder_and_the_trainer_is_left_as_it_w
 def test_evaluation_and_accumulated_gradients_are_not_in_the_way(tmp_path):
     often = {"eval_strategy": "steps", "eval_steps": 2, "gradient_accumulation_steps": 3}
     trainer = trainer_for(dataset(), tmp_path, checked_on=dataset().select(range(10)), **often)
-    recorder = EpochRecorder(trainer, quiet=True)
+    recorder = HuggingFaceRecorder(trainer, quiet=True)
     trainer.train()
     np.testing.assert_array_equal(recorder.finish().logits, passes(trainer.model))
 
@@ -134,8 +134,8 @@ def test_any_dataset_with_a_length_and_names_for_labels(tmp_path):
     items = [{"input_ids": sample, "label": int(label)} for sample, label in zip(tokens, labels, strict=True)]
     trainer = trainer_for(items, tmp_path)
     with pytest.raises(InputError, match="pass the given labels as labels="):
-        EpochRecorder(trainer)
-    recorder = EpochRecorder(trainer, labels=KINDS[labels], classes=KINDS, quiet=True)
+        HuggingFaceRecorder(trainer)
+    recorder = HuggingFaceRecorder(trainer, labels=KINDS[labels], classes=KINDS, quiet=True)
     trainer.train()
     dynamics = recorder.finish()
     assert dynamics.classes == tuple(KINDS)
@@ -145,7 +145,7 @@ def test_any_dataset_with_a_length_and_names_for_labels(tmp_path):
 
 def test_an_epoch_that_is_broken_off_is_left_out(tmp_path):
     trainer = trainer_for(dataset(), tmp_path, max_steps=11)  # eight batches an epoch
-    recorder = EpochRecorder(trainer, quiet=True)
+    recorder = HuggingFaceRecorder(trainer, quiet=True)
     trainer.train()
     with pytest.warns(UserWarning, match="epoch 1 was broken off and is left out"):
         dynamics = recorder.finish()
@@ -155,7 +155,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(tmp_path):
 def test_going_on_from_a_checkpoint(tmp_path):
     def train(epochs, **found):
         trainer = trainer_for(dataset(), tmp_path / "checkpoints", num_train_epochs=epochs, save_strategy="epoch")
-        recorder = EpochRecorder(trainer, tmp_path / "run", resume=True, quiet=True)
+        recorder = HuggingFaceRecorder(trainer, tmp_path / "run", resume=True, quiet=True)
         trainer.train(**found)
         return recorder.finish(), passes(trainer.model, epochs)
 
@@ -167,13 +167,13 @@ def test_going_on_from_a_checkpoint(tmp_path):
 def test_what_cannot_be_recorded_is_refused(tmp_path):
     data = dataset()
     with pytest.raises(InputError, match="streamed train_dataset have no rows"):
-        EpochRecorder(trainer_for(data.to_iterable_dataset(), tmp_path, max_steps=3))
+        HuggingFaceRecorder(trainer_for(data.to_iterable_dataset(), tmp_path, max_steps=3))
     with pytest.raises(InputError, match="no column 'name'"):
-        EpochRecorder(trainer_for(data, tmp_path), ids="name")
+        HuggingFaceRecorder(trainer_for(data, tmp_path), ids="name")
     with pytest.raises(InputError, match="there are 3 labels, but train_dataset has 61 samples"):
-        EpochRecorder(trainer_for(data, tmp_path), labels=[0, 1, 2])
+        HuggingFaceRecorder(trainer_for(data, tmp_path), labels=[0, 1, 2])
     trainer = trainer_for(data, tmp_path)
-    recorder = EpochRecorder(trainer, ids=["same"] * SAMPLES)
+    recorder = HuggingFaceRecorder(trainer, ids=["same"] * SAMPLES)
     with pytest.raises(InputError, match="id 'same' is given to two samples"):
         trainer.train()
     with pytest.raises(InputError, match=r"make the recorder before trainer.train\(\)"):
@@ -199,7 +199,7 @@ def main(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         trainer = trainer_for(dataset(), folder.parent / "checkpoints", ddp_backend="gloo")
-        recorder = EpochRecorder(trainer, folder, ids="guid", quiet=True)
+        recorder = HuggingFaceRecorder(trainer, folder, ids="guid", quiet=True)
         trainer.train()
     assert recorder.finish().epochs == EPOCHS
     said = {str(key): np.stack(logits) for key, logits in trainer.model.passes.items()}

@@ -6,7 +6,7 @@ from keras import layers
 
 import errata
 from errata.errors import InputError
-from errata.integrations.keras import EpochRecorder
+from errata.integrations import KerasRecorder
 
 EPOCHS = 3
 
@@ -58,7 +58,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness):
     inputs, labels, names = digits
     own = witness()
     model = compiled(Watched(own, inputs))
-    recorder = EpochRecorder(model, labels=labels, ids=names, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, ids=names, quiet=True)
     fit(model, recorder.with_rows(inputs), labels, BeginsEpochs(own), recorder, validation_data=(inputs, labels))
     dynamics = recorder.finish()
     np.testing.assert_array_equal(dynamics.logits, own.logits)
@@ -71,7 +71,7 @@ def test_the_model_is_the_one_without_a_recorder(digits, built):
     inputs, labels, _ = digits
     plain, recorded = compiled(network(built=built)), compiled(network(built=built))
     fit(plain, inputs, labels)
-    recorder = EpochRecorder(recorded, labels=labels, quiet=True)
+    recorder = KerasRecorder(recorded, labels=labels, quiet=True)
     fit(recorded, recorder.with_rows(inputs), labels, recorder)
     for one, other in zip(plain.get_weights(), recorded.get_weights(), strict=True):
         np.testing.assert_array_equal(one, other)
@@ -85,7 +85,7 @@ def test_probabilities_are_recorded_as_the_logits_they_are_of(digits):
     with_softmax = compiled(network(activation="softmax"), "sparse_categorical_crossentropy")
     found = []
     for model in (with_logits, with_softmax):
-        recorder = EpochRecorder(model, labels=labels, quiet=True)
+        recorder = KerasRecorder(model, labels=labels, quiet=True)
         fit(model, recorder.with_rows(inputs), labels, recorder)
         found.append(recorder.finish().logits)
     np.testing.assert_allclose(found[0], found[1], rtol=0, atol=1e-4)
@@ -97,7 +97,7 @@ def test_one_logit_of_two_classes(digits):
     found = []
     for activation in (None, "sigmoid"):
         model = compiled(network(1, activation), keras.losses.BinaryCrossentropy(from_logits=activation is None))
-        recorder = EpochRecorder(model, labels=odd, quiet=True)
+        recorder = KerasRecorder(model, labels=odd, quiet=True)
         fit(model, recorder.with_rows(inputs), labels % 2, recorder)
         found.append(recorder.finish())
     assert found[0].classes == ("even", "odd")
@@ -116,7 +116,7 @@ def test_a_loader_of_ones_own_that_says_its_rows(digits):
             return {"inputs": inputs[row], "row": row}, labels[row]
 
     model = compiled(network())
-    recorder = EpochRecorder(model, labels=labels, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, quiet=True)
     loader = torch.utils.data.DataLoader(Rows(), batch_size=50, shuffle=True)
     model.fit(loader, epochs=EPOCHS, verbose=0, callbacks=[recorder])
     dynamics = recorder.finish()
@@ -128,7 +128,7 @@ def test_several_inputs_of_a_functional_model(digits):
     inputs, labels, _ = digits
     left, right = keras.Input((32,), name="left"), keras.Input((32,), name="right")
     model = compiled(keras.Model({"left": left, "right": right}, layers.Dense(10)(layers.concatenate([left, right]))))
-    recorder = EpochRecorder(model, labels=labels, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, quiet=True)
     halves = {"left": inputs[:, :32], "right": inputs[:, 32:]}
     weights = np.linspace(0.5, 1.5, len(labels))
     fit(model, recorder.with_rows(halves), labels, recorder, sample_weight=weights)
@@ -146,7 +146,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(digits):
             self.model.stop_training = self.steps == 10  # seven batches an epoch
 
     model = compiled(network())
-    recorder = EpochRecorder(model, labels=labels, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, quiet=True)
     fit(model, recorder.with_rows(inputs), labels, Stop(), recorder)
     with pytest.warns(UserWarning, match="epoch 1 was broken off"):
         assert recorder.finish().epochs == 1
@@ -155,7 +155,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(digits):
 def test_what_cannot_be_recorded_is_refused(digits, monkeypatch):
     inputs, labels, _ = digits
     model = compiled(network())
-    recorder = EpochRecorder(model, labels=labels, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, quiet=True)
     with pytest.raises(InputError, match=r"fit the model on rec\.with_rows\(x\)"):
         fit(model, inputs, labels, recorder)
     with pytest.raises(InputError, match="there are 203 labels for 200 inputs"):
@@ -163,9 +163,9 @@ def test_what_cannot_be_recorded_is_refused(digits, monkeypatch):
     with pytest.raises(InputError, match=r"pass the recorder to model\.fit in callbacks"):
         recorder.finish()
     model = compiled(network())
-    recorder = EpochRecorder(model, labels=labels, quiet=True)
+    recorder = KerasRecorder(model, labels=labels, quiet=True)
     with pytest.raises(InputError, match="41 samples were not recorded in epoch 0"):
         fit(model, recorder.with_rows(inputs), labels, recorder, validation_split=0.2)
     monkeypatch.setattr(keras.backend, "backend", lambda: "jax")
     with pytest.raises(InputError, match="set KERAS_BACKEND=torch"):
-        EpochRecorder(network(), labels=labels)
+        KerasRecorder(network(), labels=labels)

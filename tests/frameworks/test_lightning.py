@@ -14,7 +14,7 @@ from torch.utils.data import DataLoader, Dataset, StackDataset, TensorDataset
 
 import errata
 from errata.errors import InputError, StoreError
-from errata.integrations.lightning import EpochRecorder
+from errata.integrations import LightningRecorder
 
 EPOCHS = 3
 QUIET = {
@@ -81,7 +81,7 @@ def train(model, batches, callbacks, epochs=EPOCHS, **options):
 )
 def test_the_logits_of_the_training_pass_are_recorded(digits, witness, returns):
     own = witness()
-    recorder = EpochRecorder(labels=digits[1], quiet=True)
+    recorder = LightningRecorder(labels=digits[1], quiet=True)
     train(Network(own, returns), loader(digits), [recorder])
     dynamics = recorder.finish()
     np.testing.assert_array_equal(dynamics.logits, own.logits)
@@ -91,7 +91,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness, returns):
 
 def test_the_model_is_the_one_without_a_recorder(digits):
     plain = train(Network(), loader(digits), [])
-    recorded = train(Network(), loader(digits), [EpochRecorder(labels=digits[1], quiet=True)])
+    recorded = train(Network(), loader(digits), [LightningRecorder(labels=digits[1], quiet=True)])
     for one, other in zip(plain.parameters(), recorded.parameters(), strict=True):
         assert torch.equal(one, other)
     assert not recorded._forward_hooks
@@ -113,13 +113,13 @@ def test_names_in_a_dictionary_and_a_part_that_gives_the_logits(digits):
 
     letters = np.array(list("abcdefghij"))[labels]
     batches = DataLoader(Named(), batch_size=50, shuffle=True)
-    recorder = EpochRecorder(labels=letters, ids=names, module="head", quiet=True)
+    recorder = LightningRecorder(labels=letters, ids=names, module="head", quiet=True)
     train(Renamed(), batches, [recorder])
     dynamics = recorder.finish()
     assert dynamics.classes == tuple("abcdefghij")
     np.testing.assert_array_equal(dynamics.labels, labels)
     assert set(errata.rank(dynamics)["id"]) == set(names)
-    elsewhere = EpochRecorder(labels=letters, ids=names, module="head", id_in_batch=lambda b: b["id"], quiet=True)
+    elsewhere = LightningRecorder(labels=letters, ids=names, module="head", id_in_batch=lambda b: b["id"], quiet=True)
     train(Renamed(), batches, [elsewhere])
     assert elsewhere.finish().epochs == EPOCHS
 
@@ -132,13 +132,13 @@ def test_a_dataset_stacked_with_its_rows(digits, witness):
 
     inputs, labels, _ = digits
     plain = TensorDataset(torch.from_numpy(inputs), torch.from_numpy(labels))
-    own, recorder = witness(), EpochRecorder(labels=labels, quiet=True)
+    own, recorder = witness(), LightningRecorder(labels=labels, quiet=True)
     train(Stacked(own), DataLoader(StackDataset(plain, range(len(plain))), 64, shuffle=True), [recorder])
     np.testing.assert_array_equal(recorder.finish().logits, own.logits)
 
 
 def test_validation_and_accumulated_gradients_are_not_in_the_way(digits, witness):
-    own, recorder = witness(), EpochRecorder(labels=digits[1], quiet=True)
+    own, recorder = witness(), LightningRecorder(labels=digits[1], quiet=True)
     model, batches = Network(own), loader(digits)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -148,7 +148,7 @@ def test_validation_and_accumulated_gradients_are_not_in_the_way(digits, witness
 
 
 def test_an_epoch_that_is_broken_off_is_left_out(digits, witness):
-    own, recorder = witness(), EpochRecorder(labels=digits[1], quiet=True)
+    own, recorder = witness(), LightningRecorder(labels=digits[1], quiet=True)
     train(Network(own), loader(digits), [recorder], max_steps=17)  # seven batches an epoch
     with pytest.warns(UserWarning, match="epoch 2 was broken off and is left out"):
         dynamics = recorder.finish()
@@ -157,7 +157,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(digits, witness):
 
 def test_going_on_from_a_checkpoint(digits, witness, tmp_path):
     def fit(epochs, own, **found):
-        recorder = EpochRecorder(tmp_path / "run", labels=digits[1], resume=True, quiet=True)
+        recorder = LightningRecorder(tmp_path / "run", labels=digits[1], resume=True, quiet=True)
         trainer = Trainer(max_epochs=epochs, callbacks=[recorder], **QUIET)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -170,7 +170,7 @@ def test_going_on_from_a_checkpoint(digits, witness, tmp_path):
     dynamics = fit(5, late, ckpt_path=tmp_path / "2.ckpt", weights_only=False)
     np.testing.assert_array_equal(dynamics.logits, np.concatenate([early.logits, late.logits]))
     with pytest.raises(StoreError, match="already holds 5 epochs"):
-        train(Network(), loader(digits), [EpochRecorder(tmp_path / "run", labels=digits[1])])
+        train(Network(), loader(digits), [LightningRecorder(tmp_path / "run", labels=digits[1])])
 
 
 def test_batches_that_do_not_say_who_they_are_are_refused(digits):
@@ -182,14 +182,16 @@ def test_batches_that_do_not_say_who_they_are_are_refused(digits):
 
     batches = DataLoader(TensorDataset(torch.from_numpy(inputs), torch.from_numpy(labels)), 32)
     with pytest.raises(InputError, match="does not say which samples are in it; wrap the dataset"):
-        train(Anonymous(), batches, [EpochRecorder(labels=labels, quiet=True)])
+        train(Anonymous(), batches, [LightningRecorder(labels=labels, quiet=True)])
     with pytest.raises(InputError, match="no 5 to take ids from"):
-        train(Anonymous(), batches, [EpochRecorder(labels=labels, id_in_batch=5, quiet=True)])
+        train(Anonymous(), batches, [LightningRecorder(labels=labels, id_in_batch=5, quiet=True)])
     with pytest.raises(InputError, match="comes twice in epoch 0") as refused:
-        train(Network(), loader(digits, torch.zeros(len(labels), dtype=torch.int64)), [EpochRecorder(labels=labels)])
+        train(
+            Network(), loader(digits, torch.zeros(len(labels), dtype=torch.int64)), [LightningRecorder(labels=labels)]
+        )
     assert "id_in_batch" in refused.value.__notes__[0]
     with pytest.raises(InputError, match="unknown id 1"):
-        train(Network(), loader(digits, 1000 + torch.arange(len(labels))), [EpochRecorder(labels=labels)])
+        train(Network(), loader(digits, 1000 + torch.arange(len(labels))), [LightningRecorder(labels=labels)])
 
 
 def test_logits_that_cannot_be_found_are_refused(digits):
@@ -199,11 +201,11 @@ def test_logits_that_cannot_be_found_are_refused(digits):
             return super().training_step(batch, batch_idx)
 
     with pytest.raises(InputError, match="the LightningModule gave logits 2 times in a training_step"):
-        train(Twice(), loader(digits), [EpochRecorder(labels=digits[1])])
+        train(Twice(), loader(digits), [LightningRecorder(labels=digits[1])])
 
 
 def test_a_recorder_takes_one_training_and_needs_a_batch(digits):
-    recorder = EpochRecorder(labels=digits[1], quiet=True)
+    recorder = LightningRecorder(labels=digits[1], quiet=True)
     with pytest.raises(InputError, match="no batch was recorded; pass the recorder to the trainer in callbacks"):
         recorder.finish()
     train(Network(), loader(digits), [recorder], epochs=1)
@@ -217,7 +219,7 @@ def test_the_other_name_of_lightning(run_script, tmp_path):
         """
 import pytorch_lightning as L, torch
 from torch.utils.data import DataLoader, TensorDataset
-from errata.integrations.lightning import EpochRecorder
+from errata.integrations import LightningRecorder
 
 class Network(L.LightningModule):
     def __init__(self):
@@ -231,7 +233,7 @@ class Network(L.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 labels = torch.arange(30) % 3
-recorder = EpochRecorder(labels=labels)
+recorder = LightningRecorder(labels=labels)
 assert isinstance(recorder, L.Callback)
 data = TensorDataset(torch.randn(30, 4), labels, torch.arange(30))
 quiet = dict(logger=False, enable_checkpointing=False, enable_progress_bar=False)
@@ -262,7 +264,7 @@ def main(folder):
 
     inputs, labels = load_digits(return_X_y=True)
     digits = ((inputs[:SAMPLES] / 16).astype(np.float32), labels[:SAMPLES], None)
-    own, recorder = Witness(), EpochRecorder(folder, labels=digits[1], quiet=True)
+    own, recorder = Witness(), LightningRecorder(folder, labels=digits[1], quiet=True)
     cut = {"max_steps": 4 * EPOCHS + 1}  # four batches an epoch and rank
     model = train(Network(own), loader(digits), [recorder], EPOCHS + 1, strategy="ddp", devices=2, **cut)
     with pytest.warns(UserWarning, match="was broken off and is left out"):

@@ -11,7 +11,7 @@ from errata.core import metrics
 from errata.core.noise import symmetric
 from errata.errors import InputError
 from errata.finding import embedding
-from errata.finding.models import Silence
+from errata.finding.model_training import NoProgress
 from errata.readers import open_data
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
@@ -80,7 +80,7 @@ def test_a_model_on_disk_embeds_texts_without_a_network(bert, texts, no_network)
     from sentence_transformers import SentenceTransformer
 
     data = open_data(texts, [row % 3 for row in range(150)])
-    vectors = embedding.embedded(data, bert, "cpu", None, Silence()).prepare().matrix
+    vectors = embedding.embedded(data, bert, "cpu", None, NoProgress()).prepare().matrix
     expected = SentenceTransformer(str(bert), device="cpu").encode(texts)
     expected /= np.linalg.norm(expected, axis=1, keepdims=True)
     np.testing.assert_allclose(vectors, expected, atol=1e-5)

@@ -7,7 +7,7 @@ from skorch.helper import predefined_split
 
 import errata
 from errata.errors import InputError
-from errata.integrations.skorch import EpochRecorder
+from errata.integrations import SkorchRecorder
 
 EPOCHS = 3
 
@@ -38,7 +38,7 @@ def net(recorder, kind=NeuralNetClassifier, **options):
     return kind(options.pop("module", Network), **(usual | options))
 
 
-class BeginsEpochs(EpochRecorder):
+class BeginsEpochs(SkorchRecorder):
     """Tells the witness as well."""
 
     def on_epoch_begin(self, net, **others):
@@ -61,7 +61,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness, workers):
 
 def test_the_net_is_the_one_without_a_recorder(digits):
     inputs, labels, _ = digits
-    plain, recorded = net(None, callbacks=None), net(EpochRecorder(quiet=True))
+    plain, recorded = net(None, callbacks=None), net(SkorchRecorder(quiet=True))
     for one in (plain, recorded):
         torch.manual_seed(2)
         one.fit(inputs, labels)
@@ -96,16 +96,16 @@ def test_one_logit_of_two_classes(digits, witness, last, criterion):
 def test_validation_samples_of_their_own_and_a_dataset_without_y(digits):
     inputs, labels, _ = digits
     data = Dataset(inputs, labels)
-    recorder = EpochRecorder(labels=labels, quiet=True)
+    recorder = SkorchRecorder(labels=labels, quiet=True)
     net(recorder, train_split=predefined_split(data)).fit(data, y=None)
     assert recorder.finish().logits.shape == (EPOCHS, len(labels), 10)
     with pytest.raises(InputError, match="pass the given labels as labels="):
-        net(EpochRecorder()).fit(data, y=None)
+        net(SkorchRecorder()).fit(data, y=None)
 
 
 def test_more_epochs_by_partial_fit_into_a_folder(digits, tmp_path):
     inputs, labels, _ = digits
-    recorder = EpochRecorder(tmp_path / "run", quiet=True)
+    recorder = SkorchRecorder(tmp_path / "run", quiet=True)
     trained = net(recorder).fit(inputs, labels)
     trained.partial_fit(inputs, labels)
     dynamics = recorder.finish()
@@ -118,7 +118,7 @@ def test_more_epochs_by_partial_fit_into_a_folder(digits, tmp_path):
 def test_the_epoch_of_an_interrupt_is_left_out(digits):
     inputs, labels, _ = digits
 
-    class Interrupting(EpochRecorder):
+    class Interrupting(SkorchRecorder):
         batches = 0
 
         def on_batch_end(self, *given, **step):
@@ -137,12 +137,12 @@ def test_the_epoch_of_an_interrupt_is_left_out(digits):
 
 def test_what_cannot_be_recorded_is_refused(digits):
     inputs, labels, _ = digits
-    usual = NeuralNetClassifier(Network, criterion=torch.nn.CrossEntropyLoss, callbacks=[EpochRecorder()], verbose=0)
+    usual = NeuralNetClassifier(Network, criterion=torch.nn.CrossEntropyLoss, callbacks=[SkorchRecorder()], verbose=0)
     with pytest.raises(InputError, match="holds back the others to validate on; record all of them with train_split"):
         usual.fit(inputs, labels)
     with pytest.raises(InputError, match="there are 200 labels for 203 samples"):
-        net(EpochRecorder(labels=labels[:200])).fit(inputs, labels)
+        net(SkorchRecorder(labels=labels[:200])).fit(inputs, labels)
     with pytest.raises(InputError, match="only a torch DataLoader can be recorded"):
-        net(EpochRecorder(), iterator_train=lambda data, **options: iter(())).fit(inputs, labels)
+        net(SkorchRecorder(), iterator_train=lambda data, **options: iter(())).fit(inputs, labels)
     with pytest.raises(InputError, match="pass the recorder to the trainer in callbacks"):
-        EpochRecorder().finish()
+        SkorchRecorder().finish()

@@ -8,8 +8,8 @@ from scipy.special import expit, softmax
 
 import errata
 from errata.errors import InputError, StoreError
+from errata.integrations import DistributedRecorder
 from errata.integrations.batches import BatchRecorder, log_odds_of, log_of, two_columns
-from errata.integrations.distributed import DistributedRecorder
 
 LABELS = np.array([2, 0, 1, 1, 2])
 

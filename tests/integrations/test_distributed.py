@@ -21,8 +21,7 @@ import torch.distributed as dist
 from torch.utils.data import DistributedSampler
 
 import errata
-from errata.integrations import distributed
-from errata.integrations.distributed import DistributedRecorder
+from errata.integrations import DistributedRecorder, distributed
 
 RANKS = 2
 SAMPLES, CLASSES, EPOCHS = 13, 4, 4  # an odd number: one sample is repeated each epoch

@@ -5,7 +5,7 @@ from scipy.special import expit, log_softmax
 
 import errata
 from errata.errors import InputError, StoreError
-from errata.integrations.lightgbm import HIGHEST, LOWEST, RoundRecorder, _shown_to_a_metric
+from errata.integrations.lightgbm import HIGHEST, LOWEST, LightGBMRecorder, _shown_to_a_metric
 
 ROUNDS = 12
 TWO = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 7}
@@ -15,7 +15,7 @@ STOCHASTIC = {"bagging_fraction": 0.6, "bagging_freq": 1, "feature_fraction": 0.
 
 def record(parameters, data, recorder=None, rounds=ROUNDS, **train):
     """Train with a recorder; the model and the dynamics."""
-    recorder = recorder or RoundRecorder(quiet=True, dtype="float64")
+    recorder = recorder or LightGBMRecorder(quiet=True, dtype="float64")
     callbacks = [recorder, *train.pop("callbacks", ())]
     model = lgb.train(parameters, data, rounds, callbacks=callbacks, **train)
     return model, recorder.finish()
@@ -95,7 +95,7 @@ def test_a_validation_set_may_be_recorded_instead(four):
     inputs, labels = four
     train = lgb.Dataset(inputs[:200], labels[:200])
     held_out = lgb.Dataset(inputs[200:], labels[200:], reference=train)
-    recorder = RoundRecorder(data=held_out, gathering="out-of-sample", quiet=True, dtype="float64")
+    recorder = LightGBMRecorder(data=held_out, gathering="out-of-sample", quiet=True, dtype="float64")
     model, dynamics = record(FOUR, train, recorder, valid_sets=[train, held_out])
     assert dynamics.gathering == "out-of-sample"
     np.testing.assert_array_equal(dynamics.labels, labels[200:])
@@ -107,7 +107,7 @@ def test_a_validation_set_may_be_recorded_instead(four):
 @pytest.mark.parametrize("every", [1, 4])
 def test_the_averaged_model_is_that_of_averaged_trees(four, every):
     inputs, labels = four
-    recorder = RoundRecorder(every=every, quiet=True)
+    recorder = LightGBMRecorder(every=every, quiet=True)
     model, dynamics = record(FOUR, lgb.Dataset(inputs, labels), recorder)
     leaves = [tree["num_leaves"] for tree in model.dump_model()["tree_info"]]
     for number, count in enumerate(leaves):
@@ -163,7 +163,7 @@ def test_rounds_up_to_early_stopping_are_recorded(four):
 def test_every_third_round_only(four):
     inputs, labels = four
     _, every_round = record(FOUR, lgb.Dataset(inputs, labels))
-    _, some = record(FOUR, lgb.Dataset(inputs, labels), RoundRecorder(every=3, quiet=True, dtype="float64"))
+    _, some = record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(every=3, quiet=True, dtype="float64"))
     np.testing.assert_array_equal(some.logits, every_round.logits[2::3])
     assert some.settings["every"] == 3
     assert some.settings["trainer"] == f"lightgbm {lgb.__version__}"
@@ -172,7 +172,7 @@ def test_every_third_round_only(four):
 def test_the_scikit_learn_interface_with_names_for_labels(four):
     inputs, numbers = four
     names = np.array(["elm", "ash", "oak", "fir"])[numbers]
-    recorder = RoundRecorder(labels=names, ids=[f"tree {row}" for row in range(len(names))], quiet=True)
+    recorder = LightGBMRecorder(labels=names, ids=[f"tree {row}" for row in range(len(names))], quiet=True)
     model = lgb.LGBMClassifier(n_estimators=ROUNDS, num_leaves=7, verbose=-1, n_jobs=1)
     model.fit(inputs, names, callbacks=[recorder])
     dynamics = recorder.finish()
@@ -186,7 +186,7 @@ def test_the_scikit_learn_interface_with_names_for_labels(four):
 
 def test_labels_need_not_start_at_nought(two):
     inputs, numbers = two
-    recorder = RoundRecorder(labels=3 * numbers + 2, quiet=True)
+    recorder = LightGBMRecorder(labels=3 * numbers + 2, quiet=True)
     lgb.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(inputs, 3 * numbers + 2, callbacks=[recorder])
     dynamics = recorder.finish()
     assert dynamics.classes == (2, 5)
@@ -194,7 +194,7 @@ def test_labels_need_not_start_at_nought(two):
     signed = 2 * numbers - 1
     _, dynamics = record(TWO, lgb.Dataset(inputs, signed))
     np.testing.assert_array_equal(dynamics.labels, numbers)
-    recorder = RoundRecorder(labels=np.where(numbers, "yes", "no"), quiet=True)
+    recorder = LightGBMRecorder(labels=np.where(numbers, "yes", "no"), quiet=True)
     _, dynamics = record(TWO, lgb.Dataset(inputs, signed), recorder)
     assert dynamics.classes == ("no", "yes")
 
@@ -203,30 +203,30 @@ def test_a_class_without_samples_is_a_column_all_the_same(four):
     inputs, labels = four
     kept = labels != 1
     names = np.array(list("abcd"))[labels[kept]]
-    recorder = RoundRecorder(labels=names, classes="abcd", quiet=True)
+    recorder = LightGBMRecorder(labels=names, classes="abcd", quiet=True)
     _, dynamics = record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), recorder)
     assert dynamics.num_classes == 4
     np.testing.assert_array_equal(dynamics.labels, labels[kept])
     with pytest.raises(InputError, match="name all with classes="):
-        record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), RoundRecorder(labels=names, quiet=True))
+        record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), LightGBMRecorder(labels=names, quiet=True))
 
 
 def test_a_folder_and_running_sums(four, tmp_path):
     inputs, labels = four
-    _, dynamics = record(FOUR, lgb.Dataset(inputs, labels), RoundRecorder(tmp_path / "run", quiet=True))
+    _, dynamics = record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(tmp_path / "run", quiet=True))
     assert dynamics.path == tmp_path / "run"
     dynamics.verify()
     assert errata.Dynamics.open(tmp_path / "run").epochs == ROUNDS
-    _, sums = record(FOUR, lgb.Dataset(inputs, labels), RoundRecorder(keep="stream", quiet=True))
+    _, sums = record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(keep="stream", quiet=True))
     assert sums.logits is None
     np.testing.assert_allclose(errata.score(sums, "MeanProb-LM"), errata.score(dynamics, "MeanProb-LM"), rtol=1e-4)
     with pytest.raises(StoreError, match="holds other files"):
-        RoundRecorder(tmp_path / "run")
+        LightGBMRecorder(tmp_path / "run")
 
 
 def test_inputs_go_along_for_methods_that_ask_neighbours(four):
     inputs, labels = four
-    recorder = RoundRecorder(quiet=True)
+    recorder = LightGBMRecorder(quiet=True)
     lgb.train(FOUR, lgb.Dataset(inputs, labels), 2, callbacks=[recorder])
     np.testing.assert_array_equal(recorder.finish(inputs=inputs).inputs, inputs)
 
@@ -237,25 +237,25 @@ def test_inputs_go_along_for_methods_that_ask_neighbours(four):
 def test_labels_in_another_order_are_refused(four):
     inputs, labels = four
     with pytest.raises(InputError, match="in the order of the samples it was given"):
-        record(FOUR, lgb.Dataset(inputs, labels), RoundRecorder(labels=labels[::-1], quiet=True))
+        record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(labels=labels[::-1], quiet=True))
     with pytest.raises(InputError, match="there are 299 labels, but the trainer has 300 samples"):
-        record(FOUR, lgb.Dataset(inputs, labels), RoundRecorder(labels=labels[:-1], quiet=True))
+        record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(labels=labels[:-1], quiet=True))
 
 
 def test_a_training_that_cannot_be_recorded_is_refused(four):
     inputs, labels = four
     data = lgb.Dataset(inputs, labels, free_raw_data=False)
     with pytest.raises(InputError, match=r"one lightgbm\.train a fold"):
-        lgb.cv(FOUR, data, 2, nfold=2, callbacks=[RoundRecorder(quiet=True)])
+        lgb.cv(FOUR, data, 2, nfold=2, callbacks=[LightGBMRecorder(quiet=True)])
     with pytest.raises(InputError, match="'regression' does not tell classes apart"):
         record(FOUR | {"objective": "l2", "num_class": 1}, lgb.Dataset(inputs, labels))
     with pytest.raises(InputError, match="neither the one trained on nor in valid_sets"):
-        record(FOUR, data, RoundRecorder(data=lgb.Dataset(inputs, labels), quiet=True))
+        record(FOUR, data, LightGBMRecorder(data=lgb.Dataset(inputs, labels), quiet=True))
 
 
 def test_a_recorder_takes_one_training_and_needs_a_round(four):
     inputs, labels = four
-    recorder = RoundRecorder(quiet=True)
+    recorder = LightGBMRecorder(quiet=True)
     with pytest.raises(InputError, match=r"pass the recorder to the trainer in callbacks"):
         recorder.finish()
     record(FOUR, lgb.Dataset(inputs, labels), recorder, rounds=1)
@@ -263,4 +263,4 @@ def test_a_recorder_takes_one_training_and_needs_a_round(four):
         record(FOUR, lgb.Dataset(inputs, labels), recorder, rounds=1)
     for every in (0, 1.5, -1):
         with pytest.raises(InputError, match="every must be"):
-            RoundRecorder(every=every)
+            LightGBMRecorder(every=every)

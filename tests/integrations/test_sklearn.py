@@ -19,7 +19,7 @@ from sklearn.svm import LinearSVC
 
 import errata
 from errata.errors import InputError
-from errata.integrations.sklearn import EpochRecorder, StageRecorder
+from errata.integrations import SklearnRecorder, SklearnStageRecorder
 
 EPOCHS, STAGES = 4, 8
 TREES = np.array(["elm", "ash", "oak", "fir"])
@@ -37,7 +37,7 @@ def staged(kind, **options):
 def test_margins_are_recorded_after_every_epoch(four, loss):
     inputs, labels = four
     names = [f"tree {row}" for row in range(len(labels))]
-    recorder = EpochRecorder(inputs, labels=TREES[labels], ids=names, dtype="float64", quiet=True)
+    recorder = SklearnRecorder(inputs, labels=TREES[labels], ids=names, dtype="float64", quiet=True)
     model, weights = SGDClassifier(loss=loss, random_state=0), []
     for _ in range(EPOCHS):
         model.partial_fit(inputs, TREES[labels], classes=np.unique(TREES))
@@ -55,7 +55,7 @@ def test_margins_are_recorded_after_every_epoch(four, loss):
 
 def test_one_margin_of_two_classes(two, tmp_path):
     inputs, labels = two
-    recorder = EpochRecorder(inputs, tmp_path / "run", labels=labels, dtype="float64", quiet=True)
+    recorder = SklearnRecorder(inputs, tmp_path / "run", labels=labels, dtype="float64", quiet=True)
     model = SGDClassifier(random_state=0).partial_fit(inputs, labels, classes=[0, 1])
     recorder.record(model)
     dynamics = recorder.finish()
@@ -67,7 +67,7 @@ def test_one_margin_of_two_classes(two, tmp_path):
 @pytest.mark.parametrize("how", ["partial_fit", "warm_start"])
 def test_a_network_is_recorded_by_its_log_probabilities(four, how):
     inputs, labels = four
-    recorder = EpochRecorder(inputs, labels=labels, dtype="float64", quiet=True)
+    recorder = SklearnRecorder(inputs, labels=labels, dtype="float64", quiet=True)
     model = MLPClassifier((8,), random_state=0, warm_start=how == "warm_start", max_iter=1)
     for _ in range(EPOCHS):
         if how == "warm_start":
@@ -86,7 +86,7 @@ def test_a_network_is_recorded_by_its_log_probabilities(four, how):
 def test_a_pipeline_and_a_frame(four):
     inputs, labels = four
     frame = pd.DataFrame(inputs, columns=list("abcdef"))
-    recorder = EpochRecorder(frame, labels=pd.Series(labels), quiet=True)
+    recorder = SklearnRecorder(frame, labels=pd.Series(labels), quiet=True)
     model = make_pipeline(StandardScaler(), MLPClassifier((8,), max_iter=20, random_state=0))
     with pytest.warns(sklearn.exceptions.ConvergenceWarning):
         recorder.record(model.fit(frame, labels))
@@ -95,7 +95,7 @@ def test_a_pipeline_and_a_frame(four):
 
 def test_a_probability_that_is_rounded_to_nought_is_still_finite(four):
     inputs, labels = four
-    recorder = EpochRecorder(1e4 * inputs, labels=labels, quiet=True)
+    recorder = SklearnRecorder(1e4 * inputs, labels=labels, quiet=True)
     model = GaussianNB().fit(inputs, labels)
     assert (model.predict_proba(1e4 * inputs) == 0).any()
     recorder.record(model)
@@ -109,7 +109,7 @@ def test_a_probability_that_is_rounded_to_nought_is_still_finite(four):
 @pytest.mark.parametrize("classes", ["two", "four"])
 def test_stages_are_those_of_models_with_fewer_trees(kind, classes, request):
     inputs, labels = request.getfixturevalue(classes)
-    recorder = StageRecorder(labels=TREES[labels], dtype="float64", quiet=True)
+    recorder = SklearnStageRecorder(labels=TREES[labels], dtype="float64", quiet=True)
     model = staged(kind).fit(inputs, TREES[labels])
     recorder.record(model, inputs)
     dynamics = recorder.finish(inputs=inputs)
@@ -127,7 +127,7 @@ def test_every_third_stage_only(four, tmp_path):
     model = staged(HistGradientBoostingClassifier).fit(inputs, labels)
     found = []
     for every in (1, 3):
-        recorder = StageRecorder(tmp_path / str(every), labels=labels, every=every, quiet=True)
+        recorder = SklearnStageRecorder(tmp_path / str(every), labels=labels, every=every, quiet=True)
         recorder.record(model, inputs)
         found.append(recorder.finish())
     np.testing.assert_array_equal(found[1].logits, found[0].logits[2::3])
@@ -141,8 +141,8 @@ def test_what_cannot_be_recorded_is_refused(four):
     inputs, labels = four
     forest = RandomForestClassifier(2, random_state=0).fit(inputs, labels)
     with pytest.raises(InputError, match="RandomForestClassifier keeps no stages"):
-        StageRecorder(labels=labels).record(forest, inputs)
-    recorder = EpochRecorder(inputs, labels=labels)
+        SklearnStageRecorder(labels=labels).record(forest, inputs)
+    recorder = SklearnRecorder(inputs, labels=labels)
     with pytest.raises(InputError, match="call record\\(model\\) after every partial_fit"):
         recorder.finish()
     with pytest.raises(NotFittedError):
@@ -150,10 +150,10 @@ def test_what_cannot_be_recorded_is_refused(four):
     with pytest.raises(InputError, match="does not tell classes apart"):
         recorder.record(HistGradientBoostingRegressor(max_iter=1).fit(inputs, labels))
     with pytest.raises(InputError, match="there are 299 labels for 300 inputs"):
-        EpochRecorder(inputs, labels=labels[:-1]).record(forest)
+        SklearnRecorder(inputs, labels=labels[:-1]).record(forest)
     with pytest.raises(InputError, match="which is not in classes"):
-        EpochRecorder(inputs, labels=labels + 1).record(LinearSVC().fit(inputs, labels))
-    stages = StageRecorder(labels=labels, quiet=True)
+        SklearnRecorder(inputs, labels=labels + 1).record(LinearSVC().fit(inputs, labels))
+    stages = SklearnStageRecorder(labels=labels, quiet=True)
     model = staged(HistGradientBoostingClassifier).fit(inputs, labels)
     stages.record(model, inputs)
     with pytest.raises(InputError, match="make a new one"):

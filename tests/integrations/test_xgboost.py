@@ -5,7 +5,7 @@ import xgboost as xgb
 
 import errata
 from errata.errors import InputError
-from errata.integrations.xgboost import RoundRecorder
+from errata.integrations import XGBoostRecorder
 
 ROUNDS = 12
 TWO = {"objective": "binary:logistic", "nthread": 1, "max_depth": 3}
@@ -15,7 +15,7 @@ STOCHASTIC = {"subsample": 0.6, "colsample_bytree": 0.6, "seed": 3}
 
 def record(parameters, data, recorder=None, rounds=ROUNDS, **train):
     """Train with a recorder; the model and the dynamics."""
-    recorder = recorder or RoundRecorder(data, quiet=True)
+    recorder = recorder or XGBoostRecorder(data, quiet=True)
     model = xgb.train(parameters, data, rounds, callbacks=[recorder], **train)
     return model, recorder.finish()
 
@@ -73,7 +73,7 @@ def test_what_training_starts_from_counts(two):
 def test_samples_held_out_may_be_recorded_instead(four):
     inputs, labels = four
     held_out = xgb.DMatrix(inputs[200:], labels[200:])
-    recorder = RoundRecorder(held_out, gathering="out-of-sample", quiet=True)
+    recorder = XGBoostRecorder(held_out, gathering="out-of-sample", quiet=True)
     model, dynamics = record(FOUR, xgb.DMatrix(inputs[:200], labels[:200]), recorder)
     np.testing.assert_array_equal(dynamics.labels, labels[200:])
     for rounds in (1, 5, ROUNDS):
@@ -105,7 +105,7 @@ def test_every_third_round_only(four):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
     _, every_round = record(FOUR, data)
-    _, some = record(FOUR, data, RoundRecorder(data, every=3, quiet=True))
+    _, some = record(FOUR, data, XGBoostRecorder(data, every=3, quiet=True))
     np.testing.assert_allclose(some.logits, every_round.logits[2::3], rtol=0, atol=1e-6)
     assert some.settings == {"trainer": f"xgboost {xgb.__version__}", "every": 3}
 
@@ -114,7 +114,7 @@ def test_the_scikit_learn_interface_with_a_frame_and_names_for_labels(four):
     inputs, labels = four
     frame = pd.DataFrame(inputs, columns=list("abcdef")).assign(kind=pd.Categorical(np.arange(len(labels)) % 3))
     names = pd.Series(np.array(["ash", "elm", "fir", "oak"])[labels])
-    recorder = RoundRecorder(frame, labels=names, ids=[f"tree {row}" for row in range(len(names))], quiet=True)
+    recorder = XGBoostRecorder(frame, labels=names, ids=[f"tree {row}" for row in range(len(names))], quiet=True)
     model = xgb.XGBClassifier(n_estimators=ROUNDS, max_depth=3, n_jobs=1, enable_categorical=True, callbacks=[recorder])
     model.fit(frame, labels)
     dynamics = recorder.finish()
@@ -130,7 +130,7 @@ def test_the_scikit_learn_interface_with_a_frame_and_names_for_labels(four):
 def test_a_folder_holds_the_run(four, tmp_path):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
-    _, dynamics = record(FOUR, data, RoundRecorder(data, tmp_path / "run", quiet=True))
+    _, dynamics = record(FOUR, data, XGBoostRecorder(data, tmp_path / "run", quiet=True))
     dynamics.verify()
     assert errata.Dynamics.open(tmp_path / "run").epochs == ROUNDS
 
@@ -142,11 +142,11 @@ def test_what_cannot_be_recorded_is_refused(four):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
     with pytest.raises(InputError, match=r"one xgboost\.train a fold"):
-        xgb.cv(FOUR, data, 2, nfold=2, callbacks=[RoundRecorder(data, quiet=True)])
+        xgb.cv(FOUR, data, 2, nfold=2, callbacks=[XGBoostRecorder(data, quiet=True)])
     with pytest.raises(InputError, match="pass the given ones as labels="):
-        RoundRecorder(inputs)
+        XGBoostRecorder(inputs)
     with pytest.raises(InputError, match="in the order of the samples it was given"):
-        record(FOUR, data, RoundRecorder(data, labels=labels[::-1], quiet=True))
+        record(FOUR, data, XGBoostRecorder(data, labels=labels[::-1], quiet=True))
     with pytest.raises(InputError, match="labels have 4 different values, but the model tells 2 classes apart"):
         record({"objective": "reg:squarederror", "nthread": 1}, data)
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_recorded_is_refused(four):
 def test_a_recorder_takes_one_training_and_needs_a_round(four):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
-    recorder = RoundRecorder(data, quiet=True)
+    recorder = XGBoostRecorder(data, quiet=True)
     with pytest.raises(InputError, match="pass the recorder to the trainer in callbacks"):
         recorder.finish()
     record(FOUR, data, recorder, rounds=1)

@@ -44,7 +44,7 @@ class TestImageFiles:
     def test_their_paths_are_what_training_takes(self, photos):
         import torch
 
-        from errata.training.data import ImageFiles
+        from errata.training.model_inputs import ImageFiles
 
         data = open_data(photos)
         files = ImageFiles([data.root / path for path in data.inputs], [0.5] * 3, [0.2] * 3, decoded_size=16, workers=0)

@@ -12,13 +12,13 @@ from errata import InputError
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.training.boosting import PATIENCE, boost_in_sample, boost_out_of_sample, boosted_classes, choose_rounds
-from errata.training.data import Table
 from errata.training.jobs import assign_folds
-from errata.training.recipes import Recipe, Rounds
+from errata.training.model_inputs import TableInputs
+from errata.training.recipes import BoostingRecipe, Recipe
 from errata.training.validation import split_off
 
 SAMPLES, CLASSES = 240, 3
-RECIPE = Rounds(epochs=6, learning_rate=0.2, leaves=7, l2=1.0, row_share=0.8, column_share=0.5, seed=9)
+RECIPE = BoostingRecipe(epochs=6, learning_rate=0.2, leaves=7, l2=1.0, row_share=0.8, column_share=0.5, seed=9)
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def data():
     values = rng.normal(3.0, 2.0, size=(SAMPLES, 5)).astype(np.float32)
     values[np.arange(SAMPLES), labels] += 4.0
     values[:, 4] = 7.0
-    return Table(values), np.where(rng.random(SAMPLES) < 0.1, (labels + 1) % CLASSES, labels)
+    return TableInputs(values), np.where(rng.random(SAMPLES) < 0.1, (labels + 1) % CLASSES, labels)
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_two_classes_have_a_logit_of_nought_and_one_of_the_model(pairs):
 
 def test_a_class_that_a_fold_has_nobody_of_is_a_class_all_the_same():
     rng = np.random.default_rng(1)
-    table = Table(rng.normal(size=(80, 3)).astype(np.float32))
+    table = TableInputs(rng.normal(size=(80, 3)).astype(np.float32))
     labels = np.array([2] + [0, 1] * 39 + [0])
     (gathered,) = boost_out_of_sample(table, labels, 3, RECIPE, folds=2)
     assert gathered.dynamics.logits.shape == (RECIPE.epochs, 80, 3)
@@ -196,7 +196,9 @@ def test_the_kept_model_classifies_as_the_last_round_does(data, pairs, tmp_path)
 @pytest.mark.parametrize("classes", [CLASSES, 2])
 def test_rounds_are_those_of_least_log_loss_on_what_was_held_out(data, pairs, classes):
     table, labels = data if classes == CLASSES else pairs
-    recipe = Rounds(epochs=PATIENCE, learning_rate=0.3, leaves=7, seed=3)  # so few that patience never ends them
+    recipe = BoostingRecipe(
+        epochs=PATIENCE, learning_rate=0.3, leaves=7, seed=3
+    )  # so few that patience never ends them
     chosen = choose_rounds(table, labels, classes, recipe, validation=0.25)
     inputs = table.values.numpy()
     held_out = split_off(labels, 0.25, 3)
@@ -212,9 +214,9 @@ def test_rounds_are_those_of_least_log_loss_on_what_was_held_out(data, pairs, cl
 
 def test_the_search_ends_when_nothing_gets_better(data):
     told = []
-    chosen = choose_rounds(*data, CLASSES, Rounds(epochs=1000, learning_rate=0.5), progress=told.append)
+    chosen = choose_rounds(*data, CLASSES, BoostingRecipe(epochs=1000, learning_rate=0.5), progress=told.append)
     assert sum(told) == chosen.epochs + PATIENCE < 1000
-    assert choose_rounds(*data, CLASSES).learning_rate == Rounds(1).learning_rate
+    assert choose_rounds(*data, CLASSES).learning_rate == BoostingRecipe(1).learning_rate
 
 
 # Recipes, and what is refused.
@@ -222,11 +224,11 @@ def test_the_search_ends_when_nothing_gets_better(data):
 
 def test_a_recipe_comes_back_from_its_file_as_it_was(tmp_path):
     RECIPE.save(tmp_path / "recipe.json")
-    assert Rounds.load(tmp_path / "recipe.json") == RECIPE
+    assert BoostingRecipe.load(tmp_path / "recipe.json") == RECIPE
     assert json.loads((tmp_path / "recipe.json").read_text()) == asdict(RECIPE)
     Recipe(3, 4, 0.1).save(tmp_path / "network.json")
     with pytest.raises(StoreError, match=r"network\.json is not a recipe"):
-        Rounds.load(tmp_path / "network.json")
+        BoostingRecipe.load(tmp_path / "network.json")
 
 
 @pytest.mark.parametrize(

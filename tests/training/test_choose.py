@@ -14,8 +14,8 @@ from torch import nn
 from errata import InputError, cli
 from errata.core.noise import symmetric
 from errata.training.choose import candidate_widths, choose_epochs, choose_recipe
-from errata.training.data import Images, Table
 from errata.training.journal import Journal
+from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
 from errata.training.validation import Trial, choose_epoch, rolling_mean, split_off
@@ -31,7 +31,7 @@ def data():
     inputs = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
     inputs[:, 0] = np.arange(SAMPLES) / SAMPLES
     inputs[:, 1] += 2 * labels
-    return Table(inputs), labels
+    return TableInputs(inputs), labels
 
 
 # The epoch.
@@ -215,7 +215,7 @@ SMALL = {"max_epochs": 16, "batch_size": 128, "widths": [(16, 8), (32,)], "learn
 def digits():
     """Digits with wrong labels."""
     inputs, labels = load_digits(return_X_y=True)
-    return Table((inputs / 16).astype(np.float32)), symmetric(labels, 0.2, num_classes=10, seed=0).labels
+    return TableInputs((inputs / 16).astype(np.float32)), symmetric(labels, 0.2, num_classes=10, seed=0).labels
 
 
 @pytest.fixture(scope="module")
@@ -325,7 +325,7 @@ def test_of_equally_good_candidates_the_smallest_wins():
     """Two far groups: every network gets all of them right at some time."""
     inputs = np.repeat([[-5.0], [5.0]], 50, axis=0).astype(np.float32)
     choice = choose_recipe(
-        Table(inputs),
+        TableInputs(inputs),
         np.repeat([0, 1], 50),
         2,
         max_epochs=40,
@@ -405,7 +405,7 @@ def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch
     code, printed, errors = run("iris.npz", "--out", "best.json", *options)
     assert (code, errors) == (0, "")
     expected = choose_recipe(
-        Table(inputs.astype(np.float32)), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
+        TableInputs(inputs.astype(np.float32)), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
     )
     assert Recipe.load(tmp_path / "best.json") == expected.recipe
     first = next(line for line in printed.splitlines() if "%" in line)

@@ -12,18 +12,18 @@ from torch.nn.functional import cross_entropy
 from errata import Dynamics, InputError
 from errata.errors import StoreError
 from errata.training import executors
-from errata.training.data import Images, Table
 from errata.training.engine import train
 from errata.training.gather import executor_for, in_sample, out_of_sample
 from errata.training.jobs import in_sample_jobs
+from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.tracks import Options
+from errata.training.tracks import TrainingOptions
 from errata.training.transforms import PadCropFlip
 
 SAMPLES, CLASSES = 22, 3
 RECIPE = Recipe(epochs=3, batch_size=8, learning_rate=0.02)
-OFTEN = Options(checkpoint_seconds=0)
+OFTEN = TrainingOptions(checkpoint_seconds=0)
 
 
 def small_network():
@@ -47,7 +47,7 @@ def labels():
 
 @pytest.fixture
 def table():
-    return Table(np.random.default_rng(0).normal(size=(SAMPLES, 4)).astype(np.float32))
+    return TableInputs(np.random.default_rng(0).normal(size=(SAMPLES, 4)).astype(np.float32))
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def train_by_hand(images, labels, epochs):
 
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images, labels, batch_norm):
-    options = Options(features=True, batch_norm=batch_norm)
+    options = TrainingOptions(features=True, batch_norm=batch_norm)
     (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
         logits, weights = train_by_hand(images, labels, RECIPE.epochs)
@@ -143,7 +143,7 @@ def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(image
 
 
 def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
-    options = Options(when="after epoch")
+    options = TrainingOptions(when="after epoch")
     (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
         _, weights = train_by_hand(images, labels, RECIPE.epochs)
@@ -156,9 +156,9 @@ def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
 
 
 def test_features_are_taken_batch_after_batch(table, labels, monkeypatch):
-    whole = in_sample(table, labels, CLASSES, (8,), RECIPE, options=Options(features=True), device="cpu")[0]
+    whole = in_sample(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     monkeypatch.setattr(executors, "EVALUATION_BATCH", 5)
-    parts = in_sample(table, labels, CLASSES, (8,), RECIPE, options=Options(features=True), device="cpu")[0]
+    parts = in_sample(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     np.testing.assert_allclose(whole.dynamics.features, parts.dynamics.features, rtol=1e-5)
     model = mlp([4, 8, CLASSES])
     model.load_state_dict(whole.weights[0])
@@ -173,7 +173,7 @@ def test_a_model_without_features_is_refused_before_it_is_trained(images, labels
     told = []
     arguments = {"device": "cpu", "progress": told.append}
     with pytest.raises(InputError, match="Sequential has no linear layer"):
-        in_sample(images, labels, CLASSES, network, RECIPE, options=Options(features=True), **arguments)
+        in_sample(images, labels, CLASSES, network, RECIPE, options=TrainingOptions(features=True), **arguments)
     assert sum(told) == 0
     assert in_sample(images, labels, CLASSES, network, RECIPE, **arguments)[0].stopped is None
 
@@ -183,7 +183,7 @@ def test_a_global_seed_has_no_say_and_is_left_alone(gather_one):
     for seed in (1, 2):
         torch.manual_seed(seed)
         before = torch.get_rng_state()
-        results.append(gather_one(options=Options(features=True)))
+        results.append(gather_one(options=TrainingOptions(features=True)))
         assert torch.equal(before, torch.get_rng_state())
     same(*results)
 
@@ -378,12 +378,12 @@ def test_a_folder_of_another_run_is_refused(table, labels, tmp_path, finished):
     for arguments, name in (
         ({"recipe": faster}, "learning_rate"),
         ({"given": relabelled}, "labels"),
-        ({"options": Options(features=True)}, "features"),
+        ({"options": TrainingOptions(features=True)}, "features"),
         ({"watched": np.array([1, 2])}, "when"),
     ):
         with pytest.raises(StoreError, match=f"seed0 holds a run with another {name}; take another folder"):
             gather(**arguments)
-    gather(options=Options(checkpoint_seconds=7))
+    gather(options=TrainingOptions(checkpoint_seconds=7))
 
 
 def test_a_broken_checkpoint_is_named(table, labels, tmp_path):
@@ -450,8 +450,8 @@ from pathlib import Path
 import numpy as np, torch
 from torch import nn
 torch.set_num_threads(1)
-from errata.training.data import Images, Table
-from errata.training.tracks import Options
+from errata.training.model_inputs import Images, TableInputs
+from errata.training.tracks import TrainingOptions
 from errata.training.gather import in_sample, out_of_sample
 from errata.training.recipes import Recipe
 from errata.training.transforms import PadCropFlip
@@ -459,14 +459,14 @@ from errata.training.transforms import PadCropFlip
 rng = np.random.default_rng(0)
 labels = np.arange(40) % 3
 recipe = Recipe(epochs=10, batch_size=8, learning_rate=0.01, weight_decay=0.01)
-often = Options(checkpoint_seconds=0)
+often = TrainingOptions(checkpoint_seconds=0)
 
 def network():
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Dropout2d(0.4), nn.Flatten(),
                          nn.Linear(144, 3))
 
 def stacked(folder, **arguments):
-    inputs = Table(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
+    inputs = TableInputs(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
     return out_of_sample(inputs, labels, 3, (8,), recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
                          **arguments)
 

@@ -4,11 +4,11 @@ import torch
 from torch import nn
 
 from errata import InputError
-from errata.training.data import Images, Table
 from errata.training.gather import in_sample, out_of_sample
+from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.tracks import Options
+from errata.training.tracks import TrainingOptions
 
 SAMPLES, CLASSES, EPOCHS, SEED = 23, 3, 4, 7
 RECIPE = Recipe(
@@ -23,7 +23,7 @@ def data():
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
     inputs[:, 0] = np.arange(SAMPLES) / SAMPLES
-    return Table(inputs), np.arange(SAMPLES) % CLASSES
+    return TableInputs(inputs), np.arange(SAMPLES) % CLASSES
 
 
 class Spy(nn.Module):
@@ -143,7 +143,7 @@ def test_out_of_sample_nobody_is_judged_by_a_model_that_trained_on_them(data, bu
 @pytest.mark.parametrize("stacked", [False, True])
 def test_a_label_nobody_could_know_is_memorised_in_sample_and_missed_out_of_sample(stacked):
     """A sample is its own input: only a model that trained on it can know its label."""
-    data = Table(np.eye(40, dtype=np.float32)), np.random.default_rng(0).integers(0, CLASSES, 40)
+    data = TableInputs(np.eye(40, dtype=np.float32)), np.random.default_rng(0).integers(0, CLASSES, 40)
     recipe = Recipe(epochs=30, batch_size=8, learning_rate=0.1)
     model = () if stacked else lambda: mlp([40, CLASSES])
     inside, outside = (
@@ -175,7 +175,7 @@ def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, gather, 
 def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, gather, stacked):
     model = WIDTHS if stacked else build
     if stacked:  # in float32 a run alone may use all threads, and sums over threads round another way
-        data = Table(data[0].values.double()), data[1]
+        data = TableInputs(data[0].values.double()), data[1]
     alone = gathered(gather, data, model)
     several = gather(*data, CLASSES, model, RECIPE, seeds=(3, SEED, 9), device="cpu")
     assert [one.seed for one in several] == [3, SEED, 9]
@@ -216,7 +216,7 @@ def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp
         if told >= (2 if gather is in_sample else 8):
             raise StopError
 
-    often = Options(checkpoint_seconds=0.0, swa=gather is in_sample)
+    often = TrainingOptions(checkpoint_seconds=0.0, swa=gather is in_sample)
     with pytest.raises(StopError):
         gathered(gather, data, model, folder=tmp_path, options=often, progress=stop_after_some_epochs)
     for _ in range(2):
@@ -252,7 +252,7 @@ def test_bad_input_is_refused_before_training(data):
         with pytest.raises(InputError, match=message):
             in_sample(inputs, given, CLASSES, model, RECIPE, device="cpu")
     with pytest.raises(InputError, match="row 1 of the table has a value that is not finite"):
-        Table(np.array([[0.0], [np.nan]]))
+        TableInputs(np.array([[0.0], [np.nan]]))
     with pytest.raises(InputError, match="23 samples cannot be dealt out to 24 folds"):
         out_of_sample(table, labels, CLASSES, WIDTHS, RECIPE, folds=24, device="cpu")
 

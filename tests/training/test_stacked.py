@@ -3,14 +3,14 @@ import pytest
 import torch
 from torch import nn
 
-from errata.training.data import Table
 from errata.training.engine import train
 from errata.training.gather import executor_for, in_sample, out_of_sample
-from errata.training.jobs import Job, in_sample_jobs
+from errata.training.jobs import TrainingJob, in_sample_jobs
+from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
-from errata.training.tracks import Options
+from errata.training.tracks import TrainingOptions
 
 SAMPLES, FEATURES, CLASSES = 70, 5, 4
 
@@ -18,7 +18,7 @@ SAMPLES, FEATURES, CLASSES = 70, 5, 4
 @pytest.fixture
 def data():
     rng = np.random.default_rng(0)
-    return Table(rng.normal(size=(SAMPLES, FEATURES))), rng.integers(0, CLASSES, SAMPLES)
+    return TableInputs(rng.normal(size=(SAMPLES, FEATURES))), rng.integers(0, CLASSES, SAMPLES)
 
 
 OPTIMIZERS = {
@@ -78,9 +78,9 @@ def test_a_stack_computes_what_plain_loops_would(data, name, widths):
     recipe = OPTIMIZERS[name]
     some = np.random.default_rng(1).permutation(SAMPLES)
     jobs = [
-        Job("all", recipe.with_seed(3), np.arange(SAMPLES), np.arange(SAMPLES)),
-        Job("some", recipe.with_seed(4), some[:50], some[50:]),
-        Job("another", recipe.with_seed(5), np.arange(SAMPLES), np.arange(SAMPLES)),
+        TrainingJob("all", recipe.with_seed(3), np.arange(SAMPLES), np.arange(SAMPLES)),
+        TrainingJob("some", recipe.with_seed(4), some[:50], some[50:]),
+        TrainingJob("another", recipe.with_seed(5), np.arange(SAMPLES), np.arange(SAMPLES)),
     ]
     executor = StackedExecutor(jobs, data[0], torch.from_numpy(data[1]), CLASSES, widths)
     by_hand = [train_by_hand(data, job.train_rows, job.recipe, widths) for job in jobs]
@@ -102,7 +102,7 @@ def test_in_double_precision_a_run_has_the_same_bits_alone_and_in_company(optimi
     """The second shape is too large for one stack: in company the runs are on threads of their own."""
     rng = np.random.default_rng(0)
     samples = 2 * batch + batch // 3
-    data = Table(rng.normal(size=(samples, features))), rng.integers(0, 7, samples)
+    data = TableInputs(rng.normal(size=(samples, features))), rng.integers(0, 7, samples)
     recipe = Recipe(epochs=2, batch_size=batch, learning_rate=1e-3, weight_decay=0.01, optimizer=optimizer)
     company = in_sample(*data, 7, widths, recipe, seeds=(0, 1, 2), device="cpu")
     for number in (0, 2):
@@ -131,7 +131,7 @@ def test_a_run_that_is_over_stands_still_while_others_go_on(data, stacked, tmp_p
     recipe = Recipe(epochs=2, batch_size=16, learning_rate=0.05, weight_decay=0.1)
     long = Recipe(epochs=9, batch_size=16, learning_rate=0.05)
     everyone = np.arange(SAMPLES)
-    jobs = [Job("short", recipe, everyone, everyone), Job("long", long, everyone, everyone)]
+    jobs = [TrainingJob("short", recipe, everyone, everyone), TrainingJob("long", long, everyone, everyone)]
     make = executor_for(model, *data, CLASSES, "cpu")
 
     class StopError(Exception):
@@ -144,7 +144,7 @@ def test_a_run_that_is_over_stands_still_while_others_go_on(data, stacked, tmp_p
         if len(told) == 6:
             raise StopError
 
-    options = Options(features=True, checkpoint_seconds=0)
+    options = TrainingOptions(features=True, checkpoint_seconds=0)
     alone = [train([job], data[1], CLASSES, make, options)[0] for job in jobs]
     with pytest.raises(StopError):
         train(jobs, data[1], CLASSES, make, options, tmp_path, progress=stop_once)
@@ -193,17 +193,17 @@ def test_a_diverged_run_leaves_its_siblings_as_they_are_alone(data, capsys):
     everyone = np.arange(SAMPLES)
     make = executor_for((8,), *data, CLASSES, "cpu")
     jobs = [
-        Job("before", sound.with_seed(1), everyone, everyone),
-        Job("wild", wild, everyone, everyone),
-        Job("after", sound.with_seed(2), everyone, everyone),
+        TrainingJob("before", sound.with_seed(1), everyone, everyone),
+        TrainingJob("wild", wild, everyone, everyone),
+        TrainingJob("after", sound.with_seed(2), everyone, everyone),
     ]
-    beside = train(jobs, data[1], CLASSES, make, Options())
+    beside = train(jobs, data[1], CLASSES, make, TrainingOptions())
     assert beside[1].stopped == "wild diverged: its logits are not finite at epoch 0"
     assert (
         "errata: wild diverged: its logits are not finite at epoch 0; the other runs go on" in capsys.readouterr().err
     )
     for number in (0, 2):
-        (alone,) = train([jobs[number]], data[1], CLASSES, make, Options())
+        (alone,) = train([jobs[number]], data[1], CLASSES, make, TrainingOptions())
         assert beside[number].stopped is None
         np.testing.assert_array_equal(alone.dynamics.logits, beside[number].dynamics.logits)
         torch.testing.assert_close(alone.weights, beside[number].weights, rtol=0, atol=0)

@@ -138,12 +138,12 @@ def _show_changes(planned: "Plan") -> None:
 
 def _said_to_find(named: "Named | None", settings: dict[str, Any]) -> dict[str, Any]:
     """What else find was told than where labels and ids are, by option, as far as a command line can say it."""
-    from errata.finding.models import unusual
+    from errata.finding.model_training import changed_options
 
     if named is None:
         return {}
     columns = [named.text] if isinstance(named.text, str) else named.text or []
-    return {"text": columns[0] if len(columns) == 1 else None, **unusual(settings), "skip-bad": named.skip_bad}
+    return {"text": columns[0] if len(columns) == 1 else None, **changed_options(settings), "skip-bad": named.skip_bad}
 
 
 def _find_again(source: Path, copy: Path, options: dict[str, Any]) -> str:

@@ -59,13 +59,13 @@ def find(
     """Train once on your own data and list the labels that are probably wrong, with a report to review them in."""
     from errata.dynamics.store import Dynamics
     from errata.finding.find import find_in_data, find_in_dynamics, is_begun
-    from errata.finding.models import Wanted
+    from errata.finding.model_training import FindOptions
     from errata.finding.recorded import about_data, as_option, recorded, refuse_to_lose_contents
     from errata.finding.sources import Named, open_source
 
     opened = open_source(source, label, text, id_column, skip_bad)
     embedder = None if embed is None else str(embed)
-    wanted = Wanted(model, folds, device, seed, embedder)  # type: ignore[arg-type]  # other words are refused there
+    wanted = FindOptions(model, folds, device, seed, embedder)  # type: ignore[arg-type]  # other words are refused there
     if isinstance(opened, Dynamics):
         said = about_data(source, label, text, id_column, skip_bad)
         run = recorded(source, opened, wanted, data, said, as_option)

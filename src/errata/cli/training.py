@@ -32,11 +32,11 @@ def choose(
     require("torch", "torch", "torch", "training")
     inputs, labels, num_classes = _read_table(arrays)
     from errata.training.choose import choose_recipe
-    from errata.training.data import Table
+    from errata.training.model_inputs import TableInputs
 
     with progress_bar("training candidates", 1) as advance:
         choice = choose_recipe(
-            Table(inputs),
+            TableInputs(inputs),
             labels,
             num_classes,
             batch_size=batch_size,

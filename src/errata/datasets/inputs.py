@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Literal
 from errata.datasets.spec import Pixels, Prepared
 
 if TYPE_CHECKING:
-    from errata.training.data import Inputs
+    from errata.training.model_inputs import Inputs
     from errata.training.transforms import Augmentation, ResizeCentreCrop
 
 DECODED_SIZE = 256  # pixels a side of the images that are streamed from files
@@ -15,11 +15,11 @@ def inputs(data: Prepared, part: Literal["train", "test"]) -> "Inputs":
     """The training or test part, with the transforms of the dataset."""
     import numpy as np
 
-    from errata.training.data import ImageFiles, Images, Table
+    from errata.training.model_inputs import ImageFiles, Images, TableInputs
 
     values = data.train_inputs if part == "train" else data.test_inputs
     if data.kind == "table":
-        return Table(np.array(values, dtype=np.float32))
+        return TableInputs(np.array(values, dtype=np.float32))
     assert data.pixels is not None
     augment, prepare = _transforms(data.pixels)
     mean, std = data.pixels.mean, data.pixels.std

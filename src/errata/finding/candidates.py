@@ -17,8 +17,8 @@ from errata.readers.stored_images import StoredImages
 if TYPE_CHECKING:
     from PIL import Image
 
-    from errata.training.data import Inputs
     from errata.training.gather import Model
+    from errata.training.model_inputs import Inputs
     from errata.training.recipes import AnyRecipe, Recipe
 
 ModelName = Literal["auto", "boosting", "mlp", "cnn4", "cnn9", "resnet18"]
@@ -91,16 +91,16 @@ def batch_size(samples: int, batches: Sequence[tuple[int, int]]) -> int:
 
 
 def _of_table(data: UserData, wanted: ModelName, seed: int) -> list[Candidate]:
-    from errata.training.data import Table
-    from errata.training.recipes import Rounds
+    from errata.training.model_inputs import TableInputs
+    from errata.training.recipes import BoostingRecipe
 
-    table = Table(data.prepare().matrix)
+    table = TableInputs(data.prepare().matrix)
     found: list[Candidate] = []
     boosts = data.kind == "table" and data.num_classes <= MOST_BOOSTED_CLASSES and find_spec("lightgbm") is not None
     if wanted == "boosting" or (wanted == "auto" and boosts):
         from errata.training.boosting import LONGEST as MOST_ROUNDS
 
-        found.append(Candidate("boosting", table, None, Rounds(MOST_ROUNDS, seed=seed)))
+        found.append(Candidate("boosting", table, None, BoostingRecipe(MOST_ROUNDS, seed=seed)))
     batches = SMALL_BATCHES if data.kind == "text" else BATCHES
     if wanted in ("auto", "mlp"):
         found += [
@@ -163,7 +163,7 @@ def _usual_side(data: UserData) -> int:
 
 
 def _image_inputs(data: UserData, side: int) -> "Inputs":
-    from errata.training.data import ImageFiles, Images
+    from errata.training.model_inputs import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 
     if isinstance(data.inputs, np.ndarray) and data.root is None:

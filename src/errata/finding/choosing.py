@@ -14,7 +14,7 @@ from errata.finding.trials import MOST_TRIED_ON, VALIDATION, Tried, attempt
 from errata.readers import UserData
 
 if TYPE_CHECKING:
-    from errata.finding.models import Watcher
+    from errata.finding.model_training import FindProgress
 
 # Losses this close are no difference on so many samples held out or fewer, and boosting then ranks better: on Digits it
 # missed 1.6 % of the errors, and an MLP of the same log loss 3.1 %. Of more samples, smaller differences are clear.
@@ -31,7 +31,7 @@ class Choice:
 
 
 def choose(
-    candidates: Sequence[Candidate], data: UserData, device: str, folder: Path | None, watcher: "Watcher"
+    candidates: Sequence[Candidate], data: UserData, device: str, folder: Path | None, watcher: "FindProgress"
 ) -> Choice:
     """The candidate that does best on a part held out.
 
@@ -106,7 +106,7 @@ def _try(
     candidate: Candidate,
     data: UserData,
     device: str,
-    watcher: "Watcher",
+    watcher: "FindProgress",
     to_beat: float,
     checkpoint: Path | None,
 ) -> Tried:

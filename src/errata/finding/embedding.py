@@ -19,7 +19,7 @@ from errata.readers.memory import check_fits
 from errata.wording import counted, one_line
 
 if TYPE_CHECKING:
-    from errata.finding.models import Watcher
+    from errata.finding.model_training import FindProgress
 
 Vectors = NDArray[np.float32]
 
@@ -66,7 +66,7 @@ def load_encoder(folder: Path, device: str) -> Encoder:
     return model
 
 
-def embedded(data: UserData, model: Path, device: str, work: Path | None, watcher: "Watcher") -> UserData:
+def embedded(data: UserData, model: Path, device: str, work: Path | None, watcher: "FindProgress") -> UserData:
     """The same data, whose texts are vectors of length 1 where they were weighted terms.
 
     In a folder `work`, texts that an interrupted call has embedded are not embedded again.
@@ -92,7 +92,7 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, watche
     )
 
 
-def _vectors(encoder: Encoder, texts: Sequence[str], place: Path | None, watcher: "Watcher") -> Vectors:
+def _vectors(encoder: Encoder, texts: Sequence[str], place: Path | None, watcher: "FindProgress") -> Vectors:
     """Vectors (N, d) of texts, block by block, each written to a file as soon as it is there."""
     blocks: list[Vectors] = []
     for start in range(0, len(texts), AT_ONCE):

@@ -17,7 +17,14 @@ from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.error_counts import confusions, expected_curve
 from errata.finding.found import DYNAMICS, Found, check_folder, claim_folder, no_conflicts
-from errata.finding.models import Learned, Silence, Wanted, Watcher, check, learn
+from errata.finding.model_training import (
+    FindOptions,
+    FindProgress,
+    NoProgress,
+    TrainedModel,
+    check_options,
+    train_model,
+)
 from errata.finding.recorded import Recorded, about_data, recorded
 from errata.finding.sources import Named, open_source
 from errata.readers import UserData
@@ -59,7 +66,7 @@ def find(
     """
     opened = open_source(source, label, text, id, skip_bad)
     folder = None if out is None else Path(out)
-    wanted = Wanted(model, folds, device, seed, None if embed is None else str(embed))
+    wanted = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
     if isinstance(opened, Dynamics):
         said = about_data(source, label, text, id, skip_bad)
         return find_in_dynamics(recorded(source, opened, wanted, data, said), folder)
@@ -71,28 +78,28 @@ def find(
 
 def find_in_data(
     data: UserData,
-    wanted: Wanted | None = None,
+    wanted: FindOptions | None = None,
     out: Path | None = None,
-    watcher: Watcher | None = None,
+    watcher: FindProgress | None = None,
     named: Named | None = None,
 ) -> Found:
     """Train on the data, rank its samples and, with a folder `out`, write everything there.
 
     named: where the data were read from, kept in the folder for whoever needs them again.
     """
-    wanted = wanted or Wanted()
+    wanted = wanted or FindOptions()
     if out is not None:
         check_folder(out)
     started = time.monotonic()
-    watcher = watcher or Silence()
+    watcher = watcher or NoProgress()
     sentences = None if wanted.embed is None else model_folder(wanted.embed)
     work = None if out is None else out / WORK / _key(data, wanted, sentences)
-    check(data, wanted)
+    check_options(data, wanted)
     if out is not None:
         claim_folder(out)
     if sentences is not None:
         data = embedded(data, sentences, wanted.device, work, watcher)
-    learned = learn(data, wanted, work, watcher)
+    learned = train_model(data, wanted, work, watcher)
     found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
     return found if out is None else _kept(_sourced(found, named, out), out)
 
@@ -116,7 +123,7 @@ def _sourced(found: Found, named: Named | None, out: Path) -> Found:
 
 
 def _found(
-    dynamics: Dynamics, data: UserData | None, learned: Learned | None, settings: dict[str, Any], started: float
+    dynamics: Dynamics, data: UserData | None, learned: TrainedModel | None, settings: dict[str, Any], started: float
 ) -> Found:
     analysis = analyse(dynamics, compare=True)
     estimate, ranking = analysis.rate, ranking_table(analysis)
@@ -174,7 +181,7 @@ def _drop_work(folder: Path) -> None:
         folder.rmdir()
 
 
-def _key(data: UserData, wanted: Wanted, sentences: Path | None) -> str:
+def _key(data: UserData, wanted: FindOptions, sentences: Path | None) -> str:
     """A name for the work on this data with these wishes: another is begun afresh."""
     told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
     if sentences is not None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
 from errata.finding.found import DYNAMICS, SUMMARY, read_summary
-from errata.finding.models import Wanted, unusual
+from errata.finding.model_training import FindOptions, changed_options
 from errata.finding.sources import Named, open_source
 from errata.readers import UserData
 from errata.report.training_curves import rows_of
@@ -43,11 +43,11 @@ def about_data(source: Any, label: Any, text: Any, id: Any, skip_bad: bool) -> d
     return {"label": None if own else label, "text": text, "id": id, "skip_bad": skip_bad}
 
 
-def refuse_unused(source: Any, wanted: Wanted, said: Mapping[str, Any], spelled: Spelled = str) -> None:
+def refuse_unused(source: Any, wanted: FindOptions, said: Mapping[str, Any], spelled: Spelled = str) -> None:
     """Refuse what would have no effect on dynamics: wishes for a training, and words about data that are not given."""
     there = f"{source} is" if isinstance(source, str | Path) else "dynamics are"
     are = "as it is" if isinstance(source, str | Path) else "as they are"
-    training = [spelled(name) for name in unusual(asdict(wanted))]
+    training = [spelled(name) for name in changed_options(asdict(wanted))]
     if training:
         raise InputError(f"{_together(training)} for a model that is trained, and {there} ranked {are}")
     unused = [spelled(name) for name, value in said.items() if value is not None and value is not False]
@@ -59,7 +59,7 @@ def refuse_unused(source: Any, wanted: Wanted, said: Mapping[str, Any], spelled:
 
 
 def recorded(
-    source: Any, dynamics: Dynamics, wanted: Wanted, data: Any, said: dict[str, Any], spelled: Spelled = str
+    source: Any, dynamics: Dynamics, wanted: FindOptions, data: Any, said: dict[str, Any], spelled: Spelled = str
 ) -> Recorded:
     """The dynamics with the data that are given, or that find itself has learned them from."""
     refuse_unused(source, wanted, said if data is None else {}, spelled)

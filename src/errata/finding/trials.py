@@ -68,13 +68,13 @@ def _trial_rows(data: UserData, seed: int) -> NDArray[np.int64]:
 
 def _boost(candidate: Candidate, data: UserData, tell: Tell) -> "tuple[AnyRecipe, float]":
     from errata.training.boosting import best_rounds
-    from errata.training.data import Table
-    from errata.training.recipes import Rounds
+    from errata.training.model_inputs import TableInputs
+    from errata.training.recipes import BoostingRecipe
 
-    assert isinstance(candidate.inputs, Table)
-    assert isinstance(candidate.recipe, Rounds)
+    assert isinstance(candidate.inputs, TableInputs)
+    assert isinstance(candidate.recipe, BoostingRecipe)
     rows = _trial_rows(data, candidate.recipe.seed)
-    part = Table(candidate.inputs.values[rows])
+    part = TableInputs(candidate.inputs.values[rows])
     return best_rounds(part, data.labels[rows], data.num_classes, candidate.recipe, progress=tell)
 
 
@@ -84,7 +84,7 @@ def _validate(
     """The number of epochs with the least log loss on the part held out, and that loss."""
     from errata.training.checkpoints import load_state, save_state
     from errata.training.gather import executor_for
-    from errata.training.jobs import Job
+    from errata.training.jobs import TrainingJob
     from errata.training.recipes import Recipe
     from errata.training.validation import split_off
 
@@ -92,7 +92,7 @@ def _validate(
     assert isinstance(candidate.recipe, Recipe)
     rows = _trial_rows(data, candidate.recipe.seed)
     held_out = rows[split_off(data.labels[rows], VALIDATION, candidate.recipe.seed)]
-    job = Job("trial", candidate.recipe, np.setdiff1d(rows, held_out), held_out)
+    job = TrainingJob("trial", candidate.recipe, np.setdiff1d(rows, held_out), held_out)
     executor = executor_for(
         candidate.model, candidate.inputs, data.labels, data.num_classes, device, keep_passes=False
     )([job])

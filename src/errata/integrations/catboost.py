@@ -12,7 +12,7 @@ from errata.errors import InputError
 from errata.integrations.margins import MarginRecorder, RecorderOptions
 
 
-class RoundRecorder(MarginRecorder):
+class CatBoostRecorder(MarginRecorder):
     """Keeps the margins of every sample after every round, from one walk through the trees of a fitted model.
 
     CatBoost trains on its samples in an order of its own that it tells nobody, so what it boosts on cannot be told

@@ -1,4 +1,4 @@
-"""Record a Hugging Face `Trainer`: `EpochRecorder(trainer)` before `trainer.train()`."""
+"""Record a Hugging Face `Trainer`: `HuggingFaceRecorder(trainer)` before `trainer.train()`."""
 
 from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
@@ -15,7 +15,7 @@ ROWS = "errata_rows"
 _LABEL_COLUMNS = ("label", "labels")
 
 
-class EpochRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
+class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
     """Keeps the logits of the training pass of a Trainer, and lets its samples say who they are meanwhile.
 
     labels: the given labels (N,), of any type, or the name of their column; by default the column "label" or "labels".

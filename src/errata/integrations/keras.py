@@ -14,7 +14,7 @@ from errata.integrations.batches import BatchOptions, BatchRecorder
 INPUTS, ROWS = "inputs", "row"
 
 
-class EpochRecorder(BatchRecorder, callbacks.Callback):  # type: ignore[misc]
+class KerasRecorder(BatchRecorder, callbacks.Callback):  # type: ignore[misc]
     """A callback that keeps the logits of the training pass; Keras has to run on torch.
 
     model: the one to train, compiled or not. labels (N,): the given labels, of any type. classes: the names of the

@@ -1,4 +1,4 @@
-"""Record the rounds of a LightGBM training: `callbacks=[RoundRecorder()]`."""
+"""Record the rounds of a LightGBM training: `callbacks=[LightGBMRecorder()]`."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ LOWEST = float(np.log(np.finfo(np.float64).smallest_subnormal))
 HIGHEST = -float(np.log(np.finfo(np.float64).epsneg))
 
 
-class RoundRecorder(MarginRecorder):
+class LightGBMRecorder(MarginRecorder):
     """A callback that keeps the margins of every sample after every round, from the scores LightGBM boosts on.
 
     data: the Dataset to record, by default the one trained on; another has to be among `valid_sets`.

@@ -1,4 +1,4 @@
-"""Record a Lightning training: `Trainer(callbacks=[EpochRecorder(labels=y)])`."""
+"""Record a Lightning training: `Trainer(callbacks=[LightningRecorder(labels=y)])`."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +18,7 @@ _lightning = import_module(
 Callback: Any = _lightning.Callback
 
 
-class EpochRecorder(BatchRecorder, Callback):  # type: ignore[misc]
+class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
     """A callback that keeps the logits of the training pass.
 
     labels (N,): the given labels, of any type. classes: the names of the model's columns in their order, by default

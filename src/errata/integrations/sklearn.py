@@ -13,7 +13,7 @@ from errata.integrations.batches import BatchOptions, BatchRecorder, log_of, two
 from errata.integrations.margins import MarginRecorder, RecorderOptions
 
 
-class EpochRecorder(BatchRecorder):
+class SklearnRecorder(BatchRecorder):
     """Keeps what a model says of every sample each time `record` is called.
 
     scikit-learn shows no outputs of its training pass: each call is a pass of its own over the inputs.
@@ -46,7 +46,7 @@ class EpochRecorder(BatchRecorder):
         self._end_epoch()
 
 
-class StageRecorder(MarginRecorder):
+class SklearnStageRecorder(MarginRecorder):
     """Keeps the margins of every sample after every stage of a fitted boosted model, in one walk through its trees.
 
     labels (N,): the given labels, of any type. classes: the names of the model's columns in their order, by default its
@@ -105,7 +105,7 @@ def _stages(model: Any, inputs: Any) -> Iterator[NDArray[Any]]:
     if not hasattr(model, "staged_decision_function"):
         raise InputError(
             f"{type(model).__name__} keeps no stages; record a gradient boosting, or a loop of partial_fit "
-            "with EpochRecorder"
+            "with SklearnRecorder"
         )
     stages: Iterator[NDArray[Any]] = model.staged_decision_function(inputs)
     return stages

@@ -1,4 +1,4 @@
-"""Record a skorch training: `NeuralNetClassifier(..., train_split=None, callbacks=[EpochRecorder()])`."""
+"""Record a skorch training: `NeuralNetClassifier(..., train_split=None, callbacks=[SkorchRecorder()])`."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from errata.errors import InputError
 from errata.integrations.batches import BatchOptions, BatchRecorder, log_odds_of, log_of
 
 
-class EpochRecorder(BatchRecorder, Callback):  # type: ignore[misc]
+class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
     """A callback that keeps the logits of the training pass.
 
     labels (N,): the given labels, of any type, by default the `y` passed to `fit`. classes: the names of the model's

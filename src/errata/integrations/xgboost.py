@@ -1,4 +1,4 @@
-"""Record the rounds of an XGBoost training: `callbacks=[RoundRecorder(dtrain)]`."""
+"""Record the rounds of an XGBoost training: `callbacks=[XGBoostRecorder(dtrain)]`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +13,7 @@ from errata.errors import InputError
 from errata.integrations.margins import MarginRecorder, RecorderOptions
 
 
-class RoundRecorder(MarginRecorder, TrainingCallback):
+class XGBoostRecorder(MarginRecorder, TrainingCallback):
     """A callback that keeps the margins of every sample after every round.
 
     data: the DMatrix trained on, whose margins XGBoost keeps up to date while it boosts, or another DMatrix; for the

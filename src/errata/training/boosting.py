@@ -22,12 +22,12 @@ from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
-from errata.training.data import Table
 from errata.training.engine import Progress
-from errata.training.gather import Gathered
+from errata.training.gather import SeedResult
 from errata.training.jobs import Rows, assign_folds
+from errata.training.model_inputs import TableInputs
 from errata.training.provenance import refuse_another
-from errata.training.recipes import Rounds
+from errata.training.recipes import BoostingRecipe
 from errata.training.validation import split_off
 
 if TYPE_CHECKING:
@@ -40,16 +40,16 @@ PATIENCE = 50  # rounds without a better log loss after which no more are tried
 
 
 def boost_in_sample(
-    inputs: Table,
+    inputs: TableInputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    recipe: Rounds,
+    recipe: BoostingRecipe,
     *,
     seeds: Sequence[int] = (0,),
     folder: Path | None = None,
     stream: tuple[str, ...] | None = None,
     progress: Progress = lambda _: None,
-) -> list[Gathered]:
+) -> list[SeedResult]:
     """Boost on all samples once a seed; in a folder, seeds that are finished there are taken from it.
 
     stream: keep the running sums of these methods instead of all logits.
@@ -57,22 +57,24 @@ def boost_in_sample(
     data = _Data.checked(inputs, labels, num_classes)
     everyone = np.arange(len(data.labels))
     return [
-        Gathered(seed, data.boost(f"seed{seed}", recipe.with_seed(seed), everyone, None, folder, progress, stream), ())
+        SeedResult(
+            seed, data.boost(f"seed{seed}", recipe.with_seed(seed), everyone, None, folder, progress, stream), ()
+        )
         for seed in map(operator.index, seeds)
     ]
 
 
 def boost_out_of_sample(
-    inputs: Table,
+    inputs: TableInputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    recipe: Rounds,
+    recipe: BoostingRecipe,
     *,
     folds: int = 4,
     seeds: Sequence[int] = (0,),
     folder: Path | None = None,
     progress: Progress = lambda _: None,
-) -> list[Gathered]:
+) -> list[SeedResult]:
     """Boost once a seed and fold on the other folds; the held-out logits of all folds become one run of all samples."""
     data = _Data.checked(inputs, labels, num_classes)
     fold = assign_folds(data.labels, folds)
@@ -90,19 +92,19 @@ def boost_out_of_sample(
             if path is not None and path.exists()
             else merge(shards, data.labels, path=path, fold=fold, settings=asdict(own))
         )
-        gathered.append(Gathered(own.seed, whole, ()))
+        gathered.append(SeedResult(own.seed, whole, ()))
     return gathered
 
 
 def choose_rounds(
-    inputs: Table,
+    inputs: TableInputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    recipe: Rounds | None = None,
+    recipe: BoostingRecipe | None = None,
     *,
     validation: float = 0.2,
     progress: Progress = lambda _: None,
-) -> Rounds:
+) -> BoostingRecipe:
     """The recipe with the number of rounds, up to its own, that is best on a part of the samples held out.
 
     Best is the least log loss of the *given* labels there, wrong ones included; recipe.seed also draws the part.
@@ -111,18 +113,18 @@ def choose_rounds(
 
 
 def best_rounds(
-    inputs: Table,
+    inputs: TableInputs,
     labels: NDArray[np.int64],
     num_classes: int,
-    recipe: Rounds | None = None,
+    recipe: BoostingRecipe | None = None,
     *,
     validation: float = 0.2,
     progress: Progress = lambda _: None,
-) -> tuple[Rounds, float]:
+) -> tuple[BoostingRecipe, float]:
     """What `choose_rounds` chooses, and its log loss on the part held out."""
     import lightgbm
 
-    wanted = Rounds(LONGEST) if recipe is None else recipe
+    wanted = BoostingRecipe(LONGEST) if recipe is None else recipe
     data = _Data.checked(inputs, labels, num_classes)
     held_out = split_off(data.labels, validation, wanted.seed)
     train = data.dataset(np.setdiff1d(np.arange(len(data.labels)), held_out))
@@ -138,7 +140,7 @@ def best_rounds(
     return replace(wanted, epochs=model.best_iteration), float(model.best_score["valid_0"][metric])
 
 
-def boosted_classes(dynamics: Dynamics, inputs: Table) -> NDArray[np.int64]:
+def boosted_classes(dynamics: Dynamics, inputs: TableInputs) -> NDArray[np.int64]:
     """The class (n,) of every row by the model whose in-sample dynamics are kept in a folder."""
     from lightgbm import Booster
 
@@ -153,13 +155,13 @@ def boosted_classes(dynamics: Dynamics, inputs: Table) -> NDArray[np.int64]:
 class _Data:
     """A table (N, D) with its given labels (N,), as LightGBM takes them."""
 
-    inputs: Table
+    inputs: TableInputs
     values: NDArray[Any]
     labels: NDArray[np.int64]
     num_classes: int
 
     @classmethod
-    def checked(cls, inputs: Table, labels: NDArray[np.int64], num_classes: int) -> "_Data":
+    def checked(cls, inputs: TableInputs, labels: NDArray[np.int64], num_classes: int) -> "_Data":
         require("lightgbm", "lightgbm", "boosting", "gradient boosting")
         if num_classes < 2:
             raise InputError(f"label errors need at least two classes, not {num_classes}")
@@ -174,7 +176,7 @@ class _Data:
 
         return Dataset(self.values[rows], self.labels[rows], reference=reference)
 
-    def parameters(self, recipe: Rounds) -> dict[str, Any]:
+    def parameters(self, recipe: BoostingRecipe) -> dict[str, Any]:
         """The recipe in LightGBM's words."""
         task: dict[str, Any] = {"objective": "binary"}
         if self.num_classes > 2:
@@ -196,7 +198,7 @@ class _Data:
     def boost(
         self,
         name: str,
-        recipe: Rounds,
+        recipe: BoostingRecipe,
         train_rows: Rows,
         held_out: Rows | None,
         folder: Path | None,
@@ -225,7 +227,7 @@ class _Data:
     def _train(
         self,
         path: Path | None,
-        recipe: Rounds,
+        recipe: BoostingRecipe,
         train_rows: Rows,
         held_out: Rows | None,
         settings: dict[str, Any],
@@ -234,12 +236,12 @@ class _Data:
     ) -> "tuple[Booster, Dynamics]":
         import lightgbm
 
-        from errata.integrations.lightgbm import RoundRecorder
+        from errata.integrations.lightgbm import LightGBMRecorder
 
         train = self.dataset(train_rows)
         valid = None if held_out is None else self.dataset(held_out, train)
         watched = train_rows if held_out is None else held_out
-        recorder = RoundRecorder(
+        recorder = LightGBMRecorder(
             path,
             data=valid,
             ids=watched,

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from errata.errors import InputError
-from errata.training.data import Inputs, Table
 from errata.training.journal import Journal
+from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.modules import Builder
 from errata.training.recipes import Recipe
 from errata.training.validation import Device, ShareDone, Trial, Tried
@@ -76,7 +76,7 @@ def candidate_widths(features: int, num_classes: int) -> list[Widths]:
 
 
 def choose_recipe(
-    inputs: Table,
+    inputs: TableInputs,
     labels: ArrayLike,
     num_classes: int,
     *,
@@ -101,7 +101,7 @@ def choose_recipe(
     early, and wide networks memorise. `progress` is told which share of the whole search was just done.
     journal: a file to write down what was tried, from which a killed search goes on; it is removed at the end.
     """
-    if not isinstance(inputs, Table):
+    if not isinstance(inputs, TableInputs):
         raise InputError("hidden widths make an MLP, which takes a table; for other inputs use choose_epochs")
     hidden = candidate_widths(inputs.values.shape[1], num_classes) if widths is None else _check_widths(widths)
     grid = [
@@ -144,7 +144,7 @@ def choose_epochs(
     return _best(trial.run(build, [recipe], recipe.epochs, 1.0, progress))
 
 
-def _fingerprint(inputs: Table, trial: Trial) -> str:
+def _fingerprint(inputs: TableInputs, trial: Trial) -> str:
     """What tells a search on this split of this data from others."""
     digest = hashlib.sha256(f"{trial.num_classes} {trial.device.type} {tuple(inputs.values.shape)}".encode())
     for array in (inputs.values.cpu().numpy(), trial.labels, trial.validation_rows):
@@ -175,7 +175,7 @@ def _remembered(
     return results
 
 
-def _shares(recipes: Sequence[Recipe], inputs: Table, num_classes: int) -> dict[Widths, float]:
+def _shares(recipes: Sequence[Recipe], inputs: TableInputs, num_classes: int) -> dict[Widths, float]:
     """Which share of the work of training by all recipes each recipe of those widths is."""
 
     def effort(widths: Widths) -> int:

@@ -23,21 +23,21 @@ from errata.training.checkpoints import (
 )
 from errata.training.executors import Executor
 from errata.training.interrupts import Interruptible
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
 from errata.training.models import penultimate
 from errata.training.provenance import provenance, refuse_another
-from errata.training.tracks import RESULT, Options, Track, Trained
+from errata.training.tracks import RESULT, Track, Trained, TrainingOptions
 
-MakeExecutor = Callable[[Sequence[Job]], Executor]
+MakeExecutor = Callable[[Sequence[TrainingJob]], Executor]
 Progress = Callable[[int], object]
 
 
 def train(
-    jobs: Sequence[Job],
+    jobs: Sequence[TrainingJob],
     labels: NDArray[np.int64],
     num_classes: int,
     make: MakeExecutor,
-    options: Options,
+    options: TrainingOptions,
     folder: Path | None = None,
     side_by_side: int | None = None,
     progress: Progress = lambda _: None,
@@ -71,11 +71,11 @@ def train(
 
 
 def _train_if_it_fits(
-    group: Sequence[Job],
+    group: Sequence[TrainingJob],
     labels: NDArray[np.int64],
     num_classes: int,
     make: MakeExecutor,
-    options: Options,
+    options: TrainingOptions,
     folder: Path | None,
     progress: Progress,
 ) -> list[Trained] | None:
@@ -96,11 +96,11 @@ def _train_if_it_fits(
 
 
 def _train_group(
-    group: Sequence[Job],
+    group: Sequence[TrainingJob],
     labels: NDArray[np.int64],
     num_classes: int,
     make: MakeExecutor,
-    options: Options,
+    options: TrainingOptions,
     folder: Path | None,
     progress: Progress,
 ) -> list[Trained]:
@@ -143,7 +143,7 @@ def _on_host(passes: Sequence[Tensor]) -> list[Tensor]:
     return copies
 
 
-def _check(jobs: Sequence[Job], side_by_side: int | None) -> None:
+def _check(jobs: Sequence[TrainingJob], side_by_side: int | None) -> None:
     if side_by_side is not None and side_by_side < 1:
         raise InputError(f"side_by_side must be at least 1, not {side_by_side}")
     names = [job.name for job in jobs]
@@ -153,7 +153,7 @@ def _check(jobs: Sequence[Job], side_by_side: int | None) -> None:
 
 
 def _already_trained(
-    jobs: Sequence[Job], labels: NDArray[np.int64], options: Options, folder: Path
+    jobs: Sequence[TrainingJob], labels: NDArray[np.int64], options: TrainingOptions, folder: Path
 ) -> dict[str, Trained]:
     """The jobs of the folder that are finished, by name; what a killed process was still writing is deleted."""
     drop_parts(folder)

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Generator, Tensor, nn
 
-from errata.training.data import Inputs
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
+from errata.training.model_inputs import Inputs
 from errata.training.models import penultimate
 
 EVALUATION_BATCH = 2048
@@ -18,7 +18,7 @@ EVALUATION_BATCH = 2048
 class Executor(ABC):
     """Models of R jobs over shared inputs and labels; what happens to one never depends on its siblings."""
 
-    def __init__(self, jobs: Sequence[Job], inputs: Inputs, labels: Tensor, num_classes: int) -> None:
+    def __init__(self, jobs: Sequence[TrainingJob], inputs: Inputs, labels: Tensor, num_classes: int) -> None:
         self.jobs = list(jobs)
         self.inputs = inputs
         self.labels = labels.to(inputs.device)

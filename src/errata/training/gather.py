@@ -20,20 +20,20 @@ from errata.core.checks import check_labels
 from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.training.data import Inputs, Table
 from errata.training.engine import MakeExecutor, Progress, train
 from errata.training.executors import Executor
-from errata.training.jobs import Job, assign_folds, fold_jobs, in_sample_jobs, watched_jobs
+from errata.training.jobs import TrainingJob, assign_folds, fold_jobs, in_sample_jobs, watched_jobs
+from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.modules import ModuleExecutor
 from errata.training.recipes import Recipe
 from errata.training.stacked import StackedExecutor
-from errata.training.tracks import Options, Trained
+from errata.training.tracks import Trained, TrainingOptions
 
 Model = Callable[[], nn.Module] | nn.Module | Sequence[int]
 
 
 @dataclass(frozen=True)
-class Gathered:
+class SeedResult:
     """The dynamics of one seed and the weights of its models; `stopped` says why there are none, if there are none."""
 
     seed: int
@@ -50,13 +50,13 @@ def in_sample(
     recipe: Recipe,
     *,
     seeds: Sequence[int] = (0,),
-    options: Options | None = None,
+    options: TrainingOptions | None = None,
     device: str | torch.device = "auto",
     folder: Path | None = None,
     side_by_side: int | None = None,
     watched: NDArray[np.int64] | None = None,
     progress: Progress = lambda _: None,
-) -> list[Gathered]:
+) -> list[SeedResult]:
     """Train on all samples once a seed.
 
     `model` builds a module, or is the module from whose weights every run starts, or the hidden widths of an MLP.
@@ -68,15 +68,15 @@ def in_sample(
     jobs = in_sample_jobs(len(given), recipe, _whole_numbers(seeds))
     if watched is not None:
         jobs = watched_jobs(len(given), _rows(watched, len(given)), recipe, _whole_numbers(seeds))
-        options = replace(options or Options(), when="after epoch")
+        options = replace(options or TrainingOptions(), when="after epoch")
     elif recipe.parts > 1 and (options is None or options.when == "training pass"):
         raise InputError("a part of a pass does not see every sample; name the rows to be watched after each part")
-    options = options or Options()
+    options = options or TrainingOptions()
     keep_passes = options.when == "training pass"
     make = executor_for(model, inputs, given, num_classes, device, keep_passes=keep_passes)
     trained = train(jobs, given, num_classes, make, options, folder, side_by_side, progress)
     return [
-        Gathered(
+        SeedResult(
             job.recipe.seed, result.dynamics if result.stopped is None else None, (result.weights,), result.stopped
         )
         for job, result in zip(jobs, trained, strict=True)
@@ -92,17 +92,17 @@ def out_of_sample(
     *,
     folds: int = 4,
     seeds: Sequence[int] = (0,),
-    options: Options | None = None,
+    options: TrainingOptions | None = None,
     device: str | torch.device = "auto",
     folder: Path | None = None,
     side_by_side: int | None = None,
     progress: Progress = lambda _: None,
-) -> list[Gathered]:
+) -> list[SeedResult]:
     """Train once a seed and fold on the other folds; the held-out logits of all folds become one run of all samples."""
     given = _check(inputs, labels, num_classes)
     jobs = fold_jobs(given, recipe, _whole_numbers(seeds), folds)
     make = executor_for(model, inputs, given, num_classes, device, keep_passes=False)
-    held_out = replace(options or Options(swa=False), when="after epoch")
+    held_out = replace(options or TrainingOptions(swa=False), when="after epoch")
     trained = train(jobs, given, num_classes, make, held_out, folder, side_by_side, progress)
     fold = assign_folds(given, folds)
     return [
@@ -126,10 +126,10 @@ def executor_for(
     if isinstance(model, nn.Module):
         model = partial(deepcopy, model)
 
-    def make(jobs: Sequence[Job]) -> Executor:
+    def make(jobs: Sequence[TrainingJob]) -> Executor:
         if callable(model):
             return ModuleExecutor(jobs, placed, given, num_classes, model, keep_passes=keep_passes)
-        if not isinstance(placed, Table):
+        if not isinstance(placed, TableInputs):
             raise InputError("hidden widths make an MLP, which takes a table; pass a function that builds a module")
         return StackedExecutor(jobs, placed, given, num_classes, model)
 
@@ -150,16 +150,16 @@ def _put_together(
     fold: NDArray[np.int64],
     recipe: Recipe,
     folder: Path | None,
-) -> Gathered:
+) -> SeedResult:
     weights = tuple(shard.weights for shard in shards)
     stopped = next((shard.stopped for shard in shards if shard.stopped is not None), None)
     if stopped is not None:
-        return Gathered(seed, None, weights, stopped)
+        return SeedResult(seed, None, weights, stopped)
     path = None if folder is None else folder / f"seed{seed}-folds"
     if path is not None and path.exists():
-        return Gathered(seed, Dynamics.open(path), weights)
+        return SeedResult(seed, Dynamics.open(path), weights)
     runs = [shard.dynamics for shard in shards if shard.dynamics is not None]
-    return Gathered(seed, merge(runs, labels, path=path, fold=fold, settings=asdict(recipe.with_seed(seed))), weights)
+    return SeedResult(seed, merge(runs, labels, path=path, fold=fold, settings=asdict(recipe.with_seed(seed))), weights)
 
 
 def _check(inputs: Inputs, labels: NDArray[np.int64], num_classes: int) -> NDArray[np.int64]:

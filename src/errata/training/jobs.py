@@ -12,7 +12,7 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Job:
+class TrainingJob:
     """A model to train on `train_rows`; `watched` rows are those whose logits are kept.
 
     They are the training rows themselves, a part of them, or a fold that is left out of training.
@@ -24,22 +24,22 @@ class Job:
     watched: Rows
 
 
-def in_sample_jobs(samples: int, recipe: Recipe, seeds: tuple[int, ...]) -> list[Job]:
+def in_sample_jobs(samples: int, recipe: Recipe, seeds: tuple[int, ...]) -> list[TrainingJob]:
     """A job a seed, each on all samples."""
     everyone = np.arange(samples)
-    return [Job(f"seed{seed}", recipe.with_seed(seed), everyone, everyone) for seed in seeds]
+    return [TrainingJob(f"seed{seed}", recipe.with_seed(seed), everyone, everyone) for seed in seeds]
 
 
-def watched_jobs(samples: int, watched: Rows, recipe: Recipe, seeds: tuple[int, ...]) -> list[Job]:
+def watched_jobs(samples: int, watched: Rows, recipe: Recipe, seeds: tuple[int, ...]) -> list[TrainingJob]:
     """A job a seed on all samples, of which only some are watched."""
-    return [Job(f"seed{seed}", recipe.with_seed(seed), np.arange(samples), watched) for seed in seeds]
+    return [TrainingJob(f"seed{seed}", recipe.with_seed(seed), np.arange(samples), watched) for seed in seeds]
 
 
-def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...], folds: int) -> list[Job]:
+def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...], folds: int) -> list[TrainingJob]:
     """A job a seed and fold; folds are stratified by given label, shuffled, and the same for every seed."""
     fold = assign_folds(labels, folds)
     return [
-        Job(f"seed{seed}-fold{k}", recipe.with_seed(seed), np.flatnonzero(fold != k), np.flatnonzero(fold == k))
+        TrainingJob(f"seed{seed}-fold{k}", recipe.with_seed(seed), np.flatnonzero(fold != k), np.flatnonzero(fold == k))
         for seed in seeds
         for k in range(folds)
     ]

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from errata.errors import InputError
-from errata.training.data import Inputs
 from errata.training.executors import Executor, forward
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
+from errata.training.model_inputs import Inputs
 from errata.training.steps import Step, make_optimizer
 
 Builder = Callable[[], nn.Module]
@@ -24,7 +24,7 @@ class ModuleExecutor(Executor):
 
     def __init__(
         self,
-        jobs: Sequence[Job],
+        jobs: Sequence[TrainingJob],
         inputs: Inputs,
         labels: Tensor,
         num_classes: int,
@@ -73,7 +73,7 @@ class _Lane:
     """A job's module, and the logits (n, K) its last epoch of training passes gave, by train_rows."""
 
     def __init__(
-        self, job: Job, inputs: Inputs, labels: Tensor, num_classes: int, build: Builder, keep_passes: bool
+        self, job: TrainingJob, inputs: Inputs, labels: Tensor, num_classes: int, build: Builder, keep_passes: bool
     ) -> None:
         self._keep_passes = keep_passes
         self._recipe, self._inputs, self._labels = job.recipe, inputs, labels

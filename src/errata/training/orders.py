@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Generator, Tensor
 
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
 
 EPOCHS_AHEAD = 32
 NUMBERS_AHEAD = 1 << 20
@@ -15,7 +15,7 @@ NUMBERS_AHEAD = 1 << 20
 class DeviceOrders:
     """Shuffled positions of several jobs, several epochs at a time; each job's come from a generator of its own."""
 
-    def __init__(self, jobs: Sequence[Job], width: int, padding: int, device: torch.device) -> None:
+    def __init__(self, jobs: Sequence[TrainingJob], width: int, padding: int, device: torch.device) -> None:
         self._samples = [len(job.train_rows) for job in jobs]
         self._width, self._padding, self._device = width, padding, device
         self._generators = [Generator(device).manual_seed(job.recipe.seed) for job in jobs]

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import StoreError
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
 
 _WITHOUT_EFFECT = {"checkpoint_seconds"}
 
 
-def provenance(job: Job, labels: NDArray[np.int64], options: dict[str, Any]) -> dict[str, Any]:
+def provenance(job: TrainingJob, labels: NDArray[np.int64], options: dict[str, Any]) -> dict[str, Any]:
     """All that decides what becomes of a job, but for its inputs and its model."""
     arrays = {"labels": labels, "train_rows": job.train_rows, "watched": job.watched}
     hashes = {name: zlib.crc32(array.astype("<i8").tobytes()) for name, array in arrays.items()}

@@ -86,7 +86,7 @@ class Recipe(_Kept):
 
 
 @dataclass(frozen=True)
-class Rounds(_Kept):
+class BoostingRecipe(_Kept):
     """Gradient boosting: an epoch is a round, in which every class (of two, one) gets a tree of so many leaves.
 
     l2: what is added to the second derivatives summed in a leaf, which makes small leaves timid. row_share and
@@ -113,9 +113,9 @@ class Rounds(_Kept):
         if not 0 < self.row_share <= 1 or not 0 < self.column_share <= 1:
             raise InputError("boosting needs row_share and column_share above 0 and at most 1")
 
-    def with_seed(self, seed: int) -> "Rounds":
+    def with_seed(self, seed: int) -> "BoostingRecipe":
         """The same recipe for another run."""
         return replace(self, seed=seed)
 
 
-AnyRecipe = Recipe | Rounds
+AnyRecipe = Recipe | BoostingRecipe

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from errata.training.data import Table
 from errata.training.executors import Executor
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
+from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
 from errata.training.stacks import Stack, StackShape
 
@@ -30,10 +30,10 @@ CACHED_NUMBERS = 1 << 19  # activations of one layer and step that a stack on a 
 class StackedExecutor(Executor):
     """MLPs of the same hidden widths over one table."""
 
-    inputs: Table
+    inputs: TableInputs
 
     def __init__(
-        self, jobs: Sequence[Job], inputs: Table, labels: Tensor, num_classes: int, widths: Sequence[int]
+        self, jobs: Sequence[TrainingJob], inputs: TableInputs, labels: Tensor, num_classes: int, widths: Sequence[int]
     ) -> None:
         super().__init__(jobs, inputs, labels, num_classes)
         self._widths = (inputs.values.shape[1], *widths, num_classes)
@@ -115,7 +115,7 @@ class StackedExecutor(Executor):
         return max(1, CACHED_NUMBERS // (shape.recipe.batch_size * max(self._widths)))
 
 
-def _shape(job: Job) -> StackShape:
+def _shape(job: TrainingJob) -> StackShape:
     """The batches of an epoch; parts of a pass may hold a short batch anywhere, so all of theirs are padded."""
     size = job.recipe.batch_size
     if job.recipe.parts > 1:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
 from errata.training.models import mlp
 from errata.training.orders import DeviceOrders
 from errata.training.recipes import Recipe
@@ -37,7 +37,7 @@ class Stack:
     """R MLPs as weights (R, out, in) and biases (R, out, 1) a layer, which are parts of one tensor (R, P)."""
 
     def __init__(
-        self, shape: StackShape, jobs: Sequence[Job], values: Tensor, labels: Tensor, widths: Sequence[int]
+        self, shape: StackShape, jobs: Sequence[TrainingJob], values: Tensor, labels: Tensor, widths: Sequence[int]
     ) -> None:
         """The last row of values (N + 1, D) and labels (N + 1,) is nobody: it pads, and weighs nothing."""
         self._shape, self._jobs, self._widths = shape, jobs, widths

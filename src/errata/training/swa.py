@@ -7,8 +7,8 @@ import torch
 from torch import Generator, Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from errata.training.data import Inputs
 from errata.training.executors import EVALUATION_BATCH, forward
+from errata.training.model_inputs import Inputs
 
 
 class WeightAverage:

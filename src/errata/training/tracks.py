@@ -13,9 +13,9 @@ from torch import Tensor
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
 from errata.training.checkpoints import save_state
-from errata.training.data import Table
 from errata.training.executors import Executor, evaluate, features
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
+from errata.training.model_inputs import TableInputs
 from errata.training.provenance import provenance, refuse_another
 from errata.training.swa import WeightAverage, recompute_batch_norm
 
@@ -24,7 +24,7 @@ RESULT = "trained.pt"
 
 
 @dataclass(frozen=True)
-class Options:
+class TrainingOptions:
     """What is kept of a job besides its logits, and how often it is secured.
 
     features: what goes into the last layer, and of a table its columns, scaled: neighbours are sought there.
@@ -46,7 +46,7 @@ class Options:
 class Trained:
     """What became of a job: its dynamics, whose ids are rows; or why and at which epoch it stopped."""
 
-    job: Job
+    job: TrainingJob
     dynamics: Dynamics | None
     weights: dict[str, Tensor]
     stopped: str | None = None
@@ -61,7 +61,7 @@ class Track:
         number: int,
         labels: NDArray[np.int64],
         num_classes: int,
-        options: Options,
+        options: TrainingOptions,
         folder: Path | None,
     ) -> None:
         self._executor, self._number, self._options, self._folder = executor, number, options, folder
@@ -156,5 +156,5 @@ class Track:
         return self._recorder.finish(
             swa_logits=averaged,
             features=features(model, inputs, self._rows) if wanted else None,
-            inputs=inputs.scaled(self._rows) if wanted and isinstance(inputs, Table) else None,
+            inputs=inputs.scaled(self._rows) if wanted and isinstance(inputs, TableInputs) else None,
         )

@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.errors import InputError
-from errata.training.data import Inputs
 from errata.training.engine import train
 from errata.training.gather import Model, choose_device, executor_for
-from errata.training.jobs import Job
+from errata.training.jobs import TrainingJob
+from errata.training.model_inputs import Inputs
 from errata.training.recipes import Recipe
-from errata.training.tracks import Options, Trained
+from errata.training.tracks import Trained, TrainingOptions
 
 ShareDone = Callable[[float], object]
 Device = str | torch.device
@@ -97,9 +97,9 @@ class Trial:
     ) -> list[Tried]:
         """Train a model by each of the recipes, side by side, for that many epochs; each is that share of a search."""
         lasting = [replace(recipe, epochs=epochs) for recipe in recipes]
-        jobs = [Job(_name(recipe), recipe, self.train_rows, self.validation_rows) for recipe in lasting]
+        jobs = [TrainingJob(_name(recipe), recipe, self.train_rows, self.validation_rows) for recipe in lasting]
         make = executor_for(model, self.inputs, self.labels, self.num_classes, self.device)
-        options = Options(when="after epoch", swa=False)
+        options = TrainingOptions(when="after epoch", swa=False)
 
         def tell(job_epochs: int) -> None:
             progress(job_epochs / epochs * share)

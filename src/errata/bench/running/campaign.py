@@ -17,7 +17,7 @@ from errata.errors import MissingDataError
 from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
-    from errata.training.gather import Gathered
+    from errata.training.gather import SeedResult
 
 
 class Watcher(Protocol):
@@ -91,7 +91,7 @@ class Campaign(ABC):
 
     @abstractmethod
     def job(
-        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
     ) -> Job:
         """What is to be made into the results of a cell; `about` says where and how long it was trained."""
 

@@ -10,11 +10,11 @@ from errata.bench.running.cost import FOLDS
 from errata.bench.running.plan import Cell, Group
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled
-from errata.training.recipes import AnyRecipe, Recipe, Rounds
+from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
 
 if TYPE_CHECKING:
-    from errata.training.data import Table
-    from errata.training.gather import Gathered, Model
+    from errata.training.gather import Model, SeedResult
+    from errata.training.model_inputs import TableInputs
 
 
 def choose_device(wanted: str) -> str:
@@ -29,7 +29,7 @@ def choose_device(wanted: str) -> str:
 
 def trained_on(recipe: AnyRecipe, machine: str) -> str:
     """The device that models are trained on, on a machine as `choose_device` names it: trees grow on the CPU."""
-    return "cpu" if isinstance(recipe, Rounds) else machine.removesuffix(" auto")
+    return "cpu" if isinstance(recipe, BoostingRecipe) else machine.removesuffix(" auto")
 
 
 def network(labelled: Labelled, recipe: Recipe) -> "Model":
@@ -49,12 +49,12 @@ def gather(
     device: str,
     work: Path,
     progress: Callable[[int], object],
-) -> "list[Gathered]":
+) -> "list[SeedResult]":
     """The dynamics of every seed, trained side by side in the folder `work`, from which a killed training goes on."""
     from errata.training.gather import in_sample, out_of_sample
-    from errata.training.tracks import Options
+    from errata.training.tracks import TrainingOptions
 
-    if isinstance(recipe, Rounds):
+    if isinstance(recipe, BoostingRecipe):
         return _boost(group, labelled, recipe, work, progress)
     train = inputs(labelled.data, "train")
     common = (train, labelled.given, labelled.data.num_classes, network(labelled, recipe), recipe)
@@ -64,7 +64,7 @@ def gather(
     return in_sample(
         *common,
         seeds=group.seeds,
-        options=Options(swa=True, features=True),
+        options=TrainingOptions(swa=True, features=True),
         device=device,
         folder=work,
         watched=watched,
@@ -73,8 +73,8 @@ def gather(
 
 
 def _boost(
-    group: Group, labelled: Labelled, recipe: Rounds, work: Path, progress: Callable[[int], object]
-) -> "list[Gathered]":
+    group: Group, labelled: Labelled, recipe: BoostingRecipe, work: Path, progress: Callable[[int], object]
+) -> "list[SeedResult]":
     from errata.training.boosting import boost_in_sample, boost_out_of_sample
 
     common = (table(labelled, "train"), labelled.given, labelled.data.num_classes, recipe)
@@ -83,12 +83,12 @@ def _boost(
     return boost_in_sample(*common, seeds=group.seeds, folder=work, progress=progress)
 
 
-def table(labelled: Labelled, part: Literal["train", "test"]) -> "Table":
+def table(labelled: Labelled, part: Literal["train", "test"]) -> "TableInputs":
     """The training or test part of a setting of a table."""
-    from errata.training.data import Table
+    from errata.training.model_inputs import TableInputs
 
     values = inputs(labelled.data, part)
-    assert isinstance(values, Table)
+    assert isinstance(values, TableInputs)
     return values
 
 
@@ -97,9 +97,9 @@ def dynamics_folder(work: Path, cell: Cell) -> Path:
     return work / (f"seed{cell.seed}/dynamics" if cell.gathering == "in-sample" else f"seed{cell.seed}-folds")
 
 
-def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "Gathered", device: str) -> float:
+def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "SeedResult", device: str) -> float:
     """Share of the test samples that the model of all samples classifies right."""
-    if isinstance(recipe, Rounds):
+    if isinstance(recipe, BoostingRecipe):
         from errata.training.boosting import boosted_classes
 
         assert gathered.dynamics is not None
@@ -108,7 +108,7 @@ def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "Gathered", d
     return _network_accuracy(labelled, recipe, gathered, device)
 
 
-def _network_accuracy(labelled: Labelled, recipe: Recipe, gathered: "Gathered", device: str) -> float:
+def _network_accuracy(labelled: Labelled, recipe: Recipe, gathered: "SeedResult", device: str) -> float:
     import torch
 
     from errata.training.executors import evaluate

@@ -18,7 +18,7 @@ from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
-    from errata.training.gather import Gathered
+    from errata.training.gather import SeedResult
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Run(Campaign):
         """A cell can always be kept."""
 
     def job(
-        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
     ) -> ScoringJob:
         """Score its dynamics by all methods; the model itself is tested here, where it was trained."""
         measured = {}

@@ -42,21 +42,21 @@ def choose_printed(
 def _test_accuracy(labelled: Labelled, recipe: Recipe, device: str) -> float:
     import torch
 
-    from errata.training.data import Table
     from errata.training.engine import train
     from errata.training.gather import executor_for
-    from errata.training.jobs import Job
-    from errata.training.tracks import Options
+    from errata.training.jobs import TrainingJob
+    from errata.training.model_inputs import TableInputs
+    from errata.training.tracks import TrainingOptions
     from errata.training.validation import check_device, rolling_mean
 
     parts = [table(labelled, "train").values, table(labelled, "test").values]
     labels = np.concatenate([labelled.given, labelled.data.test_labels])
     learned, tested = np.split(np.arange(len(labels)), [len(labelled.given)])
-    jobs = [Job(f"seed{seed}", recipe.with_seed(seed), learned, tested) for seed in SEEDS]
+    jobs = [TrainingJob(f"seed{seed}", recipe.with_seed(seed), learned, tested) for seed in SEEDS]
     classes = labelled.data.num_classes
-    make = executor_for(recipe.widths, Table(torch.cat(parts)), labels, classes, check_device(device))
+    make = executor_for(recipe.widths, TableInputs(torch.cat(parts)), labels, classes, check_device(device))
     reached = []
-    for trained in train(jobs, labels, classes, make, Options(when="after epoch", swa=False)):
+    for trained in train(jobs, labels, classes, make, TrainingOptions(when="after epoch", swa=False)):
         if trained.stopped is not None:
             return float("nan")
         assert trained.dynamics is not None

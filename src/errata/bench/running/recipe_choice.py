@@ -11,7 +11,7 @@ from errata.bench.running.results import Results
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import InputError
 from errata.terminal import write_table
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ def choose_for(
     path.parent.mkdir(parents=True, exist_ok=True)
     if printed and (not labelled.setting.in_paper or not isinstance(recipe, Recipe)):
         raise InputError(f"the paper prints no training of {name}")
-    if isinstance(recipe, Rounds):
+    if isinstance(recipe, BoostingRecipe):
         return _choose_rounds(labelled, recipe, path, progress)
     if labelled.setting.network != "mlp":
         raise InputError(f"{name} is not a table: its network and recipe are the paper's")
@@ -46,7 +46,7 @@ def choose_for(
     return _choose_network(labelled, recipe, path, device, progress)
 
 
-def _choose_rounds(labelled: Labelled, recipe: Rounds, path: Path, progress: Callable[[float], object]) -> str:
+def _choose_rounds(labelled: Labelled, recipe: BoostingRecipe, path: Path, progress: Callable[[float], object]) -> str:
     from errata.training.boosting import LONGEST as MOST_ROUNDS
     from errata.training.boosting import choose_rounds
 

@@ -20,7 +20,7 @@ from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
 
 if TYPE_CHECKING:
-    from errata.training.gather import Gathered
+    from errata.training.gather import SeedResult
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Tuning(Campaign):
         self._files.check(group.setting.name, self._about(group, recipe, labelled))
 
     def job(
-        self, cell: Cell, gathered: "Gathered", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
     ) -> TuningJob:
         """Search windows and configurations on its dynamics."""
         (group,) = groups([cell])

@@ -12,7 +12,7 @@ from errata.datasets.steps import clip_quantiles, run_steps, standardise, strati
 from errata.datasets.tables import check_rows, table_content
 from errata.errors import DataError
 from errata.extras import require
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 from errata.wording import one_line
 
 NAME = "cardiotocography"
@@ -90,7 +90,7 @@ DATASET = Dataset(
             horizon=800,
             accuracy=78.59,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(38), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(38), in_paper=False),
     ),
     downloads=(
         Download(

@@ -10,7 +10,7 @@ from errata.datasets.spec import Content, Dataset, PaperRow, Prepared, Raw, Sour
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
 from errata.datasets.tables import BROKEN, check_rows, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 from errata.wording import one_line
 
 NAME = "credit_fraud"
@@ -113,7 +113,9 @@ DATASET = Dataset(
             horizon=1498,
             accuracy=94.58,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(69), in_paper=False),  # chosen on a part of the data
+        Setting(
+            NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(69), in_paper=False
+        ),  # chosen on a part of the data
     ),
     by_hand=(
         "Sign in to Kaggle, open https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud, press Download, unpack the "

@@ -10,7 +10,7 @@ from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Prepared, Raw, Source
 from errata.datasets.steps import stratified_split
 from errata.datasets.tables import table_content
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "digits"
 SIDE, BRIGHTEST = 8, 16
@@ -62,8 +62,8 @@ DATASET = Dataset(
     prepare=prepare,
     settings=(
         *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in NOISES),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(90), in_paper=False),
-        Setting(NAME, Drawn("pairflip", 0.2), "boosting", Rounds(163), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(90), in_paper=False),
+        Setting(NAME, Drawn("pairflip", 0.2), "boosting", BoostingRecipe(163), in_paper=False),
     ),
     hashes={
         "inputs": "11a9196c7e923a1379b0001943e0f76bc3d36c7b9a7500f54184152e1a03ea5f",

@@ -14,7 +14,7 @@ from errata.datasets.steps import clip_fences, principal_components, run_steps, 
 from errata.datasets.tables import BROKEN, check_rows, parse_numbers, table_content
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 from errata.wording import one_line
 
 NAME = "human_activity"
@@ -142,7 +142,9 @@ DATASET = Dataset(
             horizon=1594,
             accuracy=76.62,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(72), in_paper=False),  # chosen on the stand-in
+        Setting(
+            NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(72), in_paper=False
+        ),  # chosen on the stand-in
     ),
     downloads=(Download(f"https://archive.ics.uci.edu/static/public/240/{DOWNLOAD}", DOWNLOAD, unpack=True),),
     hashes=HASHES,

@@ -11,7 +11,7 @@ from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
 from errata.datasets.tables import as_integers, check_rows, read_cells, table_content
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "letter"
 LETTERS = tuple(string.ascii_uppercase)
@@ -68,7 +68,7 @@ DATASET = Dataset(
     settings=(
         Setting(NAME, Drawn("symmetric", 0.2), "mlp", RECIPE, horizon=1570, accuracy=90.58),
         *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in BEYOND_PAPER),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(124), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(124), in_paper=False),
     ),
     downloads=(
         Download(

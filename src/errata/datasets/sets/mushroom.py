@@ -10,7 +10,7 @@ from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared,
 from errata.datasets.steps import run_steps, standardise, stratified_split
 from errata.datasets.tables import Floats, Texts, check_rows, read_cells, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "mushroom"
 CODES = ("e", "p")
@@ -116,7 +116,7 @@ DATASET = Dataset(
             horizon=800,
             accuracy=99.19,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(70), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(70), in_paper=False),
     ),
     downloads=(Download("https://archive.ics.uci.edu/static/public/73/mushroom.zip", "mushroom.zip", unpack=True),),
     hashes={

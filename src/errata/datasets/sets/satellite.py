@@ -10,7 +10,7 @@ from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared,
 from errata.datasets.steps import clip_quantiles, run_steps, standardise
 from errata.datasets.tables import Floats, check_rows, read_numbers, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "satellite"
 CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur
@@ -75,7 +75,7 @@ DATASET = Dataset(
             horizon=1444,
             accuracy=88.25,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(68), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(68), in_paper=False),
     ),
     downloads=(
         Download(

@@ -10,7 +10,7 @@ from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared,
 from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
 from errata.datasets.tables import check_rows, read_numbers, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "sensorless_drive"
 CONDITIONS = 11
@@ -101,7 +101,9 @@ DATASET = Dataset(
             horizon=1594,
             accuracy=98.55,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(83), in_paper=False),  # chosen on a part of the data
+        Setting(
+            NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(83), in_paper=False
+        ),  # chosen on a part of the data
     ),
     downloads=(
         Download(

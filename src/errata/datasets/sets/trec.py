@@ -9,7 +9,7 @@ from errata.datasets.settings import Drawn, Setting
 from errata.datasets.spec import Content, Dataset, Download, Prepared, Raw, Source
 from errata.datasets.tables import Labels, Texts, check_rows, table_content
 from errata.errors import DataError
-from errata.training.recipes import Recipe, Rounds
+from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "trec"
 CLASSES = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
@@ -79,7 +79,7 @@ DATASET = Dataset(
             Recipe(epochs=14, batch_size=128, learning_rate=1e-3, widths=(64,)),
             in_paper=False,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", Rounds(84), in_paper=False),
+        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(84), in_paper=False),
     ),
     downloads=tuple(Download(f"https://cogcomp.seas.upenn.edu/Data/QA/QC/{name}", name) for name in FILES),
     # None for train_texts: copies of that file differ in a few bytes.

@@ -45,7 +45,7 @@ class Inputs(ABC):
         """A raw batch as seen in evaluation."""
 
 
-class Table(Inputs):
+class TableInputs(Inputs):
     """Rows of numbers (N, D); training and test see the same."""
 
     def __init__(self, values: Any) -> None:
@@ -68,9 +68,9 @@ class Table(Inputs):
         deviation = centred.square().mean(dim=0).sqrt()
         return (centred / torch.where(deviation > 0, deviation, 1))[rows]
 
-    def to(self, device: torch.device) -> "Table":
+    def to(self, device: torch.device) -> "TableInputs":
         """The same table on that device."""
-        return Table(self.values.to(device))
+        return TableInputs(self.values.to(device))
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Rows of the table."""

@@ -8,10 +8,10 @@ from PIL import Image
 from torch import nn
 
 from errata import InputError
-from errata.training.data import ImageFiles, Images, Table
 from errata.training.gather import in_sample
+from errata.training.model_inputs import ImageFiles, Images, TableInputs
 from errata.training.recipes import Recipe
-from errata.training.tracks import Options
+from errata.training.tracks import TrainingOptions
 from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 
 MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
@@ -75,7 +75,7 @@ def test_training_on_files_is_training_on_their_images(paths, pixels):
     recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
     before = torch.get_rng_state()
     results = [
-        in_sample(inputs, labels, 3, network, recipe, options=Options(features=True), device="cpu")
+        in_sample(inputs, labels, 3, network, recipe, options=TrainingOptions(features=True), device="cpu")
         for inputs in (
             Images(pixels, MEAN, STD, augment=PadCropFlip(1)),
             ImageFiles(paths, MEAN, STD, augment=PadCropFlip(1), decoded_size=8, workers=1),
@@ -165,7 +165,7 @@ def test_data_of_another_kind_is_refused(pixels):
         (np.array([[0.0, 1.0], [1.0, np.inf]]), "row 1 of the table"),
     ):
         with pytest.raises(InputError, match=message):
-            Table(values)
+            TableInputs(values)
     for values, mean, std, message in (
         (pixels.astype(np.float32), MEAN, STD, "images must be uint8"),
         (pixels[0], MEAN, STD, "images must be uint8"),
@@ -182,8 +182,8 @@ def test_inputs_and_labels_are_not_written_to(pixels):
     table = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32)
     kept = pixels.copy(), labels.copy(), table.copy()
     recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
-    options = Options(features=True)
+    options = TrainingOptions(features=True)
     in_sample(Images(pixels, MEAN, STD, augment=PadCropFlip(1)), labels, 3, network, recipe, options=options)
-    in_sample(Table(table), labels, 3, (6,), recipe, options=options)
+    in_sample(TableInputs(table), labels, 3, (6,), recipe, options=options)
     for before, after in zip(kept, (pixels, labels, table), strict=True):
         np.testing.assert_array_equal(before, after)

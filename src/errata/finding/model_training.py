@@ -19,7 +19,7 @@ from errata.readers.memory import check_fits
 from errata.wording import counted
 
 if TYPE_CHECKING:
-    from errata.training.gather import Gathered
+    from errata.training.gather import SeedResult
 
 # Bytes of logits in memory, where they are held twice for a moment, and in a folder: beyond, running sums are kept.
 STREAM_BEYOND, STREAM_BEYOND_ON_DISK = 1 << 28, 1 << 30
@@ -29,7 +29,7 @@ STREAMED = tuple(dict.fromkeys([*COMPARED, DEFAULT_METHOD, *STREAMED_AMONG.value
 COPIES, COPIES_WITH_NEIGHBOURS = 15, 24
 
 
-class Watcher(Protocol):
+class FindProgress(Protocol):
     """Who is told how far the training is."""
 
     def say(self, line: str) -> None:
@@ -45,7 +45,7 @@ class Watcher(Protocol):
         """So many more epochs are done."""
 
 
-class Silence:
+class NoProgress:
     """Nobody is told."""
 
     def say(self, line: str) -> None: ...  # noqa: D102
@@ -55,7 +55,7 @@ class Silence:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FindOptions:
     """What is asked for: a model, folds to train out-of-sample (None: in-sample), a device, a seed.
 
     embed: the folder of a sentence model that texts are embedded by (None: texts are weighted terms).
@@ -68,14 +68,14 @@ class Wanted:
     embed: str | None = None
 
 
-def unusual(wishes: Mapping[str, Any]) -> dict[str, Any]:
-    """Those wishes of a `Wanted`, by name, that are not the usual ones."""
-    usual = asdict(Wanted())
+def changed_options(wishes: Mapping[str, Any]) -> dict[str, Any]:
+    """Those wishes of a `FindOptions`, by name, that are not the usual ones."""
+    usual = asdict(FindOptions())
     return {name: wishes[name] for name in usual if wishes.get(name, usual[name]) != usual[name]}
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class TrainedModel:
     """The dynamics of all samples, the model they come from, and how it was chosen, in words.
 
     loss: its log loss on samples held out, if it is known. unit: what one step of its training is called.
@@ -88,12 +88,12 @@ class Learned:
     unit: str
 
 
-def learn(data: UserData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Learned:
+def train_model(data: UserData, wanted: FindOptions, folder: Path | None, watcher: FindProgress) -> TrainedModel:
     """Choose a model, train it, and hand back what it said of every sample at every epoch.
 
     In a folder, what an interrupted call has done already is not done again.
     """
-    check(data, wanted)
+    check_options(data, wanted)
     candidates = candidates_for(data, wanted.model, wanted.seed, wanted.device)
     trials = sum(candidate.recipe.epochs for candidate in candidates)
     watcher.total(trials)
@@ -102,10 +102,10 @@ def learn(data: UserData, wanted: Wanted, folder: Path | None, watcher: Watcher)
     watcher.total(trials + (wanted.folds or 1) * chosen.recipe.epochs)
     dynamics = _train_once(chosen, data, wanted, folder, watcher)
     model = f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}"
-    return Learned(_of_samples(dynamics, data, wanted), model, choice.how, choice.loss, unit)
+    return TrainedModel(_of_samples(dynamics, data, wanted), model, choice.how, choice.loss, unit)
 
 
-def check(data: UserData, wanted: Wanted) -> None:
+def check_options(data: UserData, wanted: FindOptions) -> None:
     """Refuse what cannot be learned as it is wanted, before anything takes time."""
     require("torch", "torch", "torch", "training")
     from errata.training.validation import check_device
@@ -121,16 +121,18 @@ def check(data: UserData, wanted: Wanted) -> None:
     check_fits(size, f"what a model says of {data.samples:,} samples and {data.num_classes:,} classes")
 
 
-def _train_once(chosen: Candidate, data: UserData, wanted: Wanted, folder: Path | None, watcher: Watcher) -> Dynamics:
+def _train_once(
+    chosen: Candidate, data: UserData, wanted: FindOptions, folder: Path | None, watcher: FindProgress
+) -> Dynamics:
     """All samples once, or once a fold."""
-    from errata.training.recipes import Rounds
+    from errata.training.recipes import BoostingRecipe
 
     watcher.begin(f"training {chosen.title}", (wanted.folds or 1) * chosen.recipe.epochs)
     size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
     most = STREAM_BEYOND if folder is None else STREAM_BEYOND_ON_DISK
     streams = size > most and wanted.folds is None
     own = _Training(chosen, data, wanted, None if streams else folder, STREAMED if streams else None, watcher.advance)
-    gathered = own.boost() if isinstance(chosen.recipe, Rounds) else own.train()
+    gathered = own.boost() if isinstance(chosen.recipe, BoostingRecipe) else own.train()
     if gathered.dynamics is None:
         raise InputError(f"the training failed: {gathered.stopped}; try another --model or --seed")
     return gathered.dynamics
@@ -142,20 +144,20 @@ class _Training:
 
     chosen: Candidate
     data: UserData
-    wanted: Wanted
+    wanted: FindOptions
     folder: Path | None
     stream: tuple[str, ...] | None
     progress: Callable[[int], object]
 
-    def boost(self) -> "Gathered":
+    def boost(self) -> "SeedResult":
         """LightGBM."""
         from errata.training.boosting import boost_in_sample, boost_out_of_sample
-        from errata.training.data import Table
-        from errata.training.recipes import Rounds
+        from errata.training.model_inputs import TableInputs
+        from errata.training.recipes import BoostingRecipe
 
         inputs, recipe = self.chosen.inputs, self.chosen.recipe
-        assert isinstance(inputs, Table)
-        assert isinstance(recipe, Rounds)
+        assert isinstance(inputs, TableInputs)
+        assert isinstance(recipe, BoostingRecipe)
         labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
         if self.wanted.folds is None:
             (gathered,) = boost_in_sample(
@@ -181,18 +183,20 @@ class _Training:
             )
         return gathered
 
-    def train(self) -> "Gathered":
+    def train(self) -> "SeedResult":
         """A network."""
         from errata.training.gather import in_sample, out_of_sample
         from errata.training.recipes import Recipe
-        from errata.training.tracks import Options
+        from errata.training.tracks import TrainingOptions
 
         model, recipe = self.chosen.model, self.chosen.recipe
         assert model is not None
         assert isinstance(recipe, Recipe)
         labels, classes, seeds = self.data.labels, self.data.num_classes, (self.wanted.seed,)
         features = _asks_neighbours(self.data)
-        options = Options(swa=False, features=features, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream)
+        options = TrainingOptions(
+            swa=False, features=features, checkpoint_seconds=CHECKPOINT_SECONDS, stream=self.stream
+        )
         if self.wanted.folds is None:
             (gathered,) = in_sample(
                 self.chosen.inputs,
@@ -223,7 +227,7 @@ class _Training:
         return gathered
 
 
-def _of_samples(dynamics: Dynamics, data: UserData, wanted: Wanted) -> Dynamics:
+def _of_samples(dynamics: Dynamics, data: UserData, wanted: FindOptions) -> Dynamics:
     """The dynamics under the ids and class names of the data, with the points among which neighbours can be sought.
 
     Features of the models of different folds have nothing in common.
