@@ -15,8 +15,8 @@ from pynndescent import NNDescent
 from rich.console import Console
 from rich.table import Table
 
-from errata.core._neighbour_points import cloud_of
-from errata.core._neighbour_search import nearest_of
+from errata.core._neighbour_points import prepare_points
+from errata.core.neighbours import exact_search
 from neighbours import features
 
 K, CHECKED = 50, 1000
@@ -71,11 +71,11 @@ def core_seconds(work: Callable[[], object]) -> float:
 
 def main(samples: int, columns: int) -> None:
     points = features(samples, columns)
-    cloud, rows = cloud_of(points, K, "euclidean"), np.linspace(0, samples - 1, CHECKED).astype(np.int64)
-    true, _ = nearest_of(rows, cloud, K, lambda done: None)
+    cloud, rows = prepare_points(points, K, "euclidean"), np.linspace(0, samples - 1, CHECKED).astype(np.int64)
+    true, _ = exact_search(rows, cloud, K, lambda done: None)
     everything = np.arange(samples)
     table = Table("search", "seconds of all cores", "recall", title=f"{samples:,} × {columns}, k = {K}")
-    exact = core_seconds(lambda: nearest_of(everything, cloud, K, lambda done: None))
+    exact = core_seconds(lambda: exact_search(everything, cloud, K, lambda done: None))
     table.add_row("errata, exact", f"{exact:.0f}", "1")
     for name, search in searches():
         search(points[:5000])  # compiles

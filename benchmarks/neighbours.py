@@ -8,9 +8,8 @@ import torch
 from numpy.typing import NDArray
 
 from common import Row, print_rows, timed
-from errata.core._neighbour_points import cloud_of
-from errata.core._neighbour_search import nearest_of
-from errata.core.neighbours import nearest
+from errata.core._neighbour_points import prepare_points
+from errata.core.neighbours import exact_search, nearest
 
 SAMPLES, COLUMNS, K = 50_000, 128, 100
 MANY, APPROXIMATE_K = 100_000, 50
@@ -56,9 +55,9 @@ def gpu_rows() -> list[Row]:
     points = features(SAMPLES, COLUMNS)
     found = nearest(points, K)
     own = timed(lambda: nearest(points, K), 5)
-    rows, cloud = np.arange(0, SAMPLES, SHARE), cloud_of(points, K, "euclidean")
-    index, _ = nearest_of(rows, cloud, K, lambda done: None)
-    peer = SHARE * timed(lambda: nearest_of(rows, cloud, K, lambda done: None), 2)
+    rows, cloud = np.arange(0, SAMPLES, SHARE), prepare_points(points, K, "euclidean")
+    index, _ = exact_search(rows, cloud, K, lambda done: None)
+    peer = SHARE * timed(lambda: exact_search(rows, cloud, K, lambda done: None), 2)
     detail = f"{own:.2f} s and {peer:.1f} s (one row in {SHARE}, scaled up); {shared(found.index[rows], index)}"
     return [
         Row(WORK, f"{GPU_SECONDS} s", GPU_SECONDS / own, 1, f"{own:.2f} s, {torch.cuda.get_device_name()}"),

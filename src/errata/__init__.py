@@ -1,7 +1,10 @@
 """Find the wrong labels in a dataset from the way an ordinary model learned it."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+from errata.core.devices import DEVICE_SEARCHES, DeviceSearch
 
 if TYPE_CHECKING:
     from errata import compat as compat
@@ -46,7 +49,7 @@ __all__ = [*_HOME, *_MODULES]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a public name when it is first used, so that `import errata` costs nothing."""
+    """Load a public name when it is first used, so that `import errata` is fast."""
     if name == "__version__":
         return import_module("errata.version").installed_version()
     if name in _MODULES:
@@ -58,3 +61,16 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
+
+
+def _gpu_search() -> DeviceSearch | None:
+    """The neighbour search of errata.training, if torch is already imported and has a GPU."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    from errata.training.gpu_neighbours import search_on_device
+
+    return search_on_device
+
+
+DEVICE_SEARCHES.append(_gpu_search)

@@ -1,4 +1,5 @@
 import inspect
+import subprocess
 import sys
 import tracemalloc
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from neighbour_oracle import assert_nearest, every_distance, hard_clouds
 
-from errata.core import jit, neighbours
+from errata.core import devices, jit, neighbours
 from errata.core.neighbours import nearest
 from errata.errors import InputError
 
@@ -18,7 +19,7 @@ METRICS = ["euclidean", "cosine"]
 
 @pytest.fixture(autouse=True)
 def no_gpu(monkeypatch):
-    monkeypatch.setattr(neighbours, "_gpu", lambda: None)
+    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [])
 
 
 def cloud(samples=1100, columns=17, seed=0):
@@ -253,7 +254,40 @@ def test_many_samples_are_searched_approximately(monkeypatch, samples, exact, ap
     assert bool(asked) == approximate
 
 
-def test_without_the_package_the_way_out_is_named(monkeypatch):
+def test_a_registered_device_is_used_if_it_is_available(monkeypatch):
+    searches = []
+
+    def constant_search(cloud, k, progress):
+        searches.append(k)
+        progress(len(cloud.points))
+        return np.zeros((len(cloud.points), k), np.int32), np.ones((len(cloud.points), k), np.float32)
+
+    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: None, lambda: constant_search])
+    points, done = cloud(60), []
+    found = nearest(points, 3, progress=done.append)
+    assert (found.index == 0).all()
+    assert (found.distance == 1).all()
+    assert (found.recall, searches, done) == (1.0, [3], [60])
+    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: None])
+    assert_nearest(nearest(points, 3), points, 3)
+
+
+def test_an_approximate_search_uses_no_device(monkeypatch):
+    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: pytest.fail("a device was used")])
+    monkeypatch.setattr(neighbours, "_graph", links_to_the_nearest)
+    nearest(cloud(60), 3, exact=False)
+
+
+def test_importing_errata_registers_the_gpu_search_and_loads_neither_numpy_nor_torch():
+    code = (
+        "import sys, errata; from errata.core.devices import DEVICE_SEARCHES;"
+        "print(len(DEVICE_SEARCHES), DEVICE_SEARCHES[0](), 'numpy' in sys.modules, 'torch' in sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.split() == ["1", "None", "False", "False"]
+
+
+def test_without_the_package_the_message_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     monkeypatch.setattr("errata.extras.find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"among 60 samples .*exact=True.* needs pynndescent: pip install 'errata\["):

@@ -1,4 +1,4 @@
-"""Points prepared for a neighbour search: checked, and in coordinates whose rounding errors are known."""
+"""Points prepared for a neighbour search: checked, and in coordinates with bounds on their rounding errors."""
 
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -10,24 +10,26 @@ from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.errors import InputError
 
 Metric = Literal["euclidean", "cosine"]
+Found = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""Index and distance (n, k) of the k nearest points of n rows."""
 
-_UNDERFLOW = float(np.finfo(np.float32).tiny)  # smaller distances are not told apart in float32
-_DIRECTION_NOISE = 1e-15  # nor, between rows of length 1, smaller ones in float64: such rows point the same way
+_UNDERFLOW = float(np.finfo(np.float32).tiny)  # the smallest distance that float32 represents exactly
+_DIRECTION_NOISE = 1e-15  # rows of length 1 that are closer than this have the same direction in float64
 
 COSINE_NOISE = _DIRECTION_NOISE**2
-"""A squared distance between rows of length 1 below this is rounding."""
+"""Squared distances below this, between rows of length 1, are rounding errors."""
 
 SAME_IN_FLOAT32 = 3 * float(np.finfo(np.float32).eps)
-"""Squared distances closer than this, relatively, may be the same distance once it is rounded to float32."""
+"""Squared distances with a smaller relative difference may be equal distances in float32."""
 
-_LARGEST = 1e30  # distances between points up to here fit into float32
-_SHORTEST = 1e-140  # the square of anything shorter is lost in float64: a row of zeros, as far as its direction goes
+_LARGEST = 1e30  # the largest coordinate whose distances fit into float32
+_SHORTEST = 1e-140  # the squares of shorter rows underflow in float64; they count as rows of zeros
 
 
 class Cloud(NamedTuple):
-    """Points (N, D) as given; a distance is between two rows, each times its scale (N,).
+    """Points (N, D). Distances are between rows multiplied by their scale (N,).
 
-    The scale is 1, or by cosine 1 over a row's length, and 0 for a row of zeros.
+    The scale is 1; with the cosine metric it is 1 / length of the row, and 0 for a row of zeros.
     """
 
     points: NDArray[Any]
@@ -36,10 +38,10 @@ class Cloud(NamedTuple):
 
 
 class Rounded(NamedTuple):
-    """Coordinates (N, D) from the centre of the cloud, rounded to their type, and their squared lengths (N,).
+    """Coordinates (N, D) relative to the centre of the cloud, rounded to their type, and their squared lengths (N,).
 
-    The sum of two squares less twice the product is off the squared distance, in units of the coordinates, by at most
-    `slack` times the sum of the squares, plus `floor`; `lows` (N,) are the squares less `slack` times themselves.
+    For two points a and b, |a|² + |b|² - 2 a·b differs from the squared distance by at most
+    `slack` · (|a|² + |b|²) + `floor`. `lows` (N,) are the squared lengths times (1 - slack).
     """
 
     coordinates: NDArray[Any]
@@ -49,29 +51,29 @@ class Rounded(NamedTuple):
     floor: float
 
 
-def cloud_of(points: Any, k: int, metric: str) -> Cloud:
-    """The points, once they are known to be finite numbers of which each has k neighbours."""
-    given = as_numpy(points)
-    if given.ndim != 2 or given.shape[1] == 0:
-        raise InputError(f"points must have shape (samples, columns), not {given.shape}")
-    if given.dtype.kind not in "fiub":
-        raise InputError(f"points must be numbers, not {given.dtype}")
+def prepare_points(points: Any, k: int, metric: str) -> Cloud:
+    """Check that the points (N, D) are finite numbers and that each has k neighbours."""
+    array = as_numpy(points)
+    if array.ndim != 2 or array.shape[1] == 0:
+        raise InputError(f"points must have shape (samples, columns), not {array.shape}")
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"points must be numbers, not {array.dtype}")
     if metric not in get_args(Metric):
         raise InputError(f"metric must be euclidean or cosine, not {metric!r}")
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
         raise InputError(f"k must be a whole number of neighbours, at least 1, not {k!r}")
-    if k >= len(given):
-        raise InputError(f"k is {k}, but {len(given)} points have at most {len(given) - 1} neighbours each; lower k")
-    kept = np.require(given, _kept_as(given.dtype), ["C_CONTIGUOUS", "ALIGNED"]).view(np.ndarray)
-    kept.flags.writeable = False  # kernels are compiled for one kind of array only
-    lengths = np.concatenate([_lengths(kept[block], block.start) for block in _blocks(kept)])
+    if k >= len(array):
+        raise InputError(f"k is {k}, but {len(array)} points have at most {len(array) - 1} neighbours each; lower k")
+    stored = np.require(array, _stored_type(array.dtype), ["C_CONTIGUOUS", "ALIGNED"]).view(np.ndarray)
+    stored.flags.writeable = False  # so that the kernels are compiled for one kind of array only
+    lengths = np.concatenate([_lengths(stored[block], block.start) for block in _blocks(stored)])
     if metric == "euclidean":
-        return Cloud(kept, np.ones(len(kept)), False)
-    return Cloud(kept, np.where(lengths < _SHORTEST, 0, 1 / np.maximum(lengths, _SHORTEST)), True)
+        return Cloud(stored, np.ones(len(stored)), False)
+    return Cloud(stored, np.where(lengths < _SHORTEST, 0, 1 / np.maximum(lengths, _SHORTEST)), True)
 
 
 def rounded(cloud: Cloud, dtype: DTypeLike) -> Rounded:
-    """The cloud around its centre in float32 or float64, in units of a power of two so that no square overflows."""
+    """The cloud relative to its centre in float32 or float64, scaled by a power of two so that no square overflows."""
     points, scale, cosine = cloud
     samples, columns = points.shape
     total, lowest, highest = np.zeros(columns), np.full(columns, np.inf), np.full(columns, -np.inf)
@@ -89,17 +91,17 @@ def rounded(cloud: Cloud, dtype: DTypeLike) -> Rounded:
         coordinates[block] = (points[block] * scale[block, None] - centre) / unit
         squares[block] = np.square(coordinates[block], dtype=np.float64).sum(axis=1)
     if cosine:
-        # As if in a column of its own: a row of zeros is then as far from rows of length 1 as they are at right angles.
+        # As if rows of zeros had an additional column: they are then as far from rows of length 1 as a right angle is.
         squares += (scale == 0) / unit**2
-    # A sum of D products is off by at most D roundings of half an eps, relative to the lengths of the rows; the rest
-    # allows for the rounding of the coordinates themselves and of the sums that follow.
+    # The error of a sum of D products is at most D · eps / 2, relative to the lengths of the rows. The other 32 cover
+    # the rounding of the coordinates and of later sums.
     slack = (columns + 32) * float(precise.eps) / 2
     floor = columns * float(precise.tiny) + float(blur / unit) ** 2
     return Rounded(coordinates, squares, (squares * (1 - slack)).astype(dtype), slack, floor)
 
 
-def _kept_as(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
-    """A type that loops are compiled for and that holds the values: whole numbers need float64."""
+def _stored_type(dtype: np.dtype[Any]) -> type[np.floating[Any]]:
+    """float32 or float64, for which the kernels are compiled; integers need float64."""
     return np.float32 if dtype.kind in "fb" and dtype.itemsize <= 4 else np.float64
 
 
@@ -108,7 +110,7 @@ def _blocks(points: NDArray[Any]) -> list[slice]:
 
 
 def _lengths(points: NDArray[Any], start: int) -> NDArray[np.float64]:
-    """Lengths (n,) of a block of rows, the first of which is row `start`; refuses what has no distance."""
+    """Lengths (n,) of a block of rows that begins at row `start`; refuses values without a distance in float32."""
     values = points.astype(np.float64)
     refused = ~(np.abs(values) <= _LARGEST).all(axis=1)
     if refused.any():

@@ -1,32 +1,38 @@
-"""The nearest neighbours of every sample: exact in blocks, never N × N in memory; approximate for very many samples."""
+"""The nearest neighbours of every sample: exact, in blocks of rows, or approximate for very many samples.
 
-import sys
-from collections.abc import Callable
-from importlib import import_module
+The exact search first bounds all distances with matrix products in float32. It then computes the distances of the few
+points that may be among the nearest. It never holds N × N numbers.
+"""
+
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core._neighbour_points import Cloud, Metric, cloud_of, rounded
-from errata.core._neighbour_search import Found, Progress, Rows, nearest_of
-from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core._neighbour_points import Cloud, Found, Metric, Rounded, prepare_points, rounded
+from errata.core.devices import Progress, find_device_search
+from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
 
 APPROXIMATE_BEYOND = 300_000
-"""The number of samples up to which every distance is looked at on a CPU: some minutes on two cores."""
+"""The largest number of samples that is searched exactly on a CPU; that takes some minutes on two cores."""
 
-_CHECKED = 1_000  # rows searched exactly to estimate the recall of an approximate search
-_FEWEST_IN_GRAPH = 31  # a graph with fewer neighbours a node finds clearly fewer of the nearest
+Rows = NDArray[np.int64]
+
+_ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
+_CANDIDATES = 1 << 19  # the most candidates of all rows of a block together
+_ROWS_OF_ALL_DISTANCES = 16
+_RECALL_ROWS = 1_000  # rows that are searched exactly to estimate the recall of an approximate search
+_FEWEST_LINKS = 31  # a graph with fewer links per node misses clearly more of the nearest
 
 
 class Neighbours(NamedTuple):
-    """The k nearest samples of each sample, nearest first and never itself: index (N, k) and distance (N, k).
+    """The k nearest samples of each sample, nearest first, without itself: index (N, k) and distance (N, k).
 
-    `recall` is the share of the nearest that are in it: 1 when exact, else estimated on some rows.
+    `recall` is the share of the true nearest that are in it: 1 for an exact search, else estimated on some rows.
     """
 
-    index: NDArray[np.int32]  # type: ignore[assignment]  # where a tuple looks up a value, which nobody asks of arrays
+    index: NDArray[np.int32]  # type: ignore[assignment]  # hides tuple.index, which is not used here
     distance: NDArray[np.float32]
     recall: float
 
@@ -37,71 +43,136 @@ def nearest(
     metric: Metric = "euclidean",
     *,
     exact: bool | None = None,
-    progress: Callable[[int], object] | None = None,
+    progress: Progress | None = None,
 ) -> Neighbours:
     """The k nearest of every row of points (N, D); of equally near ones the lower row comes first.
 
-    By cosine a row of zeros is at distance 1 from all others. Without `exact`, the search is exact up to
-    APPROXIMATE_BEYOND samples, and whatever their number if torch is imported and has a GPU, which is then used.
-    `progress` is told the size of each block of samples done.
+    With the cosine metric, a row of zeros has distance 1 to all others. exact=None: exact on a GPU and, on a CPU, for
+    up to APPROXIMATE_BEYOND samples. A GPU is used only if torch is already imported.
+    `progress` is called with the size of each block of samples that is done.
     """
-    cloud = cloud_of(points, k, metric)
-    told = progress or (lambda done: None)
-    gpu = _gpu() if exact is not False else None
-    if gpu is not None:
-        # By name: the layers of errata import downwards, and torch lives in a higher one than this.
-        on_gpu: Found = import_module("errata.training.neighbours").nearest_in(cloud, k, gpu, told)
-        return Neighbours(*on_gpu, 1.0)
+    cloud = prepare_points(points, k, metric)
+    report = progress or (lambda done: None)
+    device_search = None if exact is False else find_device_search()
+    if device_search is not None:
+        return Neighbours(*device_search(cloud, k, report), 1.0)
     samples = len(cloud.points)
     if exact or (exact is None and samples <= APPROXIMATE_BEYOND):
-        return Neighbours(*nearest_of(np.arange(samples), cloud, k, told), 1.0)
+        return Neighbours(*exact_search(np.arange(samples), cloud, k, report), 1.0)
     require(
         "pynndescent",
         "pynndescent",
         "neighbours",
         f"an approximate search among {samples:,} samples (exact=True does without it, but takes long)",
     )
-    return _approximate(cloud, k, told)
+    return _approximate(cloud, k, report)
 
 
-def _gpu() -> Any:
-    """A GPU of torch, if torch is imported and has one."""
-    torch = sys.modules.get("torch")
-    return torch.device("cuda") if torch is not None and torch.cuda.is_available() else None
+def exact_search(rows: Rows, cloud: Cloud, k: int, progress: Progress) -> Found:
+    """Index and distance (n, k) of the k nearest points of each of `rows` (n,) in the whole cloud.
+
+    In most clouds, products in float32 leave few candidates. Rows with too many (points far from the centre and close
+    to each other) are searched again in float64. For rows that still have too many (equal points) and for rows of zeros
+    with the cosine metric, all distances are computed.
+    """
+    found = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k), dtype=np.float32)
+    has_direction = cloud.scale[rows] > 0
+    left = np.flatnonzero(has_direction)
+    for dtype in (np.float32, np.float64):
+        if len(left):
+            left = _search_products(left, rows, cloud, rounded(cloud, dtype), found, progress)
+    _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, found, progress)
+    return found
+
+
+def _search_products(places: Rows, rows: Rows, cloud: Cloud, near: Rounded, found: Found, progress: Progress) -> Rows:
+    """Write the neighbours of `rows[places]`; returns the places of the rows that have too many candidates."""
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    from errata.core._neighbour_kernels import OVERFLOW, Candidates, add_candidates, select_nearest
+
+    index, distance = found
+    k, dtype = index.shape[1], near.coordinates.dtype
+    room = min(4 * k + 256, len(near.coordinates))
+    solved = np.zeros(len(places), dtype=np.bool_)
+
+    def work(block: slice) -> None:
+        block_rows = rows[places[block]]
+        candidates = Candidates(
+            np.empty((len(block_rows), room), dtype=np.int32),
+            np.empty((len(block_rows), room), dtype=dtype),
+            np.zeros(len(block_rows), dtype=np.int32),
+            np.full(len(block_rows), np.inf, dtype=dtype),
+        )
+        minus_twice = -2 * near.coordinates[block_rows]
+        for tile in row_blocks(len(near.coordinates), _TILE):
+            products = minus_twice @ near.coordinates[tile].T
+            add_candidates(products, tile.start, block_rows, k, near, candidates)
+            if (candidates.counts == OVERFLOW).all():
+                return
+        selected = np.empty((len(block_rows), k), dtype=np.int32), np.empty((len(block_rows), k), dtype=np.float32)
+        select_nearest(block_rows, cloud, near, candidates, *selected)
+        done = candidates.counts != OVERFLOW
+        solved[block] = done
+        index[places[block][done]], distance[places[block][done]] = selected[0][done], selected[1][done]
+        progress(int(done.sum()))
+
+    # One thread per block: its products then stay in the cache of one core.
+    with ThreadpoolController().limit(limits=1, user_api="blas"):
+        over_blocks(len(places), min(_ROWS, max(1, _CANDIDATES // room)), work)
+    return places[~solved]
+
+
+def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, found: Found, progress: Progress) -> None:
+    """Write the neighbours of `rows[places]` from the distances to all points."""
+    from errata.core._neighbour_kernels import nearest_of_all
+
+    index, distance = found
+
+    def work(block: slice) -> None:
+        block_rows = rows[places[block]]
+        shape = len(block_rows), index.shape[1]
+        selected = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
+        nearest_of_all(block_rows, cloud, *selected)
+        index[places[block]], distance[places[block]] = selected
+        progress(len(block_rows))
+
+    over_blocks(len(places), _ROWS_OF_ALL_DISTANCES, work)
 
 
 def _approximate(cloud: Cloud, k: int, progress: Progress) -> Neighbours:
-    from errata.core._neighbour_kernels import settle_linked
+    """The k nearest of every point among its links in an approximate graph; rows with fewer links exactly."""
+    from errata.core._neighbour_kernels import nearest_of_links
 
     samples = len(cloud.points)
-    linked = _graph(rounded(cloud, np.float32).coordinates, min(max(k + 1, _FEWEST_IN_GRAPH), samples))
+    linked = _graph(rounded(cloud, np.float32).coordinates, min(max(k + 1, _FEWEST_LINKS), samples))
     linked.sort(axis=1)
     index, distance = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
     enough = np.empty(samples, dtype=np.bool_)
 
     def work(block: slice) -> None:
         rows = np.arange(block.start, block.stop)
-        settle_linked(rows, linked[block], cloud, enough[block], index[block], distance[block])
+        nearest_of_links(rows, linked[block], cloud, enough[block], index[block], distance[block])
         progress(int(enough[block].sum()))
 
     over_blocks(samples, max(1, BLOCK_ELEMENTS // linked.shape[1]), work)
-    # A row of zeros is equally far from all, so links between coordinates mean nothing to it.
-    unlinked = np.flatnonzero(~enough | (cloud.scale == 0))
-    index[unlinked], distance[unlinked] = nearest_of(unlinked, cloud, k, progress)
-    checked = np.unique(np.linspace(0, samples - 1, _CHECKED).astype(np.int64))
+    # With the cosine metric a row of zeros is equally far from all others, so its links are arbitrary.
+    exact_rows = np.flatnonzero(~enough | (cloud.scale == 0))
+    index[exact_rows], distance[exact_rows] = exact_search(exact_rows, cloud, k, progress)
+    checked = np.unique(np.linspace(0, samples - 1, _RECALL_ROWS).astype(np.int64))
     return Neighbours(index, distance, _recall(checked, cloud, distance))
 
 
 def _graph(coordinates: NDArray[np.float32], links: int) -> NDArray[np.int32]:
-    """Approximate neighbours (N, links) of every point, itself among them; -1 where one is missing."""
+    """Approximate neighbours (N, links) of every point, which may include itself; -1 where one is missing."""
     from pynndescent import NNDescent
 
-    # One seed: two searches find the same.
+    # A fixed seed, so that two searches give the same result.
     graph: NDArray[np.int32] = NNDescent(coordinates, n_neighbors=links, random_state=0).neighbor_graph[0]
     return graph
 
 
 def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
-    """The share of the true k nearest of `rows` that were found; one as near as the k-th is as good."""
-    _, true_distance = nearest_of(rows, cloud, distance.shape[1], lambda done: None)
+    """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts as found."""
+    _, true_distance = exact_search(rows, cloud, distance.shape[1], lambda done: None)
     return float((distance[rows] <= true_distance[:, -1:]).mean())

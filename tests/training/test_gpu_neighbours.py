@@ -6,13 +6,18 @@ import pytest
 import torch
 from neighbour_oracle import assert_nearest, hard_clouds
 
+from errata.core import devices
 from errata.core import neighbours as core_neighbours
-from errata.core.neighbours import nearest
-from errata.errors import InputError
-from errata.training import neighbours
-from errata.training.neighbours import nearest_on
+from errata.core._neighbour_points import prepare_points
+from errata.core.neighbours import Neighbours, nearest
+from errata.training import gpu_neighbours
+from errata.training.gpu_neighbours import search_on_device
 
 METRICS = ["euclidean", "cosine"]
+
+
+def nearest_on(device, points, k, metric="euclidean", progress=lambda done: None):
+    return Neighbours(*search_on_device(prepare_points(points, k, metric), k, progress, device), 1.0)
 
 
 def cloud(samples=700, columns=17, seed=0):
@@ -22,8 +27,8 @@ def cloud(samples=700, columns=17, seed=0):
 
 @pytest.fixture
 def small_blocks(monkeypatch):
-    monkeypatch.setattr(neighbours, "_PRODUCTS", 1 << 15)
-    monkeypatch.setattr(neighbours, "_DIFFERENCES", 1 << 12)
+    monkeypatch.setattr(gpu_neighbours, "_PRODUCTS", 1 << 15)
+    monkeypatch.setattr(gpu_neighbours, "_DIFFERENCES", 1 << 12)
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -44,7 +49,7 @@ def test_as_by_every_distance_where_products_do_not_tell(name, metric):
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
 def test_as_without_torch(monkeypatch, dtype, metric):
-    monkeypatch.setattr(core_neighbours, "_gpu", lambda: None)
+    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [])
     points = (9 * cloud(400)).astype(dtype)
     points[::50] = 0
     found, expected = nearest_on("cpu", points, 15, metric), nearest(points, 15, metric)
@@ -72,8 +77,10 @@ def test_progress_adds_up(small_blocks, name):
 
 @pytest.fixture
 def types_used(monkeypatch):
-    used, by_products = [], neighbours._by_products
-    monkeypatch.setattr(neighbours, "_by_products", lambda *a: used.append(a[2].coordinates.dtype) or by_products(*a))
+    used, search = [], gpu_neighbours._search_products
+    monkeypatch.setattr(
+        gpu_neighbours, "_search_products", lambda *a: used.append(a[2].coordinates.dtype) or search(*a)
+    )
     return used
 
 
@@ -103,27 +110,21 @@ def test_the_setting_for_tf32_is_read_as_torch_has_it(types_used):
     assert types_used == [np.float64, np.float32]
 
 
-def test_bad_input_is_refused_as_elsewhere():
-    with pytest.raises(InputError, match="k is 5, but 5 points have at most 4 neighbours"):
-        nearest_on("cpu", np.zeros((5, 2)), 5)
-
-
-def test_a_gpu_is_used_by_itself_for_any_number_of_samples(monkeypatch):
-    asked, done, points = [], [], cloud(80)
-    search = neighbours.nearest_in
+def test_a_gpu_is_used_for_any_number_of_samples(monkeypatch):
+    searches, done, points = [], [], cloud(80)
     monkeypatch.setattr(
-        neighbours, "nearest_in", lambda *a: asked.append(a[2]) or search(*a[:2], torch.device("cpu"), a[3])
+        gpu_neighbours, "search_on_device", lambda *a: searches.append(a) or search_on_device(*a, device="cpu")
     )
     monkeypatch.setattr(core_neighbours, "APPROXIMATE_BEYOND", 50)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     assert_nearest(nearest(points, 5, progress=done.append), points, 5)
     assert_nearest(nearest(points, 5, exact=True), points, 5)
-    assert asked == [torch.device("cuda")] * 2
+    assert len(searches) == 2
     assert sum(done) == 80
 
 
 def test_torch_without_a_gpu_is_not_used(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr(neighbours, "nearest_in", lambda *a: pytest.fail("torch was asked"))
+    monkeypatch.setattr(gpu_neighbours, "search_on_device", lambda *a: pytest.fail("torch was used"))
     points = cloud(40)
     assert_nearest(nearest(points, 5), points, 5)

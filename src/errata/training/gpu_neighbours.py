@@ -1,18 +1,19 @@
-"""Exact neighbours with torch, on a GPU: products and selection in blocks, then the distances of what may be near."""
+"""Exact nearest neighbblock on a GPU, with torch; the same results as `errata.core.neighbblock` on a CPU.
 
-from collections.abc import Callable
+Products and selection run in blocks; then the distances of the candidates are computed.
+"""
+
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, Metric, Rounded, cloud_of, rounded
-from errata.core._neighbour_search import Found, Progress
-from errata.core.neighbours import Neighbours
+from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, Found, Rounded, rounded
+from errata.core.devices import Progress
 
 _PRODUCTS = 1 << 26  # numbers in a block of products
-_DIFFERENCES = 1 << 24  # numbers in a block of differences, which are float64 and of which several are held
+_DIFFERENCES = 1 << 24  # numbers in a block of differences, several of which are in memory as float64
 
 
 class _Cloud(NamedTuple):
@@ -23,62 +24,52 @@ class _Cloud(NamedTuple):
     cosine: bool
 
 
-def nearest_on(
-    device: torch.device | str,
-    points: Any,
-    k: int,
-    metric: Metric = "euclidean",
-    *,
-    progress: Callable[[int], object] | None = None,
-) -> Neighbours:
-    """The k nearest of every row of points (N, D), as `errata.core.neighbours.nearest` finds them exactly."""
-    told = progress or (lambda done: None)
-    return Neighbours(*nearest_in(cloud_of(points, k, metric), k, torch.device(device), told), 1.0)
-
-
 @torch.no_grad()
-def nearest_in(cloud: Cloud, k: int, device: torch.device, progress: Progress) -> Found:
-    """Index and distance (N, k) of the nearest of every point of the cloud; `progress` is told of points done.
+def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.device | str = "cuda") -> Found:
+    """Index and distance (N, k) of the nearest points of every point; `progress` is called with the points done.
 
-    As on the CPU, float64 is for the rows that float32 leaves too many candidates, and single distances for the rest.
+    As on a CPU, rows with too many candidates in float32 are searched in float64, and the rest from all distances.
     """
-    there = _Cloud(torch.tensor(cloud.points, device=device), torch.tensor(cloud.scale, device=device), cloud.cosine)
+    device = torch.device(device)
+    on_device = _Cloud(
+        torch.tensor(cloud.points, device=device), torch.tensor(cloud.scale, device=device), cloud.cosine
+    )
     samples = len(cloud.points)
     found = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
-    left = torch.nonzero(there.scale).squeeze(1)
+    left = torch.nonzero(on_device.scale).squeeze(1)
     with torch.autocast(device.type, enabled=False):
         for dtype in _precise_types():
             if len(left):
-                left = _by_products(left, there, rounded(cloud, dtype), found, progress)
-        without_direction = torch.nonzero(there.scale == 0).squeeze(1)
-        _one_by_one(torch.cat([left, without_direction]), there, found, progress)
+                left = _search_products(left, on_device, rounded(cloud, dtype), found, progress)
+        without_direction = torch.nonzero(on_device.scale == 0).squeeze(1)
+        _search_all_distances(torch.cat([left, without_direction]), on_device, found, progress)
     return found
 
 
-def _by_products(rows: Tensor, cloud: _Cloud, near: Rounded, found: Found, progress: Progress) -> Tensor:
-    """Find the neighbours of `rows`; returns those that have too many candidates."""
+def _search_products(rows: Tensor, cloud: _Cloud, near: Rounded, found: Found, progress: Progress) -> Tensor:
+    """Write the neighbblock of `rows`; returns the rows that have too many candidates."""
     device, samples, k = rows.device, len(cloud.points), found[0].shape[1]
     coordinates, squares, lows = (
         torch.tensor(array, device=device) for array in (near.coordinates, near.squares, near.lows)
     )
     room = min(k + max(32, k // 4), samples - 1)
     left = []
-    for ours in torch.split(rows, max(1, _PRODUCTS // samples)):
-        products = (-2 * coordinates[ours]) @ coordinates.T
+    for block in torch.split(rows, max(1, _PRODUCTS // samples)):
+        products = (-2 * coordinates[block]) @ coordinates.T
         products += lows
-        products[torch.arange(len(ours), device=device), ours] = torch.inf
+        products[torch.arange(len(block), device=device), block] = torch.inf
         lowest, candidates = products.topk(room, largest=False)
-        highest = lowest.double() + 2 * (near.slack * (squares[ours, None] + squares[candidates]) + near.floor)
+        highest = lowest.double() + 2 * (near.slack * (squares[block, None] + squares[candidates]) + near.floor)
         limit = highest.sort(dim=1).values[:, k - 1]
-        limit += SAME_IN_FLOAT32 * (limit + squares[ours])
+        limit += SAME_IN_FLOAT32 * (limit + squares[block])
         sure = (lowest.amax(dim=1) > limit) | (room == samples - 1)
-        _settle(ours[sure], candidates[sure], cloud, found)
-        left.append(ours[~sure])
+        _select_nearest(block[sure], candidates[sure], cloud, found)
+        left.append(block[~sure])
         progress(int(sure.sum()))
     return torch.cat(left)
 
 
-def _settle(rows: Tensor, candidates: Tensor, cloud: _Cloud, found: Found) -> None:
+def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, found: Found) -> None:
     """Write the nearest of `rows` (n,) among their candidates (n, m): of equal ones the lower row comes first."""
     candidates = candidates.sort(dim=1).values
     distances = _distances(rows, candidates, cloud)
@@ -90,11 +81,11 @@ def _settle(rows: Tensor, candidates: Tensor, cloud: _Cloud, found: Found) -> No
     distance[places] = nearest[:, :k].cpu().numpy()
 
 
-def _one_by_one(rows: Tensor, cloud: _Cloud, found: Found, progress: Progress) -> None:
+def _search_all_distances(rows: Tensor, cloud: _Cloud, found: Found, progress: Progress) -> None:
     everything = torch.arange(len(cloud.points), device=rows.device)
-    for ours in torch.split(rows, max(1, _PRODUCTS // len(everything))):
-        _settle(ours, everything.expand(len(ours), -1), cloud, found)
-        progress(len(ours))
+    for block in torch.split(rows, max(1, _PRODUCTS // len(everything))):
+        _select_nearest(block, everything.expand(len(block), -1), cloud, found)
+        progress(len(block))
 
 
 def _distances(rows: Tensor, candidates: Tensor, cloud: _Cloud) -> Tensor:
@@ -115,8 +106,8 @@ def _between(i: Tensor, j: Tensor, cloud: _Cloud) -> Tensor:
 
 
 def _precise_types() -> tuple[type[np.floating[Any]], ...]:
-    """Types whose products are as precise as they are, which the bounds on errors rely on; the quickest first."""
+    """Types in which torch multiplies at full precision, which the error bounds require; the fastest first."""
     matmul = torch.backends.cuda.matmul
-    # From torch 2.9 on the older name cannot be read where somebody has set the newer one.
+    # From torch 2.9 on, reading the older name fails if the newer one was set.
     rounds_to_tf32 = matmul.fp32_precision == "tf32" if hasattr(matmul, "fp32_precision") else matmul.allow_tf32
     return (np.float64,) if rounds_to_tf32 else (np.float32, np.float64)
