@@ -59,7 +59,9 @@ def default(run: Run, weights: Weights = usual) -> Floats:
 
 def _memorised(run: Run) -> bool:
     """Whether features have memorised the labels."""
-    return evidence.come_round(run) > memorising.LATE and evidence.taken_back(run) > memorising.TAKEN_BACK
+    return (
+        evidence.come_round(run) > memorising.LATE_FIT_LIMIT and evidence.taken_back(run) > memorising.REVERSALS_LIMIT
+    )
 
 
 def not_unmixed(run: Run) -> Floats:

@@ -49,9 +49,9 @@ def until_memorising(run: Run) -> Floats:
 def early_share(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) up to where neighbours' labels are foretold best: what EarlyProb averages."""
     epochs = np.arange(len(run.agreement))
-    shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.ends(len(epochs))]
+    shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.window_ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
-    return shares[early.best_share(sums, run.labels, run.space)]
+    return shares[early.choose_window(sums, run.labels, run.space)]
 
 
 def early_share_alone(run: Run) -> Floats:
@@ -83,7 +83,7 @@ def come_round(run: Run) -> float:
 
     Of a run that kept two parts its last half.
     """
-    return memorising.come_round(predicted(run), predicted(run, _last_quarter(run)), run.labels)
+    return memorising.late_fit_share(predicted(run), predicted(run, _last_quarter(run)), run.labels)
 
 
 def taken_back(run: Run) -> float:
@@ -92,20 +92,20 @@ def taken_back(run: Run) -> float:
     Of a run that kept two parts its last half.
     """
     late = _last_quarter(run)
-    return memorising.taken_back(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
+    return memorising.label_reversals(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
 
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     """What the last quarter of a run says of those before: every sign of memorising, of whole dynamics."""
     (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
     log_sums, labels = told["log_probabilities"], dynamics.labels
-    mean, added = early.predicted(log_sums)
+    mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]
     return {
-        "come round": memorising.come_round(mean[-1], late, labels),
-        "turned against": early.turned(before, late, labels),
+        "come round": memorising.late_fit_share(mean[-1], late, labels),
+        "turned against": memorising.confident_reversals(before, late, labels),
         "ruled out": int(memorising.ruled_out(np.exp(before), labels).sum()),
-        "taken back": memorising.taken_back(np.exp(before), late, labels),
+        "taken back": memorising.label_reversals(np.exp(before), late, labels),
     }
 
 
@@ -113,19 +113,19 @@ def signs_by_sums(run: Run) -> dict[str, float]:
     """What running sums of a run tell of its end."""
     before, heading = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
     return {
-        "come round, by sums": memorising.come_round(predicted(run), heading, run.labels),
-        "taken back, by sums": memorising.taken_back(before, heading, run.labels),
+        "come round, by sums": memorising.late_fit_share(predicted(run), heading, run.labels),
+        "taken back, by sums": memorising.label_reversals(before, heading, run.labels),
     }
 
 
 def on_the_line(run: Run, place: float) -> Floats:
     """Probabilities (N, K) at a place of a run, as far as running sums tell."""
-    return memorising.on_the_line(run.log_mean(np.ones(len(run.agreement))), run.log_mean(ramp(run)), place)
+    return memorising.fitted_line(run.log_mean(np.ones(len(run.agreement))), run.log_mean(ramp(run)), place)
 
 
 def _last_quarter(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) of the last quarter, 0 for the others; of a run that kept two parts the last one."""
-    quarter, *_ = early.ends(len(run.agreement))[-2:]
+    quarter, *_ = early.window_ends(len(run.agreement))[-2:]
     first = run.bounds[run.bounds <= quarter].max()
     return (np.arange(len(run.agreement)) >= first).astype(np.float64)
 

@@ -23,7 +23,7 @@ import evidence
 from errata.core import early
 from errata.core.aggregations import EarlyProb
 from errata.core.measures import LM
-from errata.core.memorising import LATE, come_round
+from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_classes
 from errata.core.methods import Composed
 from errata.core.metrics import fnr
 from errata.datasets.labelled import load_setting
@@ -175,11 +175,11 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
 def _before_coming_round(dynamics: Dynamics) -> int:
     """How many epochs there are before a part of a run comes round to many labels: what convictions took over from."""
     (told,) = ask_run(dynamics, [Composed(EarlyProb(), LM)], None)
-    mean, added = early.predicted(told["log_probabilities"])
+    mean, added = predicted_classes(told["log_probabilities"])
     share = len(mean) - 1
-    while share > 0 and come_round(mean[share], added[share], dynamics.labels) > LATE:
+    while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:
         share -= 1
-    return early.ends(dynamics.epochs)[share]
+    return early.window_ends(dynamics.epochs)[share]
 
 
 def main(out: Path, *, images: bool) -> None:

@@ -3,8 +3,8 @@
     python benchmarks/research/pages.py            # after new results
     python benchmarks/research/pages.py --check    # only say which pages are out of date
 
-A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is an errata command that
-can print Markdown, a file that another benchmark wrote, or a name in MAKERS.
+A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is an errata command
+that can print Markdown, a file that another benchmark wrote, or a name in MAKERS.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from errata.bench.evaluation.tables.detection import noise_rate_summary
 from errata.bench.evaluation.tables.table import MISSING
 from errata.bench.running.plan import suite
 from errata.bench.running.results import Results
-from errata.core.memorising import ENOUGH
+from errata.core.memorising import FEWEST_REJECTED
 from errata.training.recipes import Recipe
 
 ROOT = Path(__file__).parents[2]
@@ -97,7 +97,9 @@ def memorising() -> str:
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
         name = run["setting"] if run["network"] == "MLP" else f"2,000 images of CIFAR-10, {run['network']}"
         shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "come round")]
-        back = f"{100 * run['taken back']:.0f} % of {run['ruled out']}" if run["ruled out"] >= ENOUGH else MISSING
+        back = (
+            f"{100 * run['taken back']:.0f} % of {run['ruled out']}" if run["ruled out"] >= FEWEST_REJECTED else MISSING
+        )
         missed = {method: f"{run[method]:.1f}" for method in methods}
         for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
             missed[method] += "" if "kNN" in run[ranks_by] else " (not used)"

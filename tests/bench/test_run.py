@@ -16,8 +16,9 @@ from errata.bench.running.campaign import recipe_of
 from errata.bench.running.cost import reason_to_skip
 from errata.bench.running.plan import Cell, groups, plan, suite
 from errata.bench.running.results import Results
+from errata.core.default import own_methods
 from errata.core.folds import AGGREGATIONS
-from errata.core.methods import own_methods, paper_methods
+from errata.core.methods import paper_methods
 from errata.datasets.labelled import load_setting
 from errata.errors import InputError
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from errata.core import early
+from errata.core import early, memorising
 from errata.core.methods import parse
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import Space
@@ -47,7 +47,7 @@ def a_run(labels, true, memorises_from, seed=1):
 
 def chosen_end(logits, labels, space):
     (told,) = ask(Epochs(logits, labels, space=space), [parse("EarlyProb-LM")])
-    return early.ends(len(logits))[early.best_share(told["log_probabilities"], labels, space)]
+    return early.window_ends(len(logits))[early.choose_window(told["log_probabilities"], labels, space)]
 
 
 def foretold_by_hand(log_p, labels, points):
@@ -70,13 +70,13 @@ def test_the_share_is_the_one_that_foretells_neighbours_labels_best(seed, shares
     rng = np.random.default_rng(seed)
     log_p = log_softmax(rng.choice([1, 3, 40], (40, shares, 1)) * rng.normal(size=(40, shares, CLASSES)), axis=-1)
     expected = int(np.argmax(foretold_by_hand(log_p, labels, points)))
-    assert early.best_share(log_p, labels, Space(inputs=points)) == expected
+    assert early.choose_window(log_p, labels, Space(inputs=points)) == expected
 
 
 def test_of_equal_shares_the_longest_counts():
     labels, true, points = clusters(samples=60)
     log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
-    assert early.best_share(log_p, labels, Space(inputs=points)) == 3
+    assert early.choose_window(log_p, labels, Space(inputs=points)) == 3
 
 
 @pytest.mark.parametrize("frequencies", [[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.1]])
@@ -84,12 +84,12 @@ def test_majorities_by_chance_are_as_frequent_as_drawn(frequencies):
     labels = np.repeat(np.arange(4), np.round(1000 * np.array(frequencies)).astype(int))
     drawn = np.random.default_rng(0).choice(labels, (100_000, 10))
     counts = np.stack([(drawn == label).sum(axis=1) for label in range(4)])
-    assert early._by_chance(labels, 10) == pytest.approx((counts.max(axis=0) > 5).mean(), abs=0.005)
+    assert early._majority_by_chance(labels, 10) == pytest.approx((counts.max(axis=0) > 5).mean(), abs=0.005)
 
 
 @given(epochs=st.integers(1, 2000))
 def test_shares_end_within_the_run_and_the_last_is_all_of_it(epochs):
-    ends = early.ends(epochs)
+    ends = early.window_ends(epochs)
     assert ends == sorted(set(ends))
     assert ends[0] >= 1
     assert ends[-1] == epochs
@@ -121,7 +121,7 @@ def test_neighbours_by_chance_are_not_asked(frequencies, memorises_from):
 
 def turning_by_hand(logits, labels):
     """The end of the longest share whose last part turns against 10 % of the convictions before it, or less."""
-    probabilities, ends = softmax(logits.astype(np.float64), axis=2), early.ends(len(logits))
+    probabilities, ends = softmax(logits.astype(np.float64), axis=2), early.window_ends(len(logits))
     for start, end in [*pairwise(ends)][::-1]:
         before, part = probabilities[:start].mean(axis=0), probabilities[start:end].mean(axis=0).argmax(axis=1)
         sure = [i for i in range(len(labels)) if before[i].max() > 0.6 and before[i, labels[i]] < 0.2]
@@ -187,7 +187,7 @@ def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing)
     if allow_missing:
         logits[24:, ::3] = np.nan
     (told,) = ask(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
-    mean, added = early.predicted(told["log_probabilities"])
+    mean, added = memorising.predicted_classes(told["log_probabilities"])
     probabilities = softmax(logits[:24].astype(np.float64), axis=2).mean(axis=0)
     np.testing.assert_array_equal(mean[-2], probabilities.argmax(axis=1))
     if allow_missing:

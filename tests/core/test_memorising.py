@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
-from errata.core.memorising import come_round, features_have_memorised, on_the_line, taken_back
+from errata.core.memorising import features_have_memorised, fitted_line, label_reversals, late_fit_share
 from errata.core.neighbourhood import KNN
 from errata.dynamics.default import find_method
 from errata.dynamics.ranking import rank
@@ -34,9 +34,9 @@ def test_labels_that_a_run_came_round_to_are_counted(share):
     logits, labels, wrong, _ = late(share)
     last = logits[-1].argmax(axis=1)
     by_hand = sum(last[i] == labels[i] for i in np.flatnonzero(wrong)) / wrong.sum()
-    assert come_round(logits[0].argmax(axis=1), last, labels) == pytest.approx(by_hand)
-    assert come_round(last, logits[0].argmax(axis=1), labels) <= 0
-    assert come_round(labels, last, labels) == 0
+    assert late_fit_share(logits[0].argmax(axis=1), last, labels) == pytest.approx(by_hand)
+    assert late_fit_share(last, logits[0].argmax(axis=1), labels) <= 0
+    assert late_fit_share(labels, last, labels) == 0
 
 
 def recorded(logits, labels, features, keep="all", rows=None):
@@ -67,7 +67,7 @@ def test_a_wild_last_epoch_is_not_what_a_run_came_round_to():
     logits = np.repeat(logits, 2, axis=0)
     logits[-1] = 6.0 * np.eye(3)[labels]
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
-    assert come_round(logits[0].argmax(axis=1), logits[-1].argmax(axis=1), labels) == 1
+    assert late_fit_share(logits[0].argmax(axis=1), logits[-1].argmax(axis=1), labels) == 1
     assert find_method(recorded(logits, labels, by_class), None).name == "Unmixed-kNN-RampProb-LM"
 
 
@@ -94,7 +94,7 @@ def test_a_straight_line_goes_through_the_epochs(epochs, seed):
     slope, start = np.polyfit(weights, p.reshape(epochs, -1), 1)
     for epoch in weights:
         fitted = (start + slope * epoch).reshape(7, 4)
-        found = on_the_line(np.log(mean), np.log(ramp), (epoch - 1) / (epochs - 1))
+        found = fitted_line(np.log(mean), np.log(ramp), (epoch - 1) / (epochs - 1))
         np.testing.assert_allclose(found, np.maximum(fitted, 0), atol=1e-9)
 
 
@@ -105,10 +105,10 @@ def test_labels_that_were_ruled_out_and_taken_back_are_counted(seed, scale):
     labels, late = rng.integers(0, 4, (2, 60))
     ruled_out = [i for i in range(60) if any(before[i, other] > 8 * before[i, labels[i]] for other in range(4))]
     by_hand = np.mean([late[i] == labels[i] for i in ruled_out])
-    assert taken_back(scale * before, late, labels) == pytest.approx(by_hand)
-    assert taken_back(scale * before, labels, labels) == 1
+    assert label_reversals(scale * before, late, labels) == pytest.approx(by_hand)
+    assert label_reversals(scale * before, labels, labels) == 1
     few = ruled_out[:9]
-    assert taken_back(before[few], labels[few], labels[few]) == 0
+    assert label_reversals(before[few], labels[few], labels[few]) == 0
 
 
 @pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-EarlyProb-LM")])
@@ -173,7 +173,7 @@ def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, ask
     dynamics = recorded(logits, labels, features, keep)
     assert find_method(dynamics, None).name.startswith("Unmixed-kNN") == asked
     mean, late_classes = softmax(logits, axis=2).mean(axis=0).argmax(axis=1), logits[-1].argmax(axis=1)
-    assert (come_round(mean, late_classes, labels) > 0.19) == (share == 0.8)
+    assert (late_fit_share(mean, late_classes, labels) > 0.19) == (share == 0.8)
     before = softmax(logits[:6], axis=2).mean(axis=0)
     assert features_have_memorised(before, mean, late_classes, labels) != asked
 

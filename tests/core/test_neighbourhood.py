@@ -8,8 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax
 
+from errata.core.default import own_methods
 from errata.core.measures import LM
-from errata.core.methods import own_methods, parse
+from errata.core.methods import parse
 from errata.core.neighbourhood import KNN, Choice, Space, votes
 from errata.core.replay import Epochs, replay
 from errata.dynamics.default import find_method

@@ -86,13 +86,14 @@ def run(
     require("torch", "torch", "torch", "the benchmark")
     from errata.bench.running.cells import How, Run
     from errata.bench.running.plugins import plugin_methods
+    from errata.core.default import is_default
     from errata.core.methods import parse
 
     plugins = tuple(plugin or ())
     plugin_methods(plugins)  # a method of theirs may be named
 
     cells = chosen_cells(suite, setting, gathering, seeds)
-    extra = tuple(parse(name).name for name in methods or ())
+    extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
     with TrainingBar() as watcher:
         campaign = Run(out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
         watcher.total(campaign.epochs(cells))

@@ -28,7 +28,7 @@ WindowOption = Annotated[
     tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, from 0.")
 ]
 BudgetOption = Annotated[int | None, typer.Option("--budget", help="How many samples will be inspected (for CTRL).")]
-METHOD_HELP = "A method's name, such as MeanProb-LM; `errata methods` lists them."
+METHOD_HELP = "A method, such as MeanProb-LM (`errata methods` lists them), or `default`."
 
 
 @app.command()
@@ -68,17 +68,18 @@ def score(
     budget: BudgetOption = None,
 ) -> None:
     """Score every sample, by the paper's methods unless others are named; higher is more suspicious."""
-    from errata.core.methods import parse
+    from errata.core.default import parse_or_default
     from errata.dynamics.scoring import score_many
 
     check_out(out)
-    chosen = None if method is None else [parse(name) for name in method]
+    for name in method or ():
+        parse_or_default(name)
     dynamics = _read(source, labels)
     with progress_bar("scoring", dynamics.samples) as advance:
-        table = score_many(dynamics, chosen, window=window, budget=budget, progress=advance)
+        table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
     write_table(table.reset_index(), out)
     print(f"{dynamics}: wrote scores of {len(table.columns)} methods for {len(table):,} samples to {out}")
-    if chosen is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
+    if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits, the logits of the weight-averaged model")
 
 
@@ -93,15 +94,15 @@ def rank(
     top: Annotated[int, typer.Option(help="How many to print.", min=0)] = 20,
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
-    from errata.core.methods import parse
+    from errata.core.default import parse_or_default
     from errata.dynamics.ranking import analyse, can_compare, noise_rates, ranking_table, rates_table
 
     if out is not None:
         check_out(out)
-    chosen = None if method is None else parse(method)
+    named = parse_or_default(method)
     dynamics = _read(source, labels)
-    compare = chosen is None and can_compare(dynamics)
-    analysis = analyse(dynamics, chosen, window=window, budget=budget, compare=compare)
+    compare = named is None and can_compare(dynamics)
+    analysis = analyse(dynamics, named, window=window, budget=budget, compare=compare)
     table = ranking_table(analysis)
     if out is not None:
         write_table(table, out)

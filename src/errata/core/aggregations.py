@@ -89,7 +89,7 @@ class EarlyProb(VectorAggregation):
     looks_around = True
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
-        return {str(end): np.full((samples, classes), -np.inf) for end in early.ends(epochs)}
+        return {str(end): np.full((samples, classes), -np.inf) for end in early.window_ends(epochs)}
 
     def update(self, state: State, chunk: Chunk, measure: Measure) -> None:
         end = next(end for end in state if chunk.epoch < int(end))
@@ -111,7 +111,7 @@ class EarlyProb(VectorAggregation):
     def settle(self, log_probabilities: NDArray[Any], labels: Labels, space: Space) -> Floats:
         from scipy.special import log_softmax
 
-        chosen = early.best_share(log_probabilities, labels, space)
+        chosen = early.choose_window(log_probabilities, labels, space)
         return np.asarray(log_softmax(log_probabilities[:, chosen].astype(np.float64), axis=1))
 
 
@@ -120,7 +120,7 @@ class LastQuarter(EarlyProb):
     """All but the last quarter of the epochs, and all: what the quarter adds is known then. A sign, and no method."""
 
     def start(self, samples: int, classes: int, epochs: int) -> State:
-        ends = dict.fromkeys([*early.ends(epochs)[-2:-1], epochs])
+        ends = dict.fromkeys([*early.window_ends(epochs)[-2:-1], epochs])
         return {str(end): np.full((samples, classes), -np.inf) for end in ends}
 
 

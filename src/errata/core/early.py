@@ -1,16 +1,16 @@
-"""The early window: how much of a run counts where its model ends by memorising labels.
+"""The early window: how many epochs of a run are used if the model memorises labels at the end.
 
-A model learns what samples have in common first and single labels by heart later. Two witnesses, neither of which needs
-any truth, tell where that begins.
+A model first learns what samples have in common, and memorises single labels later. Candidate windows start at the
+first epoch and end at one of FRACTIONS of the run. Two rules choose among them; neither needs true labels.
 
-The labels of a sample's neighbours are no labels of its own: how well its mean prediction foretells them rises while
-the model learns, and falls once it memorises. They are asked only where a majority of them bear one label, and only if
-such places are clearly more than chance would make: neighbours that are of other classes prefer predictions that say
-little.
-
-Where they cannot be asked, the run itself tells. A sample that is hard is long undecided and then learned; only a model
-that memorises turns against what it was convinced of. While the last part of a run does so for many samples, that part
-is left out. A class that is learned late looks the same, so none may lose most of its labels.
+1. With neighbours in the inputs: how well the mean prediction over a window predicts the labels of the sample's
+   neighbours, as a mean log-probability. This rises while the model learns and falls when it memorises. The best window
+   is used; of equal ones, the longest. Only samples count that have a majority label among their neighbours (more than
+   half). If such samples are hardly more frequent than with random neighbours, the inputs carry no information about
+   the classes, and rule 2 is used: neighbours of other classes would favour windows with uncertain predictions.
+2. From the run alone: start with the whole run. While the last part of the window reverses confident rejections of the
+   epochs before it (errata.core.memorising), use the next shorter window. A class that is learned late looks the same,
+   so stop before any class loses more than half of the labels that the end of the run predicts.
 """
 
 from typing import Any
@@ -19,107 +19,76 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
-from errata.core.memorising import predicted_after_all
+from errata.core.memorising import predicted_classes, reverses_confident_rejections
 from errata.core.neighbourhood import Space, votes
 
-SHARES = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
-"""The shares of a run that are tried, from its first epoch on."""
-ASKED = 10
-BEYOND_CHANCE = 0.2  # how far the share of samples with a majority must be on the way from what chance makes it to all
-NOTHING = 1e-9  # of the probabilities of a share, beyond what rounding leaves of a part in which a sample was not seen
-CONVINCED, HARDLY = 0.6, 0.2  # the probability of another class is larger, and that of the label smaller
-TURNED = 0.1
-"""Of the labels that a model was convinced to be wrong, the share that it came round to: 0.1 at most where it only
-learned, beyond where it memorised."""
-NO_SURER = -30.0  # so that one sample of which a model is wrongly sure does not decide
+FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
+"""The parts of a run that are candidate windows."""
+NEIGHBOURS = 10
+REQUIRED_EXCESS_OVER_CHANCE = 0.2
+"""(share - chance) / (1 - chance) of the samples with a majority label must reach this.
+
+Without it, columns of pure noise added to the inputs of the development tables ended the window far too early.
+"""
+LOWEST_LOG_PROBABILITY = -30.0
+"""Lower values are cut, so that one sample that is confidently wrong does not decide."""
 
 
-def ends(epochs: int) -> list[int]:
-    """Where the shares of a run of so many epochs end, each epoch at most once."""
-    return sorted({max(1, round(share * epochs)) for share in SHARES})
+def window_ends(epochs: int) -> list[int]:
+    """The ends of the candidate windows of a run with so many epochs, as numbers of epochs; each once."""
+    return sorted({max(1, round(fraction * epochs)) for fraction in FRACTIONS})
 
 
-def best_share(log_sums: NDArray[Any], labels: Labels, space: Space) -> int:
-    """Which of P shares of a run counts, from logarithms of the probabilities (N, P, K) summed over each.
+def choose_window(log_sums: NDArray[Any], labels: Labels, space: Space) -> int:
+    """Which of P candidate windows to use, from 0 to P - 1.
 
-    The one that foretells neighbours' labels best, where there are any to ask, and else the one before the model turns
-    against its convictions. Neighbours are sought in the inputs, as features have been learned with the labels.
+    log_sums: logarithms of the probabilities (N, P, K) summed over each window. Neighbours in the features are not
+    used, because features have been trained on the labels.
     """
-    told = _foretelling_best(log_sums, labels, space) if "inputs" in space.points else None
-    return _before_turning(log_sums, labels) if told is None else told
+    chosen = _best_for_neighbours(log_sums, labels, space) if "inputs" in space.points else None
+    return _before_reversals(log_sums, labels) if chosen is None else chosen
 
 
-def _foretelling_best(log_sums: NDArray[Any], labels: Labels, space: Space) -> int | None:
-    """The share that foretells neighbours' labels best, of equal ones the longest; None if these are as by chance."""
+def _best_for_neighbours(log_sums: NDArray[Any], labels: Labels, space: Space) -> int | None:
+    """The window that predicts neighbours' labels best; None if too few samples have a majority label around them."""
     from scipy.special import log_softmax
 
-    shares, classes = log_sums.shape[1:]
-    near = space.nearest("inputs", ASKED)
-    told = np.flatnonzero(votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
-    chance = _by_chance(labels, near.shape[1])
-    if len(told) / len(labels) < chance + BEYOND_CHANCE * (1 - chance):
+    windows, classes = log_sums.shape[1:]
+    near = space.nearest("inputs", NEIGHBOURS)
+    rows = np.flatnonzero(votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
+    chance = _majority_by_chance(labels, near.shape[1])
+    if len(rows) / len(labels) < chance + REQUIRED_EXCESS_OVER_CHANCE * (1 - chance):
         return None
-    foretold = [_foretold(log_softmax(log_sums[told, share], axis=1), labels[near[told]]) for share in range(shares)]
-    whole: int = shares - 1
-    return whole - int(np.argmax(foretold[::-1]))
+    fit = [_neighbour_fit(log_softmax(log_sums[rows, window], axis=1), labels[near[rows]]) for window in range(windows)]
+    last: int = windows - 1
+    return last - int(np.argmax(fit[::-1]))
 
 
-def _before_turning(log_sums: NDArray[Any], labels: Labels) -> int:
-    """The longest share whose last part turns against few of the convictions that the model had before."""
-    mean, added = predicted(log_sums)
-    share = len(mean) - 1
-    while share > 0 and turned(log_sums[:, share - 1], added[share], labels) > TURNED:
-        if _forgets_a_class(mean[share - 1] == labels, added[-1] == labels, labels):
-            break
-        share -= 1
-    return share
+def _neighbour_fit(log_probabilities: NDArray[Any], neighbour_labels: Labels) -> float:
+    """The mean log-probability that rows (n, K) give to the labels (n, k) of their neighbours."""
+    values: Floats = np.take_along_axis(log_probabilities, neighbour_labels, axis=1)
+    return float(np.maximum(values, LOWEST_LOG_PROBABILITY).mean(dtype=np.float64))
 
 
-def turned(log_sums: NDArray[Any], late: Labels, labels: Labels) -> float:
-    """Of the samples whose label a model was convinced to be wrong, the share whose label it predicts later.
-
-    log_sums: logarithms of the probabilities (N, K) summed until then; late: the classes (N,) predicted later. 0 where
-    the model was convinced of too few to tell.
-    """
-    from scipy.special import softmax
-
-    before = softmax(log_sums, axis=1)
-    convinced = (before.max(axis=1) > CONVINCED) & (before[np.arange(len(labels)), labels] < HARDLY)
-    return predicted_after_all(convinced, late, labels)
-
-
-def predicted(log_sums: NDArray[Any]) -> tuple[Labels, Labels]:
-    """Classes (P, N) by the mean over each share, and by the part that it adds to the share before.
-
-    Of a sample that was not seen in a part, what was predicted until then.
-    """
-    samples, shares, classes = log_sums.shape
-    mean, added = np.empty((2, shares, samples), dtype=np.int64)
-    before = np.zeros((samples, classes))
-    for share in range(shares):
-        until_now = np.exp(log_sums[:, share].astype(np.float64))
-        part = until_now - before
-        seen = part.max(axis=1) > NOTHING * until_now.max(axis=1)
-        mean[share] = until_now.argmax(axis=1)
-        added[share] = np.where(seen, part.argmax(axis=1), mean[share])
-        before = until_now
-    return mean, added
-
-
-def _forgets_a_class(shorter: NDArray[np.bool_], late: NDArray[np.bool_], labels: Labels) -> bool:
-    """Whether the shorter share predicts less than half as many labels (N,) of a class as the end of the run does."""
-    left, known = (np.bincount(labels, weights=believed) for believed in (shorter, late))
-    return bool((left < known / 2).any())
-
-
-def _by_chance(labels: Labels, asked: int) -> float:
-    """The share of samples with a majority among their neighbours if these were drawn at random."""
+def _majority_by_chance(labels: Labels, neighbours: int) -> float:
+    """The share of samples with a majority label among their neighbours if these were drawn at random."""
     from scipy.stats import binom
 
-    return float(binom.sf(asked // 2, asked, np.bincount(labels) / len(labels)).sum())
+    return float(binom.sf(neighbours // 2, neighbours, np.bincount(labels) / len(labels)).sum())
 
 
-def _foretold(log_probabilities: NDArray[Any], around: Labels) -> float:
-    """The mean logarithm of the probability that rows (n, K) give to the labels (n, k) around them."""
-    given: Floats = np.take_along_axis(log_probabilities, around, axis=1)
-    return float(np.maximum(given, NO_SURER).mean(dtype=np.float64))
+def _before_reversals(log_sums: NDArray[Any], labels: Labels) -> int:
+    """The longest window whose last part does not reverse confident rejections of the epochs before it."""
+    mean, added = predicted_classes(log_sums)
+    window = len(mean) - 1
+    while window > 0 and reverses_confident_rejections(log_sums[:, window - 1], added[window], labels):
+        if _loses_a_class(mean[window - 1] == labels, added[-1] == labels, labels):
+            break
+        window -= 1
+    return window
+
+
+def _loses_a_class(shorter: NDArray[np.bool_], late: NDArray[np.bool_], labels: Labels) -> bool:
+    """Whether the shorter window predicts less than half as many labels (N,) of a class as the end of the run does."""
+    left, at_end = (np.bincount(labels, weights=predicted) for predicted in (shorter, late))
+    return bool((left < at_end / 2).any())

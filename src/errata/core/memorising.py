@@ -1,12 +1,25 @@
-"""Signs that the features of a model have memorised labels, which need no truth.
+"""Has this run memorised its labels? One rule, computed from the model's predictions; true labels are not needed.
 
-The mean over a run knows many a wrong label as such. A model that memorises comes round to it in the end, and its
-features may put the sample among those that bear the label rightly: neighbours there only repeat it.
+A model that memorises predicts a wrong label in its last epochs, although the average over the run rejects it. The
+rule has two parts, because two parts of a run can be spoiled:
 
-A model that still learns comes round to labels as well, to right ones that were hard. But it was undecided before,
-while one that memorises takes back what it was sure of. Only both signs together tell. A model that memorised from
-early on has ruled out too little to tell anything by, and its features are asked.
+1. The features. They may place a mislabelled sample among samples of the class that its wrong label names, and then its
+   neighbours only repeat the label. The features have memorised if both statistics exceed their limits:
+   - `late_fit_share`: of the labels that the mean prediction rejects, the share that late epochs predict;
+   - `label_reversals`: of the labels that were ruled out earlier, the share that late epochs predict.
+   One statistic is not enough. If few labels are wrong, a model that still learns also fits rejected labels late,
+   because most of these are correct but hard. But it was undecided about them before, and had not ruled them out.
+2. The late epochs. They are spoiled if `confident_reversals` exceeds its limit: of the labels that the model
+   confidently rejected before, the share that late epochs predict.
+
+If the logits of every epoch are stored, "late" is the last quarter of the run and "before" the rest. Running sums have
+no quarters; there a straight line is fitted through the probabilities of all epochs. Its end stands for the last
+quarter and the point at 1/4 of the run for the rest.
+
+A model that memorised from the start has rejected too few labels to be recognised. Its features are used.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,63 +28,151 @@ from errata.core.checks import Floats, Labels
 
 Classes = NDArray[np.int64]
 
-LATE = 0.19
-"""Labels that a run came round to: 0.15 at most in CNNs on CIFAR with many wrong labels, whose features help, and 0.22
-or more in transformers, whose features do harm. Where few are wrong, a run that only learns goes beyond."""
-LATE_BY_SUMS = 1 / 6
-"""The same by where the run is heading, which is all that running sums tell: 0.14 at most, and 0.18 or more."""
-RULED_OUT = 8.0  # times as likely as the label another class was
-TAKEN_BACK = 0.03
-"""Labels that were ruled out and are predicted in the end: 0.02 at most in runs that came round late and had only
-learned, 0.04 or more in those transformers."""
-ENOUGH = 10  # labels that were doubted, to tell anything by them
+# All thresholds of the rule. Evidence: runs in results/research (signs.csv, memorised/signs.csv, memorising.csv,
+# learning.csv, learning-images.csv), described in docs/research.md.
+
+LATE_FIT_LIMIT = 0.19
+"""Limit of `late_fit_share` with stored logits.
+
+0.15 at most in CNNs on CIFAR with 20 % wrong labels or more, whose features help; 0.22 or more in transformers on
+CIFAR-10, whose features do harm. With 2 and 5 % wrong labels a CNN that only learns exceeds it (0.41 and 0.29), so the
+second statistic is needed.
+"""
+
+LATE_FIT_LIMIT_OF_SUMS = 1 / 6
+"""Limit of `late_fit_share` with running sums: 0.14 at most in the same CNNs, 0.18 or more in the transformers."""
+
+RULED_OUT_RATIO = 8.0
+"""A label is ruled out if another class is more than this many times as likely."""
+
+REVERSALS_LIMIT = 0.03
+"""Limit of `label_reversals`.
+
+0.02 at most in runs that exceed LATE_FIT_LIMIT although they only learned, 0.04 or more in the transformers.
+"""
+
+CONFIDENT_OTHER, CONFIDENT_LABEL = 0.6, 0.2
+"""A label is confidently rejected if another class has a probability above the first and the label below the second."""
+
+CONFIDENT_REVERSALS_LIMIT = 0.1
+"""Limit of `confident_reversals`: 0.1 at most in runs that only learned, more in runs that memorised."""
+
+FEWEST_REJECTED = 10
+"""A share of rejected labels is 0 if there are fewer of them."""
+
+UNSEEN = 1e-9
+"""If a part of a run adds a smaller share of the probabilities, that is rounding: the sample was not recorded in it."""
+
+
+class Memorisation(NamedTuple):
+    """Which parts of a run have memorised labels: its features, its late epochs."""
+
+    features: bool
+    late_epochs: bool
+
+
+def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
+    """The rule for a run whose logits are stored.
+
+    log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs. A
+    run of one epoch has no quarters and is (N, 1, K).
+    """
+    mean, part = predicted_classes(log_sums)
+    before, late = log_sums[:, 0], part[-1]
+    return Memorisation(
+        features=features_have_memorised(np.exp(before), mean[-1], late, labels),
+        late_epochs=reverses_confident_rejections(before, late, labels),
+    )
+
+
+def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
+    """The rule for running sums, which cannot show whether late epochs are spoiled; arguments as `fitted_line` has."""
+    before, end = (fitted_line(log_mean, log_ramp, position) for position in (1 / 4, 1.0))
+    features = features_have_memorised(
+        before, log_mean.argmax(axis=1), end.argmax(axis=1), labels, LATE_FIT_LIMIT_OF_SUMS
+    )
+    return Memorisation(features, late_epochs=False)
 
 
 def features_have_memorised(
-    before: Floats, mean: Classes, late: Classes, labels: Labels, late_line: float = LATE
+    before: Floats, mean: Classes, late: Classes, labels: Labels, late_fit_limit: float = LATE_FIT_LIMIT
 ) -> bool:
-    """Whether neighbours in the features should not be asked.
+    """Whether neighbours in the features must not be used.
 
-    before: probabilities (N, K) of the earlier part of a run, rows up to a factor. mean, late: predicted classes (N,),
-    by the mean over the run and by its last quarter, or where it is heading; late_line: how much it may come round to.
+    before: probabilities (N, K) of the earlier part of the run; rows need not be normalised. mean, late: classes (N,)
+    predicted by the mean over the run and by its late part.
     """
-    return come_round(mean, late, labels) > late_line and taken_back(before, late, labels) > TAKEN_BACK
+    return (
+        late_fit_share(mean, late, labels) > late_fit_limit and label_reversals(before, late, labels) > REVERSALS_LIMIT
+    )
 
 
-def come_round(mean: Classes, late: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that the mean of a run does not predict, how many more its late epochs do, as a share.
+def late_fit_share(mean: Classes, late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that the mean over a run does not predict, the share that its late part gains.
 
-    More, that is without those that only the mean predicts.
+    Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
     """
-    unbelieved = int((mean != labels).sum())
+    rejected = int((mean != labels).sum())
     gained = int((late == labels).sum()) - int((mean == labels).sum())
-    return gained / unbelieved if unbelieved else 0.0
+    return gained / rejected if rejected else 0.0
 
 
-def taken_back(before: Floats, late: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that a run had ruled out, the share that is predicted late; 0 where these are too few to tell.
-
-    before: probabilities (N, K), rows up to a factor.
-    """
-    return predicted_after_all(ruled_out(before, labels), late, labels)
+def label_reversals(before: Floats, late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) ruled out by earlier probabilities (N, K), the share that is predicted late."""
+    return _share_predicted(ruled_out(before, labels), late, labels)
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
-    """Than which labels (N,) another class was far likelier, by probabilities (N, K), rows up to a factor."""
-    return np.asarray(before.max(axis=1) > RULED_OUT * before[np.arange(len(labels)), labels])
+    """True (N,) where another class is more than 8 times as likely as the label. Rows (N, K) need not be normalised."""
+    return np.asarray(before.max(axis=1) > RULED_OUT_RATIO * before[np.arange(len(labels)), labels])
 
 
-def predicted_after_all(doubted: NDArray[np.bool_], late: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that were doubted, the share that is predicted late; 0 where these are too few to tell."""
-    return float((late == labels)[doubted].mean()) if doubted.sum() >= ENOUGH else 0.0
+def confident_reversals(log_sums: NDArray[Any], late: Classes, labels: Labels) -> float:
+    """Of the labels (N,) that a model confidently rejected, the share that it predicts late.
+
+    log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs.
+    """
+    from scipy.special import softmax
+
+    before = softmax(log_sums, axis=1)
+    rejected = (before.max(axis=1) > CONFIDENT_OTHER) & (before[np.arange(len(labels)), labels] < CONFIDENT_LABEL)
+    return _share_predicted(rejected, late, labels)
 
 
-def on_the_line(log_mean: Floats, log_ramp: Floats, place: float) -> Floats:
-    """Probabilities (N, K) at a place of a run, from 0 to 1, on a straight line through those of all epochs.
+def reverses_confident_rejections(log_sums: NDArray[Any], late: Classes, labels: Labels) -> bool:
+    """Whether the late part of a run must be left out; arguments as `confident_reversals` has."""
+    return confident_reversals(log_sums, late, labels) > CONFIDENT_REVERSALS_LIMIT
 
-    log_mean, log_ramp: logarithms (N, K) of the probabilities averaged over epochs 1, 2, 3, ... with equal weights, and
-    with weights 1, 2, 3, ...: the line that fits best in the sense of least squares needs no more. It may leave the
-    range of probabilities: what is below 0 is 0.
+
+def _share_predicted(rejected: NDArray[np.bool_], late: Classes, labels: Labels) -> float:
+    """Of the rejected labels, the share that is predicted late; 0 if there are too few of them."""
+    return float((late == labels)[rejected].mean()) if rejected.sum() >= FEWEST_REJECTED else 0.0
+
+
+def predicted_classes(log_sums: NDArray[Any]) -> tuple[Classes, Classes]:
+    """Classes (P, N) predicted by the mean over each of P windows, and by the part that each adds to the one before.
+
+    log_sums: logarithms of the probabilities (N, P, K) summed over windows that all start at the first epoch. A sample
+    that was not recorded in a part has the class that was predicted until then.
+    """
+    samples, windows, classes = log_sums.shape
+    mean, added = np.empty((2, windows, samples), dtype=np.int64)
+    before = np.zeros((samples, classes))
+    for window in range(windows):
+        until_now = np.exp(log_sums[:, window].astype(np.float64))
+        part = until_now - before
+        recorded = part.max(axis=1) > UNSEEN * until_now.max(axis=1)
+        mean[window] = until_now.argmax(axis=1)
+        added[window] = np.where(recorded, part.argmax(axis=1), mean[window])
+        before = until_now
+    return mean, added
+
+
+def fitted_line(log_mean: Floats, log_ramp: Floats, position: float) -> Floats:
+    """Probabilities (N, K) at a position of the run (0 to 1) on the least-squares line through those of all epochs.
+
+    log_mean, log_ramp: logarithms (N, K) of the probabilities averaged with equal weights, and with weights 1, 2, 3,
+    ...; the line needs nothing else. Values below 0 become 0.
     """
     mean, ramp = np.exp(log_mean), np.exp(log_ramp)
-    return np.asarray(np.maximum(4 * mean - 3 * ramp + 6 * place * (ramp - mean), 0))
+    return np.asarray(np.maximum(4 * mean - 3 * ramp + 6 * position * (ramp - mean), 0))

@@ -18,22 +18,13 @@ from errata.core.aggregations import Last
 from errata.core.checks import Floats, Labels
 from errata.core.folds import AGGREGATIONS, Aggregation, Fold, State, VectorAggregation, Verdict, shared_fold
 from errata.core.measures import LM, MEASURES, LabelledRows, Measure
-from errata.core.neighbourhood import KNN, Blend, Points, Space
+from errata.core.neighbourhood import KNN, Blend, Space
 from errata.core.unmixing import Unmix
 from errata.errors import InputError
 
 Gathering = Literal["in-sample", "out-of-sample"]
 PAPER_METHOD = "MeanProb-LM"
 """The paper's best single method."""
-DEFAULT_METHOD = "Unmixed-MeanProb-LM"
-"""What errata ranks by where no neighbours are known."""
-DEFAULT_MEMORISED = "Unmixed-EarlyProb-LM"
-"""The same where the model ends by memorising labels."""
-DEFAULT_AMONG: dict[Points, str] = {"inputs": "Unmixed-kNN-EarlyProb-LM", "features": "Unmixed-kNN-RampProb-LM"}
-"""The default where neighbours are known; an image model memorises late if at all, so its later epochs count more."""
-STREAMED_AMONG: dict[Points, str] = DEFAULT_AMONG | {"inputs": "Unmixed-kNN-MeanProb-LM"}
-"""The same where only running sums were kept, which cannot be cut afterwards."""
-
 # The paper asks whether held-out epochs help these two; the rest of the taxonomy it evaluates in-sample only.
 _OUT_OF_SAMPLE_IN_PAPER = (("Last", "LM"), ("Mean", "LM"))
 
@@ -179,11 +170,18 @@ _NAME = re.compile(
 
 
 def parse(name: "str | Method") -> Method:
-    """The method of that name; case does not matter, parameters go in brackets, an unknown name offers the nearest."""
+    """The method of that name.
+
+    Case does not matter. Parameters go in brackets. An unknown name is refused, with the nearest known one.
+    "default" is refused here as well: which method it stands for depends on the run (errata.core.default). Functions
+    that have a run accept it: score(), rank(), score_many() and the commands.
+    """
     if isinstance(name, Composed | ConfidentLearning):
         return name
     if not isinstance(name, str):
-        raise InputError(f"a method goes by its name, such as {DEFAULT_METHOD!r}, not by {type(name).__name__}")
+        raise InputError(f"a method goes by its name, such as {PAPER_METHOD!r}, not by {type(name).__name__}")
+    if name.strip().lower() == "default":
+        raise InputError("'default' depends on the run, and none is known here; name a method from `errata methods`")
     match = _NAME.fullmatch(name.strip())
     if match is None:
         raise _unknown(name)
@@ -262,14 +260,6 @@ def all_methods() -> Iterator[Method]:
 def paper_methods() -> list[Method]:
     """The 25 methods of the paper's tables."""
     return [method for method in all_methods() if not method.left_out]
-
-
-def own_methods() -> list[Method]:
-    """What errata ranks by and the paper does not know, and before it each of the steps that lead there."""
-    streamed = STREAMED_AMONG.values()
-    not_unmixed = [name.removeprefix(f"{Unmix().name}-") for name in streamed]
-    names = (*not_unmixed, DEFAULT_METHOD, DEFAULT_MEMORISED, *streamed, *DEFAULT_AMONG.values())
-    return [parse(name) for name in dict.fromkeys(names)]
 
 
 def same_gathering(method: Method, gathering: Gathering | None) -> Method:

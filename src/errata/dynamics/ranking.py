@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from errata.core import rates
 from errata.core.checks import Floats
+from errata.core.default import parse_or_default
 from errata.core.folds import State, Verdict
 from errata.core.methods import Composed, Method, parse, with_gathering
 from errata.core.suggest import Suggestion, likeliest
@@ -90,7 +91,8 @@ def analyse(
 
     compare: apply the COMPARED methods as well, in the same pass over the logits.
     """
-    chosen, viewed = find_method(dynamics, method), dynamics.window(window)
+    named, viewed = parse_or_default(method), dynamics.window(window)
+    chosen = find_method(dynamics, named)
     others = compared_methods(dynamics) if compare else []
     adapts = isinstance(chosen, Composed) and chosen.looks_around
     averages = [] if adapts or not _can_answer(viewed, Suggestion()) else [Suggestion()]
@@ -108,7 +110,7 @@ def analyse(
         suggestion = likeliest(log_probabilities, viewed.labels)
     else:
         verdict = chosen.verdict(rows, viewed.labels, inspected_count(budget, viewed), viewed.space)
-    return RunAnalysis(viewed, chosen, method is None, epochs_used, verdict, log_probabilities, suggestion, compared)
+    return RunAnalysis(viewed, chosen, named is None, epochs_used, verdict, log_probabilities, suggestion, compared)
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:
@@ -130,8 +132,9 @@ def rank(
 ) -> "pd.DataFrame":
     """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only."""
     require_dynamics(dynamics, "rank")
-    compare = method is None and can_compare(dynamics)
-    return ranking_table(analyse(dynamics, method, window=window, budget=budget, compare=compare))
+    named = parse_or_default(method)
+    compare = named is None and can_compare(dynamics)
+    return ranking_table(analyse(dynamics, named, window=window, budget=budget, compare=compare))
 
 
 def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":

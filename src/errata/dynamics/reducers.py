@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels, warn_if_probabilities
+from errata.core.default import DEFAULTS_FROM_SUMS, is_default
 from errata.core.folds import Chunk, State
 from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.core.methods import Method, all_methods, parse
@@ -130,12 +131,16 @@ def _file(folder: Path, epochs: int) -> Path:
 
 
 def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
-    """The methods named, or every method that can stream, in-sample and out-of-sample alike."""
+    """The methods named, or every method that can stream, in-sample and out-of-sample alike.
+
+    "default" stands for every default that running sums can compute.
+    """
     if names is None:
         return [method for method in all_methods() if method.fold.aggregation.streams]
     if isinstance(names, str) or not names:
         raise InputError(f"methods must be a list of names, not {names!r}")
-    methods = [parse(name) for name in names]
+    chosen = [each for name in names for each in (DEFAULTS_FROM_SUMS if is_default(name) else (name,))]
+    methods = [parse(name) for name in dict.fromkeys(chosen)]
     for method in methods:
         if not method.fold.aggregation.streams:
             raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from errata.core.methods import DEFAULT_METHOD, STREAMED_AMONG
+from errata.core.default import DEFAULTS_FROM_SUMS
 from errata.core.neighbours import APPROXIMATE_BEYOND
 from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # Bytes of logits in memory, where they are held twice for a moment, and in a folder: beyond, running sums are kept.
 STREAM_BEYOND, STREAM_BEYOND_ON_DISK = 1 << 28, 1 << 30
-STREAMED = tuple(dict.fromkeys([*COMPARED, DEFAULT_METHOD, *STREAMED_AMONG.values()]))
+STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
 # How often samples × classes are held at once, counted in float32 and measured at the peak: running sums 9 times, the
 # probabilities as float64, and votes, means and blends of neighbours besides.
 COPIES, COPIES_WITH_NEIGHBOURS = 15, 24

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from errata.bench.running.cell_scoring import DEFAULT
 from errata.bench.running.plan import Cell
 from errata.bench.running.results import Results
+from errata.core.default import DEFAULT
 
 if TYPE_CHECKING:
     import pandas as pd

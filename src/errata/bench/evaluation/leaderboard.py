@@ -10,9 +10,9 @@ from errata.bench.evaluation.default_method import WithDefault
 from errata.bench.evaluation.tables.over_seeds import shown_method
 from errata.bench.figures.critical import Standing, standing_of
 from errata.bench.figures.measured import complete_settings, fnr_cells, why_missing
-from errata.bench.running.cell_scoring import DEFAULT
 from errata.bench.running.plan import GATHERINGS, Cell
 from errata.bench.running.results import Results
+from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting
 from errata.errors import InputError
@@ -55,7 +55,8 @@ def leaderboard(
     Without `methods` those are compared that were run on the most settings. "default" among them is what errata would
     rank each setting by.
     """
-    if methods and DEFAULT in methods:
+    methods = [DEFAULT if is_default(name) else name for name in methods or ()]
+    if DEFAULT in methods:
         results = WithDefault(results.folder)
     wanted = None if settings is None else [find_setting(name).name for name in settings]
     numbers = _chosen(results, wanted, gatherings)

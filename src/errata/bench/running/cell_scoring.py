@@ -11,6 +11,7 @@ from errata.bench.running.plan import Cell
 from errata.bench.running.results import as_json
 from errata.core import metrics
 from errata.core.checks import Floats
+from errata.core.default import DEFAULT
 from errata.datasets.labelled import Labelled
 from errata.dynamics.default import find_method
 from errata.dynamics.scoring import verdicts
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 Bools = NDArray[np.bool_]
 RANKING_METRICS = ("auroc", "auprc")
-DEFAULT = "default"  # 1 for the method that errata would rank by
 
 
 def score_cell(

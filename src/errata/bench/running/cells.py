@@ -12,7 +12,8 @@ from errata.bench.running.cell_training import dynamics_folder, test_accuracy
 from errata.bench.running.plan import Cell, Group
 from errata.bench.running.plugins import plugin_methods
 from errata.bench.running.results import Results
-from errata.core.methods import own_methods, paper_methods, parse
+from errata.core.default import own_methods
+from errata.core.methods import paper_methods, parse
 from errata.datasets.labelled import Labelled, load_setting
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe

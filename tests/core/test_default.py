@@ -1,0 +1,72 @@
+"""The rule that chooses the default method, and the name "default"."""
+
+from functools import partial
+from itertools import product
+
+import numpy as np
+import pytest
+
+import errata
+from errata.core.default import choose_default, own_methods
+from errata.core.memorising import Memorisation
+from errata.core.methods import parse
+from errata.errors import InputError
+
+SPACES = [(), ("features",), ("inputs",), ("features", "inputs")]
+
+
+def expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epochs):
+    """The rule as the docstring of errata.core.default states it."""
+    if "inputs" in spaces:
+        name = "Unmixed-kNN-EarlyProb-LM" if logits_stored else "Unmixed-kNN-MeanProb-LM"
+    elif "features" in spaces and (logits_stored or sums_of_ramp) and not features:
+        name = "Unmixed-kNN-RampProb-LM"
+    elif logits_stored and gathering == "in-sample" and late_epochs:
+        name = "Unmixed-EarlyProb-LM"
+    else:
+        name = "Unmixed-MeanProb-LM"
+    return name + (" (OOS)" if gathering == "out-of-sample" else "")
+
+
+@pytest.mark.parametrize("gathering", ["in-sample", "out-of-sample"])
+@pytest.mark.parametrize("spaces", SPACES)
+def test_the_default_depends_on_what_is_known(spaces, gathering):
+    known = {method.name for method in own_methods()}
+    for logits_stored, sums_of_ramp, features, late_epochs in product([True, False], repeat=4):
+        method = choose_default(
+            spaces,
+            gathering,
+            logits_stored=logits_stored,
+            can_score=lambda method, kept=sums_of_ramp or logits_stored: kept or "Ramp" not in method.name,
+            memorisation=partial(Memorisation, features, late_epochs),
+        )
+        assert method.name == expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epochs)
+        assert method.name.removesuffix(" (OOS)") in known
+
+
+def test_the_run_is_read_only_if_the_choice_depends_on_it():
+    def refuse():
+        raise AssertionError("the run was read")
+
+    options = {"can_score": lambda method: True, "memorisation": refuse}
+    assert choose_default(["inputs"], "in-sample", logits_stored=True, **options)
+    assert choose_default([], "out-of-sample", logits_stored=True, **options)
+    assert choose_default([], "in-sample", logits_stored=False, **options)
+
+
+@pytest.mark.parametrize("name", ["default", "Default", " DEFAULT "])
+def test_default_is_accepted_where_there_is_a_run(name, curves):
+    logits, labels, _ = curves(0)
+    run = errata.Dynamics.from_arrays(logits, labels)
+    np.testing.assert_array_equal(errata.score(run, name), errata.score(run))
+    np.testing.assert_array_equal(errata.score(logits, labels, name), errata.score(run))
+    assert errata.rank(run, name).equals(errata.rank(run))
+    assert list(errata.score_many(run, [name, "Mean-CE"])) == ["Unmixed-MeanProb-LM", "Mean-CE"]
+    recorder = errata.Recorder(labels=labels, num_classes=logits.shape[2], keep="stream", methods=[name], quiet=True)
+    for epoch in logits:
+        recorder.update_all(epoch)
+        recorder.end_epoch()
+    streamed = recorder.finish(features=np.eye(logits.shape[2])[labels])
+    assert errata.rank(streamed, name).equals(errata.rank(streamed))
+    with pytest.raises(InputError, match="depends on the run"):
+        parse(name)
