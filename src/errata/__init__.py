@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from errata.finding.detector import ErrataDetector as ErrataDetector
     from errata.finding.find import find as find
     from errata.finding.found import Found as Found
-    from errata.review.applying import apply as apply
+    from errata.review.corrected_copy import apply as apply
 
 _HOME = {
     "Dynamics": "errata.dynamics.store",
@@ -40,7 +40,7 @@ _HOME = {
     "StoreError": "errata.errors",
     "ErrataDetector": "errata.finding.detector",
     "Found": "errata.finding.found",
-    "apply": "errata.review.applying",
+    "apply": "errata.review.corrected_copy",
     "find": "errata.finding.find",
 }
 _MODULES = {"compat": "errata.compat", "metrics": "errata.core.metrics", "noise": "errata.core.noise"}

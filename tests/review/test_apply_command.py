@@ -24,13 +24,17 @@ def quickly(monkeypatch):
 
 
 @pytest.fixture
-def table(clouds):
-    """The clouds as a data frame with named classes, and the true class of each row."""
-    inputs, noisy = clouds
-    frame = pd.DataFrame(inputs, columns=list("abcd"))
-    frame["kind"] = [KINDS[label] for label in noisy.labels]
+def table():
+    """A data frame of three separable classes with a tenth of the labels wrong, and the true class of each row."""
+    rng = np.random.default_rng(0)
+    truth = np.arange(180) % 3
+    frame = pd.DataFrame(4 * np.eye(3, 4)[truth] + rng.normal(size=(180, 4)), columns=list("abcd"))
+    wrong = rng.permutation(180)[:18]
+    labels = truth.copy()
+    labels[wrong] = (truth[wrong] + rng.integers(1, 3, 18)) % 3
+    frame["kind"] = [KINDS[label] for label in labels]
     frame["name"] = [f"n{row}" for row in range(len(frame))]
-    return frame, [KINDS[row % 3] for row in range(len(frame))]
+    return frame, [KINDS[label] for label in truth]
 
 
 def save_csv(frame, folder):
@@ -148,7 +152,7 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
     [
         ((), "give either --decisions FILE, or --top N"),
         (("--decisions", "d.csv", "--top", "3"), "give either --decisions FILE, or --top N"),
-        (("--decisions", "e.csv"), "e.csv is not there"),
+        (("--decisions", "e.csv"), "e.csv does not exist"),
         (("--top", "3", "--accept-suggested"), "has no summary.json"),
         (("--decisions", "d.csv", "--found", "nowhere"), "has no summary.json"),
         (("--decisions", "d.csv", "--out", "data.csv"), "is the data itself"),
@@ -177,7 +181,7 @@ def test_everything_that_happens_is_said(run, tmp_path):
     assert "note: class 7 is new: no sample had it before" in out
     assert "wrote data.corrected.csv, and every change to data.corrected.csv.log.csv; data.csv is as it was" in out
     assert "errata find data.corrected.csv --label y --out errata-out-corrected" in out
-    assert errata.apply.__module__ == "errata.review.applying.applied"
+    assert errata.apply.__module__ == "errata.review.corrected_copy"
 
 
 def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path):

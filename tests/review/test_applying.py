@@ -18,9 +18,9 @@ from PIL import Image
 import errata
 from errata.errors import ErrataError
 from errata.readers import open_data
-from errata.review.applying import Decisions, plan
-from errata.review.applying.classes import ClassNames
-from errata.review.applying.text_files import TextFile
+from errata.review.correction_plan import ClassLookup, plan_corrections
+from errata.review.decisions import Decisions
+from errata.review.writers.text_tables import TextTable
 
 ANT, BEE = "ant", "bee"
 
@@ -89,8 +89,8 @@ def test_a_cell_may_be_very_long(tmp_path):
 def test_rows_without_a_label_keep_their_number_and_are_left_alone(bees):
     applied = errata.apply(bees, decided((4, BEE, "accept", ANT)), label="kind")
     assert applied.copy.read_bytes() == bees.read_bytes().replace(b";bee;05.0", b";ant;05.0")
-    with pytest.raises(ErrataError, match=r"ids that no labelled sample of .* has"):
-        plan(bees, decided((3, BEE, "accept", ANT)), label="kind")
+    with pytest.raises(ErrataError, match=r"no labelled sample of .* has the id"):
+        plan_corrections(bees, decided((3, BEE, "accept", ANT)), label="kind")
 
 
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "latin-1"])
@@ -106,8 +106,8 @@ def test_text_stays_encoded_as_it_was(tmp_path, encoding):
 def test_a_label_that_the_encoding_lacks_is_refused(tmp_path):
     path = tmp_path / "menu.csv"
     path.write_bytes("name,kind\ncafé,ant\nthé,bee\nx,ant\ny,bee\n".encode("latin-1"))
-    with pytest.raises(ErrataError, match=r"cannot write the label '猫'; convert the file to UTF-8"):
-        plan(path, decided((0, ANT, "relabel", "猫")), label="kind")
+    with pytest.raises(ErrataError, match=r"cannot represent the label '猫'. Convert the file to UTF-8"):
+        plan_corrections(path, decided((0, ANT, "relabel", "猫")), label="kind")
 
 
 def test_tabs_without_quotes_stay_without_quotes(tmp_path):
@@ -115,8 +115,8 @@ def test_tabs_without_quotes_stay_without_quotes(tmp_path):
     path.write_text('a\tkind\n5" nail\tant\n"x\tbee\ny\tant\nz\tbee\n')
     applied = errata.apply(path, decided((0, ANT, "accept", BEE)), label="kind")
     assert applied.copy.read_text() == path.read_text().replace('5" nail\tant', '5" nail\tbee')
-    with pytest.raises(ErrataError, match="has no quotes"):
-        plan(path, decided((0, ANT, "relabel", "a\tb")), label="kind")
+    with pytest.raises(ErrataError, match="does not use quotes"):
+        plan_corrections(path, decided((0, ANT, "relabel", "a\tb")), label="kind")
 
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
@@ -181,12 +181,12 @@ def test_json_lines_may_go_by_the_name_of_json(tmp_path):
 
 
 def test_a_row_that_can_be_read_in_two_ways_is_refused_and_nothing_is_written(bees):
-    planned = plan(bees, decided(("008", BEE, "accept", ANT)), label="kind", id="code")
-    change = planned.edits.changes[0]
+    planned = plan_corrections(bees, decided(("008", BEE, "accept", ANT)), label="kind", id="code")
+    change = planned.edits.entries[0]
     other = type(planned.edits)((type(change)(0, BEE, ANT, 2, change.decision),), False)  # row 0 is an ant
-    assert isinstance(planned.original, TextFile)
+    assert isinstance(planned.writer, TextTable)
     with pytest.raises(ErrataError, match=r"row 0 .* does not have the label 'bee'"):
-        planned.original.write(other, bees.with_name("copy.csv"), lambda files: None)
+        planned.writer.write(other, bees.with_name("copy.csv"), lambda files: None)
     assert [path.name for path in bees.parent.iterdir()] == ["bees.csv"]
 
 
@@ -238,8 +238,8 @@ def test_parquet_takes_new_classes_of_its_type_and_no_others(tmp_path):
     assert any("'cat' is new" in remark for remark in named.remarks)
     numbered = errata.apply(tmp_path / "number.parquet", decided((0, 1.0, "relabel", 3.0)), label="kind")
     assert pq.read_table(numbered.copy).column("kind").to_pylist() == [3, 2, *[1, 2] * 4]
-    with pytest.raises(ErrataError, match="is of type int64, and cannot hold the new label 'cat'"):
-        plan(tmp_path / "number.parquet", decided((0, 1, "relabel", "cat")), label="kind")
+    with pytest.raises(ErrataError, match="has the type int64, which cannot hold the new label 'cat'"):
+        plan_corrections(tmp_path / "number.parquet", decided((0, 1, "relabel", "cat")), label="kind")
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -267,7 +267,7 @@ def test_numbers_with_names_are_relabelled_by_name(tmp_path):
     with np.load(flat.copy) as arrays:
         assert arrays["target"].tolist() == [1, 1, 0, 1, 0, 1]
     with pytest.raises(ErrataError, match="cannot hold the new label 'lily'"):
-        plan(tmp_path / "flat.npz", decided((0, "setosa", "relabel", "lily")))
+        plan_corrections(tmp_path / "flat.npz", decided((0, "setosa", "relabel", "lily")))
 
 
 def test_of_labels_in_a_file_of_their_own_only_these_are_copied(tmp_path):
@@ -278,7 +278,7 @@ def test_of_labels_in_a_file_of_their_own_only_these_are_copied(tmp_path):
     labels = np.load(applied.copy)
     assert (labels.dtype, labels.tolist()) == (np.int16, [[1], [1], [0], [1], [0], [1]])
     with pytest.raises(ErrataError, match=r"in one .npz"):
-        plan(tmp_path / "X.npy", decided((0, 0, "accept", 1)), label=str(tmp_path / "y.npy"), drop=True)
+        plan_corrections(tmp_path / "X.npy", decided((0, 0, "accept", 1)), label=str(tmp_path / "y.npy"), drop=True)
 
 
 def saved_dataset(folder, names=(ANT, BEE)):
@@ -375,7 +375,7 @@ def test_images_are_left_out_of_the_copy(pictures):
 
 def test_a_disk_without_room_is_said_before_anything_is_copied(pictures, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 10}))
-    with pytest.raises(ErrataError, match=r"takes 0.0 GB, and 0.0 GB are free .*--link"):
+    with pytest.raises(ErrataError, match=r"needs 0.0 GB, but .* has 0.0 GB free.*--link"):
         errata.apply(pictures, decided(("ant/1.png", ANT, "accept", BEE)))
     assert errata.apply(pictures, decided(("ant/1.png", ANT, "accept", BEE)), link=True).plan.changed == 1
 
@@ -393,7 +393,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(pictures, monkeypatch):
 @pytest.mark.parametrize("name", ["../out", ".hidden", "a/b", " x"])
 def test_a_class_that_cannot_be_a_folder_is_refused(pictures, name):
     with pytest.raises(ErrataError, match="cannot be the name of a folder"):
-        plan(pictures, decided(("ant/1.png", ANT, "relabel", name)))
+        plan_corrections(pictures, decided(("ant/1.png", ANT, "relabel", name)))
 
 
 # Decisions.
@@ -415,8 +415,8 @@ def test_a_file_of_decisions_is_read_as_the_report_and_spreadsheets_write_it(tab
     ):
         (tmp_path / "decisions.csv").write_text(text, encoding="utf-8", newline="")
         read = Decisions.read(tmp_path / "decisions.csv")
-        assert [(one.id, one.label, one.decision, one.new_label) for one in read.made] == made
-        planned = plan(table, tmp_path / "decisions.csv", label="kind")
+        assert [(one.id, one.label, one.decision, one.new_label) for one in read.entries] == made
+        planned = plan_corrections(table, tmp_path / "decisions.csv", label="kind")
         assert (planned.changed, planned.kept, planned.skipped, planned.undecided) == (1, 1, 1, 5)
     assert read.origin == str(tmp_path / "decisions.csv")
 
@@ -424,13 +424,13 @@ def test_a_file_of_decisions_is_read_as_the_report_and_spreadsheets_write_it(tab
 @pytest.mark.parametrize(
     ("rows", "sentence"),
     [
-        ([("0", ANT, "accept", BEE), ("99", ANT, "accept", BEE)], "1 decision is about ids that no .*'99'"),
-        ([("0", BEE, "accept", "cat")], "id '0' had the label 'bee' when .* and has 'ant' now"),
-        ([("0", BEE, "keep", "")], "id '0' had the label 'bee'"),
-        ([("0", ANT, "accept", BEE), ("0", ANT, "keep", "")], "'0' is decided twice, as accept 'bee' and as keep"),
-        ([("0", ANT, "accept", " ")], "row 0: the decision is accept, but new_label is blank"),
+        ([("0", ANT, "accept", BEE), ("99", ANT, "accept", BEE)], "no labelled sample of .* has the id '99'"),
+        ([("0", BEE, "accept", "cat")], "id '0' has the label 'ant', but had 'bee' when"),
+        ([("0", BEE, "keep", "")], "id '0' has the label 'ant', but had 'bee'"),
+        ([("0", ANT, "accept", BEE), ("0", ANT, "keep", "")], "'0' has two decisions, accept 'bee' and keep"),
+        ([("0", ANT, "accept", " ")], "row 0: the decision is accept, but new_label is empty"),
         ([("0", ANT, "delete", "")], "must be keep, accept, relabel or skip, not 'delete'"),
-        ([], "holds no decisions"),
+        ([], "contains no decisions"),
     ],
 )
 def test_decisions_that_do_not_fit_are_refused_in_a_sentence(table, rows, sentence):
@@ -442,17 +442,17 @@ def test_decisions_that_do_not_fit_are_refused_in_a_sentence(table, rows, senten
 def test_columns_that_are_missing_are_named(table, tmp_path):
     (tmp_path / "d.csv").write_text("id,decision\n0,keep\n")
     with pytest.raises(ErrataError, match=r"d.csv has no column 'label' and 'new_label'"):
-        plan(table, tmp_path / "d.csv", label="kind")
+        plan_corrections(table, tmp_path / "d.csv", label="kind")
     (tmp_path / "d.csv").write_text("")
     with pytest.raises(ErrataError, match="is empty"):
-        plan(table, tmp_path / "d.csv", label="kind")
-    with pytest.raises(ErrataError, match="is not there"):
-        plan(table, tmp_path / "e.csv", label="kind")
+        plan_corrections(table, tmp_path / "d.csv", label="kind")
+    with pytest.raises(ErrataError, match="does not exist"):
+        plan_corrections(table, tmp_path / "e.csv", label="kind")
 
 
 def test_stale_decisions_are_passed_over_if_asked_and_counted(table):
     decisions = decided(("0", ANT, "accept", BEE), ("1", ANT, "accept", "cat"), ("99", ANT, "keep", ""))
-    planned = plan(table, decisions, label="kind", skip_stale=True)
+    planned = plan_corrections(table, decisions, label="kind", skip_stale=True)
     assert (planned.changed, planned.stale, planned.undecided) == (1, 2, 7)
 
 
@@ -460,7 +460,7 @@ def test_the_same_decision_twice_is_one_and_applied_twice_changes_nothing_more(t
     decisions = decided(("0", ANT, "accept", BEE), ("0", ANT, "accept", BEE), ("2", ANT, "relabel", "cat"))
     once = errata.apply(table, decisions, label="kind")
     twice = errata.apply(once.copy, decisions, label="kind")
-    assert (once.plan.changed, twice.plan.changed, twice.plan.already) == (2, 0, 2)
+    assert (once.plan.changed, twice.plan.changed, twice.plan.already_applied) == (2, 0, 2)
     assert twice.copy.name == "table.corrected-2.csv"
     assert twice.copy.read_bytes() == once.copy.read_bytes()
 
@@ -472,11 +472,11 @@ def test_ids_with_leading_zeros_and_labels_named_na_are_text(tmp_path):
     applied = errata.apply(path, tmp_path / "d.csv", label="kind", id="code")
     assert applied.copy.read_text() == path.read_text().replace("2,b", "2,NA")
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n8,b,accept,NA\n")
-    with pytest.raises(ErrataError, match=r"ids that no labelled sample .*'8'"):
-        plan(path, tmp_path / "d.csv", label="kind", id="code")
+    with pytest.raises(ErrataError, match=r"no labelled sample of .* has the id '8'"):
+        plan_corrections(path, tmp_path / "d.csv", label="kind", id="code")
     path.write_text("code,a,kind\n7,1,x\n7,2,b\n9,3,x\n10,4,b\n")
     with pytest.raises(ErrataError, match="has the id 7 twice"):
-        plan(path, tmp_path / "d.csv", label="kind", id="code")
+        plan_corrections(path, tmp_path / "d.csv", label="kind", id="code")
 
 
 def test_numbers_are_written_the_way_the_file_writes_them(tmp_path):
@@ -486,7 +486,7 @@ def test_numbers_are_written_the_way_the_file_writes_them(tmp_path):
     assert applied.copy.read_text() == "a,grade\n1,1.50\n2,1.50\n3,1.5\n4,4.0\n5,2\n6,1.50\n"
     text = errata.apply(path, decided((1, 2.0, "relabel", "unsure")), label="grade", out=tmp_path / "t.csv")
     assert "2,unsure\n" in text.copy.read_text()
-    assert any("not of the type of the others" in remark for remark in text.remarks)
+    assert any("has another type than all other labels" in remark for remark in text.remarks)
 
 
 def test_classes_that_are_written_alike_are_told_apart_or_refused(tmp_path):
@@ -494,16 +494,16 @@ def test_classes_that_are_written_alike_are_told_apart_or_refused(tmp_path):
     path.write_text("".join(f'{{"a": {row}, "kind": {label}}}\n' for row, label in enumerate(["1", '"1"', '"x"'] * 3)))
     applied = errata.apply(path, decided((0, "1", "accept", "x"), (1, "1", "accept", "x")), label="kind")
     assert [json.loads(line)["kind"] for line in applied.copy.open()] == ["x", "x", "x", *[1, "1", "x"] * 2]
-    with pytest.raises(ErrataError, match=r"may be '?1'? or '?1'?, which are different classes"):
-        plan(path, decided((2, "x", "accept", "1")), label="kind")
+    with pytest.raises(ErrataError, match=r"matches several classes of the data: '?1'? and '?1'?"):
+        plan_corrections(path, decided((2, "x", "accept", "1")), label="kind")
 
 
 @given(st.lists(st.one_of(st.text(max_size=3), st.integers(-9, 9), st.booleans()), min_size=1, unique_by=repr))
 def test_every_class_is_found_by_its_own_text(classes):
-    names = ClassNames(classes)
+    names = ClassLookup(classes)
     for value in classes:
-        assert names.is_one(str(value), value)
-        assert all(str(other) == str(value) for other in names.named(str(value)))
+        assert names.is_class(str(value), value)
+        assert all(str(other) == str(value) for other in names.classes_for(str(value)))
 
 
 # The log and the counts.
@@ -512,7 +512,7 @@ def test_every_class_is_found_by_its_own_text(classes):
 def test_the_log_says_what_was_changed_by_whom_and_when(table, tmp_path):
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n3,bee,relabel,cat\n0,ant,accept,bee\n1,bee,keep,\n")
     ranking = pd.DataFrame({"id": [3, 1], "rank": [1, 2], "score": [2.5, 1.5]})
-    applied = errata.apply(table, Decisions.read(tmp_path / "d.csv").ranked(ranking), label="kind")
+    applied = errata.apply(table, Decisions.read(tmp_path / "d.csv").with_ranks(ranking), label="kind")
     log = pd.read_csv(tmp_path / "table.corrected.csv.log.csv", dtype={"id": str})
     assert list(log) == ["id", "before", "after", "decision", "rank", "score", "new_id", "when", "decisions"]
     assert log[["id", "before", "after", "decision"]].to_numpy().tolist() == [
@@ -548,13 +548,13 @@ def test_a_class_that_is_emptied_is_remarked_on(table):
     rows = [(row, ANT, "accept", BEE) for row in range(0, 8, 2)]
     applied = errata.apply(table, decided(*rows), label="kind")
     assert any("no sample is left in class 'ant'" in remark for remark in applied.remarks)
-    assert any("a single class is left" in remark for remark in applied.remarks)
+    assert any("only one class is left" in remark for remark in applied.remarks)
 
 
 def test_rows_that_are_numbered_anew_are_remarked_on(table):
-    by_row = plan(table, decided((0, ANT, "accept", BEE)), label="kind", drop=True)
-    by_id = plan(table, decided((0, ANT, "accept", BEE)), label="kind", id="a", drop=True)
-    assert ["numbered anew" in remark for remark in by_row.remarks] == [True]
+    by_row = plan_corrections(table, decided((0, ANT, "accept", BEE)), label="kind", drop=True)
+    by_id = plan_corrections(table, decided((0, ANT, "accept", BEE)), label="kind", id="a", drop=True)
+    assert ["new numbers" in remark for remark in by_row.remarks] == [True]
     assert by_id.remarks == ()
 
 
@@ -573,7 +573,7 @@ def test_what_is_in_the_way_is_never_written_over(table, tmp_path):
         with pytest.raises(ErrataError, match=sentence):
             errata.apply(table, decisions, label="kind", out=out, overwrite=True)
     (tmp_path / "thesis.csv").write_text("mine")
-    for overwrite, sentence in ((False, "is there already"), (True, "is no copy that errata has made")):
+    for overwrite, sentence in ((False, "already exists"), (True, "was not written by errata")):
         with pytest.raises(ErrataError, match=sentence):
             errata.apply(table, decisions, label="kind", out=tmp_path / "thesis.csv", overwrite=overwrite)
     assert (tmp_path / "thesis.csv").read_text() == "mine"
@@ -582,7 +582,7 @@ def test_what_is_in_the_way_is_never_written_over(table, tmp_path):
 
 def test_an_earlier_copy_is_replaced_only_if_asked(table, tmp_path):
     first = errata.apply(table, decided((0, ANT, "accept", BEE)), label="kind")
-    with pytest.raises(ErrataError, match=r"table.corrected.csv is there already; name another with --out"):
+    with pytest.raises(ErrataError, match=r"table.corrected.csv already exists. Choose another --out"):
         errata.apply(table, decided((2, ANT, "accept", BEE)), label="kind")
     second = errata.apply(table, decided((2, ANT, "accept", BEE)), label="kind", overwrite=True)
     assert first.copy == second.copy
@@ -602,10 +602,10 @@ def test_files_that_differ_in_their_ending_alone_have_logs_of_their_own(table):
 
 def test_a_folder_is_neither_overwritten_nor_copied_into_itself(pictures):
     decisions = decided(("ant/1.png", ANT, "accept", BEE))
-    with pytest.raises(ErrataError, match="lies inside"):
+    with pytest.raises(ErrataError, match="is inside"):
         errata.apply(pictures, decisions, out=pictures / "copy")
     errata.apply(pictures, decisions)
-    with pytest.raises(ErrataError, match="folders are not overwritten"):
+    with pytest.raises(ErrataError, match="replaces files only"):
         errata.apply(pictures, decisions, overwrite=True)
 
 
@@ -614,24 +614,24 @@ def test_what_cannot_be_corrected_is_refused(curves, tmp_path, table, pictures):
     np.savez(tmp_path / "run.npz", logits=logits, labels=labels)
     errata.Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
     for source in ("run.npz", "run"):
-        with pytest.raises(ErrataError, match="give the data itself"):
-            plan(tmp_path / source, decided((0, 0, "keep", "")))
-    with pytest.raises(ErrataError, match="give the path of the data"):
-        plan(pd.read_csv(table), decided((0, ANT, "keep", "")), label="kind")
+        with pytest.raises(ErrataError, match="contains the outputs of a model"):
+            plan_corrections(tmp_path / source, decided((0, 0, "keep", "")))
+    with pytest.raises(ErrataError, match="pass the path of the data"):
+        plan_corrections(pd.read_csv(table), decided((0, ANT, "keep", "")), label="kind")
     with pytest.raises(ErrataError, match="must be names"):
-        plan(table, decided((0, ANT, "keep", "")), label=[ANT] * 8)
-    with pytest.raises(ErrataError, match="the class of an image is its folder"):
-        plan(pictures, decided(("ant/1.png", ANT, "keep", "")), label="kind")
-    with pytest.raises(ErrataError, match="is for folders of images"):
-        plan(table, decided((0, ANT, "keep", "")), label="kind", link=True)
+        plan_corrections(table, decided((0, ANT, "keep", "")), label=[ANT] * 8)
+    with pytest.raises(ErrataError, match="is a folder of images, whose classes are the subfolders"):
+        plan_corrections(pictures, decided(("ant/1.png", ANT, "keep", "")), label="kind")
+    with pytest.raises(ErrataError, match="works for folders of images only"):
+        plan_corrections(table, decided((0, ANT, "keep", "")), label="kind", link=True)
 
 
 def test_ids_and_labels_are_those_of_find(bees, pictures):
-    samples = plan(bees, decided((0, ANT, "keep", "")), label="kind").original.samples
+    samples = plan_corrections(bees, decided((0, ANT, "keep", "")), label="kind").writer.samples
     data = open_data(bees, "kind")
     assert samples.ids == data.ids.astype(str).tolist()
     assert samples.labels == [data.classes[number] for number in data.labels]
-    samples = plan(pictures, decided(("ant/1.png", ANT, "keep", ""))).original.samples
+    samples = plan_corrections(pictures, decided(("ant/1.png", ANT, "keep", ""))).writer.samples
     assert samples.ids == open_data(pictures).ids.tolist()
 
 
@@ -639,13 +639,13 @@ def test_suggestions_are_accepted_from_the_top():
     ranking = pd.DataFrame(
         {"id": [4, 2, 7], "label": [0, 1, 0], "suggested": [1, 1, 1], "rank": [1, 2, 3], "score": [3.0, 2.0, 1.0]}
     )
-    made = Decisions.accepting(ranking.iloc[::-1], 2)
-    assert [(one.id, one.decision, one.new_label, one.rank) for one in made.made] == [
+    made = Decisions.accept_top(ranking.iloc[::-1], 2)
+    assert [(one.id, one.decision, one.new_label, one.rank) for one in made.entries] == [
         ("4", "accept", "1", 1),
         ("2", "keep", "", 2),
     ]
     with pytest.raises(ErrataError, match="at least 1"):
-        Decisions.accepting(ranking, 0)
+        Decisions.accept_top(ranking, 0)
 
 
 def test_a_table_may_hold_nothing_but_ids_and_labels(tmp_path):

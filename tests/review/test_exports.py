@@ -18,7 +18,7 @@ import errata
 from errata.errors import InputError, StoreError
 from errata.finding.found import Found
 from errata.readers import open_data
-from errata.review.applying import Decisions
+from errata.review.decisions import Decisions
 from errata.review.exports import (
     fiftyone_samples,
     label_issues,
@@ -216,7 +216,7 @@ def test_the_docs_turn_answers_into_decisions_and_flag_what_cleanlab_flags(tmp_p
     Path("project-1.csv").write_text(ANSWERS, encoding="utf-8")
     exec(into_decisions, {})
     decisions = Decisions.read("decisions.csv")
-    assert [(made.id, made.label, made.decision, made.new_label) for made in decisions.made] == [
+    assert [(made.id, made.label, made.decision, made.new_label) for made in decisions.entries] == [
         ("59", "bee", "relabel", "dog"),
         ("16", "NA", "keep", ""),
     ]

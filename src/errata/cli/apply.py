@@ -12,7 +12,8 @@ from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
     from errata.finding.sources import Named
-    from errata.review.applying import Decisions, Plan
+    from errata.review.correction_plan import CorrectionPlan
+    from errata.review.decisions import Decisions
 
 FOUND = Path("errata-out")
 SHOWN_CLASSES, SHOWN_CHANGES = 50, 10
@@ -46,28 +47,27 @@ def apply_command(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would change, and write nothing.")] = False,
 ) -> None:
     """Write a corrected copy of your data beside it, from decisions made in the report, with a log of every change."""
-    from errata.review.applying import plan
-    from errata.review.applying.applied import carry_out
-    from errata.review.applying.targets import target_for
+    from errata.review.corrected_copy import copy_path, log_path, write_copy
+    from errata.review.correction_plan import plan_corrections
 
     folder, named, settings = _of_find(source, found)
     if named is not None:
         label, id_column = label or named.label, id_column or named.id
     made = _decisions(decisions, top, accept_suggested or drop, folder)
-    planned = plan(source, made, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
-    target = target_for(planned.original.path, out, overwrite or dry_run)
+    planned = plan_corrections(source, made, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
+    copy = copy_path(planned.writer.path, out, overwrite or dry_run)
     _show(planned)
     if dry_run:
         _show_changes(planned)
         for remark in planned.remarks:
             print(f"note: {remark}")
-        print(f"would write {target.copy} and {target.log}; nothing was written")
+        print(f"would write {copy} and {log_path(copy)}; nothing was written")
         return
-    with progress_bar("copying", planned.original.files) as advance:
-        applied = carry_out(planned, target, advance)
+    with progress_bar("copying", planned.writer.file_count) as advance:
+        applied = write_copy(planned, copy, advance)
     for remark in applied.remarks:
         print(f"note: {remark}")
-    print(f"wrote {applied.copy}, and every change to {applied.log}; {planned.original.path} is as it was")
+    print(f"wrote {applied.copy}, and every change to {applied.log}; {planned.writer.path} is as it was")
     options = {"label": label, "id": id_column, **_said_to_find(named, settings)}
     print(f"to see what is left: {_find_again(source, applied.copy, options)}")
 
@@ -89,20 +89,20 @@ def _of_find(source: Path, found: Path | None) -> "tuple[Path | None, Named | No
 
 def _decisions(path: Path | None, top: int | None, unseen: bool, found: Path | None) -> "Decisions":
     from errata.finding.found import Found
-    from errata.review.applying import Decisions
+    from errata.review.decisions import Decisions
 
     if (path is None) == (top is None):
         raise InputError("give either --decisions FILE, or --top N with --accept-suggested")
     if path is not None:
         decisions = Decisions.read(path)
-        return decisions if found is None else decisions.ranked(Found.open(found).ranking)
+        return decisions if found is None else decisions.with_ranks(Found.open(found).ranking)
     if not unseen:
         raise InputError("--top takes suggestions that nobody has looked at: add --accept-suggested if that is meant")
     folder = found or FOUND
-    return Decisions.accepting(Found.open(folder).ranking, top or 0, str(folder))
+    return Decisions.accept_top(Found.open(folder).ranking, top or 0, str(folder))
 
 
-def _show(planned: "Plan") -> None:
+def _show(planned: "CorrectionPlan") -> None:
     """How many samples of each kind there are, and what becomes of the classes."""
     from errata.wording import counted
 
@@ -110,11 +110,11 @@ def _show(planned: "Plan") -> None:
         "left out" if planned.edits.drop else "changed": planned.changed,
         "kept": planned.kept,
         "skipped": planned.skipped,
-        "changed before": planned.already,
+        "changed before": planned.already_applied,
         "undecided": planned.undecided,
     }
     told = ", ".join(f"{count:,} {name}" for name, count in counts.items() if count or name in ("kept", "undecided"))
-    print(f"{planned.original.path}: of {len(planned.original.samples.ids):,} samples {told}")
+    print(f"{planned.writer.path}: of {len(planned.writer.samples.ids):,} samples {told}")
     if planned.stale:
         passed = counted(planned.stale, "decision")
         print(f"passed over: {passed} on samples that are gone or have another label by now")
@@ -124,10 +124,10 @@ def _show(planned: "Plan") -> None:
         print_table(moved, "class sizes that change")
 
 
-def _show_changes(planned: "Plan") -> None:
+def _show_changes(planned: "CorrectionPlan") -> None:
     import pandas as pd
 
-    first = planned.edits.changes[:SHOWN_CHANGES]
+    first = planned.edits.entries[:SHOWN_CHANGES]
     if first:
         table = pd.DataFrame(
             {"id": [change.decision.id for change in first], "label": [change.before for change in first]}

@@ -1,0 +1,6 @@
+"""From reviewed labels to corrected data.
+
+`decisions` reads decisions.csv, `correction_plan` checks it against the data, `corrected_copy` (`errata.apply`) writes
+a corrected copy of the data with `writers` (one module per family of file formats), and `exports` writes the ranking
+for Label Studio, FiftyOne and cleanlab. Only `errata.cli` and the public names in `errata` import this package.
+"""

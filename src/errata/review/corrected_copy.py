@@ -1,0 +1,130 @@
+"""errata.apply: write a corrected copy of the data, and a log of all changes, next to the original."""
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.errors import InputError, StoreError
+from errata.readers.opening import known_ending
+from errata.review.correction_plan import CorrectionPlan, plan_corrections
+from errata.review.decisions import Decisions
+from errata.review.writers.label_writer import Progress
+from errata.terminal import write_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COPY_SUFFIX, LOG_SUFFIX = ".corrected", ".log.csv"
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """The result of `apply`. copy, log: the written files. changes: the log as a table. remarks: notes for the user."""
+
+    plan: CorrectionPlan
+    copy: Path
+    log: Path
+    changes: "pd.DataFrame"
+    remarks: tuple[str, ...]
+
+
+def apply(
+    source: str | Path,
+    decisions: "Decisions | pd.DataFrame | str | Path",
+    *,
+    label: Any = None,
+    id: Any = None,  # noqa: A002
+    out: str | Path | None = None,
+    drop: bool = False,
+    link: bool = False,
+    overwrite: bool = False,
+    skip_stale: bool = False,
+) -> Applied:
+    """Write a corrected copy of the data. The data itself is never changed.
+
+    source: a table, arrays, a folder of images in class folders, or a folder saved by Hugging Face `datasets`.
+    decisions: a decisions.csv of the report, or a data frame with its columns: id, label, decision (keep, accept,
+    relabel or skip) and new_label.
+    label, id: the column names passed to `errata.find`.
+    out: the path of the copy, or a folder for it. Default: data.csv becomes data.corrected.csv.
+    drop: remove the samples instead of relabelling them.
+    link: create hard links to the image files instead of copying them.
+    overwrite: replace an earlier copy.
+    skip_stale: ignore decisions about samples that are gone or whose label has changed since.
+    """
+    plan = plan_corrections(source, decisions, label=label, id=id, drop=drop, link=link, skip_stale=skip_stale)
+    return write_copy(plan, copy_path(plan.writer.path, out, overwrite))
+
+
+def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
+    """The path of the copy. Existing files are refused, unless `overwrite` is set and the file is an earlier copy."""
+    suffix = "" if original.is_dir() else known_ending(original)
+    copy = original.with_name(_copy_name(original.name, suffix)) if out is None else Path(out).expanduser()
+    if out is not None and copy.is_dir() and suffix:
+        copy = copy / _copy_name(original.name, suffix)
+    log = log_path(copy)
+    for path in (copy, log):
+        if path.exists() and path.samefile(original):
+            raise InputError(f"{path} is the data itself, which errata never overwrites. Choose another --out.")
+    if suffix and not copy.name.lower().endswith(suffix):
+        raise InputError(f"{copy} must end in {suffix}: the copy has the format of {original.name}")
+    if not copy.parent.is_dir():
+        raise InputError(f"the folder {copy.parent} does not exist")
+    if not suffix and original.resolve() in copy.resolve().parents:
+        raise InputError(f"{copy} is inside {original}. Choose a place outside it.")
+    existing = [path for path in (copy, log) if path.exists()]
+    if existing and not overwrite:
+        raise StoreError(f"{existing[0]} already exists. Choose another --out, or replace it with --overwrite.")
+    if existing and copy.is_dir():
+        raise StoreError(f"{copy} is a folder, and --overwrite replaces files only. Delete it or choose another --out.")
+    if existing and not log.is_file():
+        raise StoreError(f"{copy} was not written by errata (there is no {log.name}). Choose another --out.")
+    return copy
+
+
+def log_path(copy: Path) -> Path:
+    """The log of changes in a copy. data.csv and data.parquet have different logs."""
+    return copy.with_name(copy.name + LOG_SUFFIX)
+
+
+def _copy_name(name: str, suffix: str) -> str:
+    """`data.csv` becomes `data.corrected.csv`, and that becomes `data.corrected-2.csv`."""
+    stem, suffix = name[: len(name) - len(suffix)], name[len(name) - len(suffix) :]
+    again = re.fullmatch(rf"(.*){re.escape(COPY_SUFFIX)}(?:-(\d+))?", stem)
+    return f"{again[1]}{COPY_SUFFIX}-{int(again[2] or 1) + 1}{suffix}" if again else f"{stem}{COPY_SUFFIX}{suffix}"
+
+
+def write_copy(plan: CorrectionPlan, copy: Path, progress: Progress = lambda files: None) -> Applied:
+    """Write the copy and its log. `progress` is called with the number of files copied since the last call."""
+    changes = change_log(plan, datetime.now(UTC))
+    remarks = plan.writer.write(plan.edits, copy, progress)
+    log = log_path(copy)
+    write_table(changes, log)
+    return Applied(plan, copy, log, changes, (*plan.remarks, *remarks))
+
+
+def change_log(plan: CorrectionPlan, when: datetime) -> "pd.DataFrame":
+    """One row per change: id, before, after, decision, rank, score, new_id, when, decisions.
+
+    after and new_id are empty for removed samples; rank and score are empty if unknown.
+    """
+    import pandas as pd
+
+    edits, drop = plan.edits.entries, plan.edits.drop
+    decisions = [edit.decision for edit in edits]
+    new_ids = plan.writer.new_ids(plan.edits)
+    return pd.DataFrame(
+        {
+            "id": [decision.id for decision in decisions],
+            "before": [str(edit.before) for edit in edits],
+            "after": ["" if drop else str(edit.after) for edit in edits],
+            "decision": ["drop" if drop else decision.decision for decision in decisions],
+            "rank": pd.array([decision.rank for decision in decisions], dtype="Int64"),
+            "score": pd.array([decision.score for decision in decisions], dtype="Float64"),
+            "new_id": ["" if drop else new_ids.get(decision.id, decision.id) for decision in decisions],
+            "when": when.isoformat(timespec="seconds"),
+            "decisions": plan.origin,
+        }
+    )

@@ -1,0 +1,141 @@
+"""The decisions of a review: read from decisions.csv or a data frame, or the first suggestions of a ranking."""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.errors import InputError, MissingDataError
+from errata.readers.csv_files import csv_layout, text_rows
+from errata.wording import listed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+COLUMNS = ("id", "label", "decision", "new_label")
+CHANGING, UNCHANGING = ("accept", "relabel"), ("keep", "skip")
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The decision about one sample. Ids and labels are text, as in the file.
+
+    label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
+    decision is accept or relabel. rank, score: from the ranking, None if unknown.
+    """
+
+    id: str
+    label: str
+    decision: str
+    new_label: str = ""
+    rank: int | None = None
+    score: float | None = None
+
+    @property
+    def changes_label(self) -> bool:
+        """Whether the sample gets a new label."""
+        return self.decision in CHANGING
+
+    def __str__(self) -> str:
+        return f"{self.decision} {self.new_label!r}" if self.changes_label else self.decision
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """At most one decision per sample. origin: the file they come from, or a description of it."""
+
+    entries: tuple[Decision, ...]
+    origin: str
+
+    @classmethod
+    def read(cls, path: str | Path) -> "Decisions":
+        """Read a CSV file written by the report, or saved again by a spreadsheet."""
+        import pandas as pd
+
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
+        with closing(text_rows(file, csv_layout(file))) as rows:
+            lines = {number: cells for number, (_, cells) in enumerate(rows, 1) if any(map(str.strip, cells))}
+        if not lines:
+            raise InputError(f"{file} is empty")
+        header = [name.strip() for name in lines.pop(min(lines))]
+        _check_columns(header, str(file))
+        records = [dict(zip(header, cells, strict=False)) for cells in lines.values()]
+        return cls.from_table(pd.DataFrame(records, list(lines), list(dict.fromkeys(header))), str(file))
+
+    @classmethod
+    def from_table(cls, table: "pd.DataFrame", origin: str = "a table") -> "Decisions":
+        """Take the decisions from a data frame with the columns id, label, decision and new_label."""
+        _check_columns(table.columns, origin)
+        entries: dict[str, Decision] = {}
+        columns = (map(_text, table[name].tolist()) for name in COLUMNS)
+        for row, id_, label, word, new_label in zip(table.index, *columns, strict=True):
+            decision = _checked(Decision(id_, label, word.strip().casefold(), new_label), f"{origin}: row {row}")
+            earlier = entries.setdefault(decision.id, decision)
+            if earlier != decision:
+                raise InputError(
+                    f"{origin}: row {row}: id {decision.id!r} has two decisions, {earlier} and {decision}. "
+                    "Delete one of them."
+                )
+        if not entries:
+            raise InputError(f"{origin} contains no decisions")
+        return cls(tuple(entries.values()), origin)
+
+    @classmethod
+    def accept_top(cls, ranking: "pd.DataFrame", top: int, origin: str = "the ranking") -> "Decisions":
+        """Accept the suggested labels of the `top` most suspicious samples. Where label and suggestion agree, keep."""
+        if top < 1:
+            raise InputError(f"top must be at least 1, not {top}")
+        first = ranking.sort_values("rank", kind="stable").head(top)
+        columns = (first[name].tolist() for name in ("id", "label", "suggested", "rank", "score"))
+        entries = []
+        for id_, label, suggested, rank, score in zip(*columns, strict=True):
+            choice = ("keep", "") if str(label) == str(suggested) else ("accept", str(suggested))
+            entries.append(Decision(str(id_), str(label), *choice, int(rank), float(score)))
+        return cls(tuple(entries), f"{origin}, the first {len(entries):,}")
+
+    def with_ranks(self, ranking: "pd.DataFrame") -> "Decisions":
+        """Add the rank and the score of every sample that is in the ranking."""
+        rows = zip(*(ranking[name].tolist() for name in ("id", "rank", "score")), strict=True)
+        places = {str(id_): (int(rank), float(score)) for id_, rank, score in rows}
+        entries = []
+        for entry in self.entries:
+            rank, score = places.get(entry.id, (entry.rank, entry.score))
+            entries.append(replace(entry, rank=rank, score=score))
+        return replace(self, entries=tuple(entries))
+
+
+def as_decisions(source: "Decisions | pd.DataFrame | str | Path") -> Decisions:
+    """Decisions from a file, a data frame, or as they are."""
+    if isinstance(source, Decisions):
+        return source
+    return Decisions.read(source) if isinstance(source, str | Path) else Decisions.from_table(source)
+
+
+def _check_columns(names: Iterable[Any], origin: str) -> None:
+    present = list(map(str, names))
+    missing = [name for name in COLUMNS if name not in present]
+    if missing:
+        raise InputError(f"{origin} has no column {listed(missing)}. Required: id, label, decision and new_label.")
+    repeated = [name for name in COLUMNS if present.count(name) > 1]
+    if repeated:
+        raise InputError(f"{origin} has more than one column {listed(repeated)}")
+
+
+def _checked(decision: Decision, place: str) -> Decision:
+    if decision.decision not in (*CHANGING, *UNCHANGING):
+        raise InputError(f"{place}: the decision must be keep, accept, relabel or skip, not {decision.decision!r}")
+    if decision.changes_label and not decision.new_label.strip():
+        raise InputError(f"{place}: the decision is {decision.decision}, but new_label is empty")
+    return decision if decision.changes_label else replace(decision, new_label="")
+
+
+def _text(value: Any) -> str:
+    """The value as it is written to a file; empty if missing."""
+    import pandas as pd
+
+    if isinstance(value, str):
+        return value
+    return "" if value is None or pd.isna(value) else str(value)

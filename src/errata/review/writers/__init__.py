@@ -1,0 +1,67 @@
+"""Writers copy a file or folder of the user with changed labels. One module per family of file formats.
+
+All modules of this package are imported here, and each registers its file suffixes with `label_writer.writes`. To
+support another file format, add a module here and a reader in `errata.readers`.
+"""
+
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from numpy.typing import NDArray
+
+from errata.dynamics.files import MANIFEST
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError
+from errata.finding.sources import INFO, SPLITS, is_saved_dataset, open_source, saved_dataset
+from errata.readers import UserData
+from errata.readers.label_encoding import Encoded
+from errata.readers.opening import TABLES, known_ending
+from errata.readers.table_rows import is_name, labelled_rows
+from errata.review.writers.arrow_tables import SavedDataset
+from errata.review.writers.image_folders import ImageFolder
+from errata.review.writers.label_writer import WRITERS, LabelledSamples, LabelWriter
+
+for _module in iter_modules(__path__):
+    import_module(f"{__name__}.{_module.name}")
+
+
+def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  # noqa: A002
+    """Read the samples of a file or folder with the same ids as `errata find`, and return the writer for it."""
+    if not isinstance(source, str | Path):
+        raise InputError("pass the path of the data: only files and folders can be copied")
+    if not all(name is None or is_name(name) for name in (label, id)):
+        raise InputError("label and id must be names of columns or arrays in the file, not the values themselves")
+    path = Path(source).expanduser()
+    if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, SPLITS, INFO)):
+        if label is not None or id is not None:
+            raise InputError(
+                f"{path} is a folder of images, whose classes are the subfolders and whose ids are the paths. "
+                "Omit --label and --id."
+            )
+        return ImageFolder.open(path, link)
+    if link:
+        raise InputError(f"--link works for folders of images only, and {path} is not one")
+    if is_saved_dataset(path):
+        columns = [str(name) for name in (label, id) if name is not None]
+        rows = labelled_rows(saved_dataset(path, columns), label, id, str(path))
+        return SavedDataset(path, _samples(rows.ids, rows.encoded), str(label))
+    suffix = "" if path.is_dir() else known_ending(path)
+    if suffix in TABLES:  # columns other than label and id are not needed
+        rows = labelled_rows(TABLES[suffix](path)[0], label, id, str(path))
+        samples = _samples(rows.ids, rows.encoded)
+    else:
+        data = open_source(path, label, None, id, False)
+        if isinstance(data, Dynamics):
+            raise InputError(f"{path} contains the outputs of a model. Pass the data that the model was trained on.")
+        samples = _samples(data.ids, data)
+    if suffix not in WRITERS:
+        raise InputError(f"Cannot write {suffix!r} files. Supported: {' '.join(WRITERS)}")
+    return WRITERS[suffix](path, samples, None if label is None else str(label))
+
+
+def _samples(ids: NDArray[Any], encoded: Encoded | UserData) -> LabelledSamples:
+    """The samples with their ids (N,) as text, and the label of each as a value instead of a class number."""
+    labels = [encoded.classes[number] for number in encoded.labels.tolist()]
+    return LabelledSamples([str(id_) for id_ in ids.tolist()], labels, encoded.rows.tolist(), encoded.classes)

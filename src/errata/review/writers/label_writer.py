@@ -1,0 +1,132 @@
+"""The base class of all writers, the edits they apply, and the table of writers by file suffix."""
+
+import os
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.errors import StoreError
+from errata.review.decisions import Decision
+
+Progress = Callable[[int], object]
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSamples:
+    """N labelled samples: ids (N,) as text, labels (N,) in their own type, rows (N,) of the source, and the classes."""
+
+    ids: list[str]
+    labels: list[Any]
+    rows: list[int]
+    classes: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class LabelEdit:
+    """A row whose label changes.
+
+    example: a row that has the new label already, so that the label is written in the same way. None for a new class.
+    """
+
+    row: int
+    before: Any
+    after: Any
+    example: int | None
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class LabelEdits:
+    """All edits of a source. drop: the rows are removed instead of relabelled."""
+
+    entries: tuple[LabelEdit, ...]
+    drop: bool
+
+    @property
+    def relabelled(self) -> tuple[LabelEdit, ...]:
+        """The edits that write a new label: none with `drop`."""
+        return () if self.drop else self.entries
+
+    @property
+    def new_classes(self) -> list[Any]:
+        """The labels that no sample had before, without repetition."""
+        return list(dict.fromkeys(edit.after for edit in self.relabelled if edit.example is None))
+
+    def rows_to_keep(self, rows: int) -> NDArray[np.bool_]:
+        """Mask (rows,) of the rows that the copy contains."""
+        mask = np.ones(rows, dtype=np.bool_)
+        mask[[edit.row for edit in self.entries if self.drop]] = False
+        return mask
+
+    def label_rows(self, rows: int) -> NDArray[np.int64]:
+        """The row (rows,) from which each row takes its label. From `rows` on, they index `new_classes`."""
+        new_rows = {label: rows + number for number, label in enumerate(self.new_classes)}
+        label_rows = np.arange(rows)
+        for edit in self.relabelled:
+            label_rows[edit.row] = new_rows[edit.after] if edit.example is None else edit.example
+        return label_rows
+
+
+@dataclass(frozen=True, eq=False)
+class LabelWriter(ABC):
+    """Copies one file or folder with changed labels. path: the original, which is only read."""
+
+    path: Path
+    samples: LabelledSamples
+
+    @property
+    def file_count(self) -> int:
+        """How many files are copied."""
+        return 1
+
+    @abstractmethod
+    def check(self, edits: LabelEdits) -> None:
+        """Raise InputError if the format cannot hold a new label. Writes nothing."""
+
+    @abstractmethod
+    def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
+        """Write the copy to `target`, completely or not at all. Returns remarks for the user."""
+
+    def new_ids(self, edits: LabelEdits) -> dict[str, str]:
+        """The ids that differ in the copy, by the id in the original."""
+        return {}
+
+
+WriterFactory = Callable[[Path, LabelledSamples, Any], LabelWriter]
+WRITERS: dict[str, WriterFactory] = {}
+_Factory = TypeVar("_Factory", bound=WriterFactory)
+
+
+def writes(*suffixes: str) -> Callable[[_Factory], _Factory]:
+    """Register a writer class, or a function that returns a writer, for files with these suffixes.
+
+    It is called with the path, the samples, and the column or array that holds the labels (None if not named).
+    """
+
+    def register(factory: _Factory) -> _Factory:
+        WRITERS.update(dict.fromkeys(suffixes, factory))
+        return factory
+
+    return register
+
+
+@contextmanager
+def new_copy_folder(target: Path) -> Iterator[Path]:
+    """A temporary folder that is renamed to `target` at the end of the block, and deleted if the block fails."""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        part.mkdir()
+        yield part
+        part.rename(target)
+    except BaseException as error:
+        shutil.rmtree(part, ignore_errors=True)
+        if isinstance(error, OSError) and not isinstance(error, StoreError):
+            raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
+        raise

@@ -1,0 +1,198 @@
+"""Text files. Rows that do not change are copied character by character. This module: .csv and .tsv."""
+
+import csv
+import gzip
+import io
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any, BinaryIO, cast
+
+from errata.dynamics.files import replace_atomically
+from errata.errors import DataError, InputError
+from errata.readers.csv_files import Layout, csv_layout, text_rows, tsv_layout
+from errata.readers.table_rows import plain_names
+from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, writes
+
+LINE_ENDS = "\r\n"
+
+
+@dataclass(frozen=True)
+class TextPiece:
+    """A part of a text file.
+
+    row: its row number, None outside the rows. separator: the text between this row and the row before, which is
+    omitted with either of them. has_label: whether this part contains the label of the row.
+    """
+
+    text: str
+    row: int | None = None
+    separator: str = ""
+    has_label: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class TextTable(LabelWriter):
+    """A table in a text file. label: the name of the column with the labels."""
+
+    label: str
+
+    @property
+    @abstractmethod
+    def encoding(self) -> str:
+        """The encoding of the text."""
+
+    @abstractmethod
+    def pieces(self) -> Iterator[TextPiece]:
+        """The whole file, cut into pieces."""
+
+    @abstractmethod
+    def label_text(self, piece: TextPiece) -> str:
+        """The label of a row as it is written in the file."""
+
+    @abstractmethod
+    def replace_label(self, piece: TextPiece, label_text: str) -> str:
+        """The text of the row with another label."""
+
+    @abstractmethod
+    def format_label(self, label: Any) -> str:
+        """How a new label is written in the file."""
+
+    @abstractmethod
+    def is_label(self, label_text: str, label: Any) -> bool:
+        """Whether text from the file stands for this label."""
+
+    def check(self, edits: LabelEdits) -> None:
+        """Refuse labels that the encoding of the file lacks."""
+        for label in edits.new_classes:
+            try:
+                self.format_label(label).encode(self.encoding)
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"{self.path} is encoded as {self.encoding}, which cannot represent the label {label!r}. "
+                    "Convert the file to UTF-8 first."
+                ) from error
+
+    def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
+        """Write the copy, compressed if the original is."""
+        example_texts = self._example_texts(edits)
+
+        def write(file: BinaryIO) -> None:
+            compressed = target.suffix.lower() == ".gz"
+            with gzip.GzipFile("", "wb", fileobj=file) if compressed else nullcontext(file) as binary:
+                text = io.TextIOWrapper(cast(BinaryIO, binary), self.encoding, newline="")
+                self._write_pieces(edits, example_texts, text)
+                text.detach()  # flushes without closing the file
+
+        replace_atomically(target, write)
+        return []
+
+    def _example_texts(self, edits: LabelEdits) -> dict[int | None, str]:
+        """How the label of each example row is written, by row."""
+        labels = {edit.example: edit.after for edit in edits.relabelled if edit.example is not None}
+        texts: dict[int | None, str] = {}
+        for piece in self.pieces() if labels else ():
+            if piece.row in labels and piece.has_label:
+                texts[piece.row] = self._checked_label(piece, labels[piece.row])
+                if len(texts) == len(labels):
+                    break
+        return texts
+
+    def _write_pieces(self, edits: LabelEdits, example_texts: dict[int | None, str], out: IO[str]) -> None:
+        by_row: dict[int | None, Any] = {edit.row: edit for edit in edits.entries}
+        after_row = False
+        for piece in self.pieces():
+            edit = by_row.get(piece.row)
+            if edit is not None and piece.has_label:
+                self._checked_label(piece, edit.before)
+            if edit is not None and edits.drop:
+                continue
+            out.write(piece.separator if after_row else "")
+            if edit is None or not piece.has_label:
+                out.write(piece.text)
+            else:
+                new = self.format_label(edit.after) if edit.example is None else example_texts[edit.example]
+                out.write(self.replace_label(piece, new))
+            after_row = piece.row is not None
+
+    def _checked_label(self, piece: TextPiece, expected: Any) -> str:
+        """The label text of a row. Another label than expected means that the rows were cut in another way."""
+        label_text = self.label_text(piece)
+        if not self.is_label(label_text, expected):
+            raise DataError(
+                f"{self.path}: row {piece.row} is {piece.text.strip()!r}, which does not have the label {expected!r}. "
+                "The quotes in the file are ambiguous."
+            )
+        return label_text
+
+
+@writes(".csv", ".csv.gz")
+class CsvTable(TextTable):
+    """Values with separators."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        return csv_layout(self.path)
+
+    @cached_property
+    def column(self) -> int:
+        with closing(text_rows(self.path, self.layout)) as rows:
+            header = next(cells for _, cells in rows if cells)
+        return plain_names(header)[0].index(self.label)
+
+    @property
+    def encoding(self) -> str:
+        return self.layout.encoding
+
+    def pieces(self) -> Iterator[TextPiece]:
+        """One piece per row. The header and empty lines have no row number."""
+        row = -2
+        for text, cells in text_rows(self.path, self.layout):
+            row += bool(cells)
+            yield TextPiece(text, row if cells and row >= 0 else None)
+
+    def label_text(self, piece: TextPiece) -> str:
+        return self._cells(piece)[self.column]
+
+    def replace_label(self, piece: TextPiece, label_text: str) -> str:
+        """The row written again, with quotes where needed and the same line end."""
+        cells = self._cells(piece)
+        cells[self.column] = label_text
+        end = piece.text[len(piece.text.rstrip(LINE_ENDS)) :]
+        if not self.layout.quoted:
+            return self.layout.separator.join(cells) + end
+        text = io.StringIO(newline="")
+        csv.writer(text, delimiter=self.layout.separator, lineterminator=end).writerow(cells)
+        return text.getvalue()
+
+    def format_label(self, label: Any) -> str:
+        """The label as text. A file without quotes cannot hold separators or line ends."""
+        text = str(label)
+        if not self.layout.quoted and any(character in text for character in (self.layout.separator, *LINE_ENDS)):
+            raise InputError(f"{self.path} does not use quotes, so it cannot hold the label {text!r}")
+        return text
+
+    def is_label(self, label_text: str, label: Any) -> bool:
+        """Numbers are compared as numbers: 1.50 is 1.5."""
+        if isinstance(label, str):
+            return label_text == label
+        try:
+            return bool(type(label)(label_text) == label)
+        except ValueError:
+            return False
+
+    def _cells(self, piece: TextPiece) -> list[str]:
+        quoting: Any = csv.QUOTE_MINIMAL if self.layout.quoted else csv.QUOTE_NONE
+        return next(csv.reader(io.StringIO(piece.text, newline=""), delimiter=self.layout.separator, quoting=quoting))
+
+
+@writes(".tsv", ".tsv.gz")
+class TsvTable(CsvTable):
+    """Values separated by tabs."""
+
+    @cached_property
+    def layout(self) -> Layout:
+        return tsv_layout(self.path)
