@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core._cleanlab_counts import calibrated_counts, prune_counts, with_removals
 from errata.core.checks import Labels, as_numpy, check_labels
 from errata.core.confident_learning import Flags, flags_by_rules
-from errata.core.confident_rules import CLEANLAB, Counts, Probabilities, cleanlab_self_confidence
+from errata.core.confident_rules import (
+    CLEANLAB,
+    Counts,
+    Probabilities,
+    calibrated_counts,
+    cleanlab_self_confidence,
+    prune_counts,
+    with_removals,
+)
 from errata.errors import InputError
 
 PRUNING = {"prune_by_noise_rate": ("PBNR",), "prune_by_class": ("PBC",), "both": ("PBC", "PBNR")}

@@ -1,4 +1,4 @@
-"""The hot loops of confident learning, compiled; `confident_learning` says what they are for."""
+"""Compiled loops of `confident_learning`."""
 
 from typing import Any
 
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 from errata.core.jit import compiled
 
 NO_CLASS = -1
-ROUNDING = 1e-6  # how far outside 0..1 arithmetic may have put a probability
+ROUNDING = 1e-6  # rounding errors of probabilities outside 0..1
 SUM_TOLERANCE = 1e-3
 SAMPLED_VALUES = 1024
 
 
 @compiled
 def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill `order` (N,) with the rows of class 0, then of class 1 and so on, ascending; returns the K ends."""
+    """Fill `order` (N,) with the rows of class 0, then of class 1, ...; returns where each class ends (K,)."""
     sizes = np.zeros(num_classes, np.int64)
     for label in labels:
         sizes[label] += 1
@@ -30,7 +30,7 @@ def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -
 
 @compiled
 def compensated_sum(values: NDArray[Any]) -> tuple[float, float]:
-    """The sum of `values` as two floats, rounded and remainder: exact to about 100 bits, so in any order of rows."""
+    """The sum of `values` as a float and a remainder: exact to about 100 bits, so independent of their order."""
     total = 0.0
     remainder = 0.0
     for value in values:
@@ -41,7 +41,7 @@ def compensated_sum(values: NDArray[Any]) -> tuple[float, float]:
 
 
 @compiled
-def read_rows(
+def confident_classes(
     probabilities: NDArray[Any],
     labels: NDArray[Any],
     thresholds: NDArray[np.float64],
@@ -49,11 +49,11 @@ def read_rows(
     confident: NDArray[Any],
     disagrees: NDArray[np.bool_],
 ) -> int:
-    """The confident class of every row, and whether its arg max is another class than its label.
+    """Write the confident class of every row, and whether its arg max is not its label.
 
-    A row with one class at or above that class's threshold takes it, one with several takes its arg max, one with none
-    takes NO_CLASS. `slack` is added to the label's probability before the arg max is compared with the label.
-    Returns the first row that is no probability distribution, or -1.
+    The confident class is the one class that reaches its threshold, the arg max if several do, NO_CLASS if none does.
+    `slack` is added to the label's probability before it is compared with the largest probability.
+    Returns the first row that is not a probability distribution, or -1.
     """
     num_classes = probabilities.shape[1]
     for row in range(len(probabilities)):
@@ -93,7 +93,7 @@ def count_pairs(labels: NDArray[Any], confident: NDArray[Any], counts: NDArray[n
 
 @compiled
 def sift_down(heap: NDArray[Any], position: int) -> None:
-    """Let the value at `position` sink until no child in the min-heap is smaller."""
+    """Restore the min-heap below `position`."""
     size = len(heap)
     value = heap[position]
     child = 2 * position + 1
@@ -110,7 +110,7 @@ def sift_down(heap: NDArray[Any], position: int) -> None:
 
 @compiled
 def least_of_largest(values: NDArray[Any], n: int) -> Any:
-    """The n-th largest of `values` (n from 1): the root of a heap that keeps the n largest seen so far."""
+    """The n-th largest of `values` (n from 1), with a heap of the n largest so far."""
     heap = values[:n].copy()
     for position in range(n // 2 - 1, -1, -1):
         sift_down(heap, position)
@@ -123,7 +123,7 @@ def least_of_largest(values: NDArray[Any], n: int) -> Any:
 
 @compiled
 def nth_largest(values: NDArray[Any], n: int) -> Any:
-    """The n-th largest of `values` (n from 1): of many values, a sample tells which are too small to be looked at."""
+    """The n-th largest of `values` (n from 1); for many values, a subsample first rules out the small ones."""
     step = len(values) // SAMPLED_VALUES
     expected = n / max(step, 1)
     rank = int(expected + 3 * np.sqrt(expected)) + 4
@@ -136,7 +136,7 @@ def nth_largest(values: NDArray[Any], n: int) -> Any:
 
 @compiled
 def flag_largest(values: NDArray[Any], count: int, rows: NDArray[Any], flagged: NDArray[np.bool_]) -> bool:
-    """Flag the rows of the `count` largest values; none, and return False, where the cut falls between equal values."""
+    """Flag the rows of the `count` largest values; returns False and flags none if the cut is between equal values."""
     cut = nth_largest(values, count)
     reaching = 0
     for value in values:
@@ -160,10 +160,10 @@ def flag_margins(
     flagged: NDArray[np.bool_],
     tied: NDArray[np.bool_],
 ) -> None:
-    """For every class j flag budgets[j] of one class's `rows`, those with the largest margin P_j − P_label.
+    """For every class j, flag the budgets[j] rows with the largest margin P_j − P_label among `rows` of one class.
 
-    A class j where the cut falls between equal margins is left to the caller, with tied[j] set. `margins` is working
-    space of the size of `rows`; its type is the precision of the subtraction.
+    If the cut is between equal margins, sets tied[j] and leaves class j to the caller. `margins` is a buffer of the
+    size of `rows`; its type is the precision of the subtraction.
     """
     for j in range(len(budgets)):
         if j == label or budgets[j] == 0:

@@ -270,7 +270,7 @@ class CTRL(Aggregation):
         if budget is None:
             own = ranked = ctrl.select(*told, **options)
         else:
-            ranked, own = ctrl.select_both(*told, budget=budget, **options)
+            ranked, own = ctrl.selections(*told, budgets=[budget, None], **options)
         return Verdict(ranked.votes.astype(np.float64), own.mask)
 
 

@@ -1,15 +1,15 @@
-"""Confident learning: which labels contradict the classes a model is confident about (Northcutt et al., 2021).
+"""Confident learning: flag labels that contradict the classes a model is confident in (Northcutt et al., 2021).
 
-A row of the probabilities P (N, K) is *confident* in class k when P_k reaches the threshold t_k, the mean of P_k over
-the samples labelled k. The confident joint counts samples by given label and confident class; calibrated, it estimates
-how many samples of class i are really class j. The variants differ in the samples they flag:
+A row of the probabilities P (N, K) is *confident* in class k if P_k reaches the threshold t_k, the mean of P_k over the
+samples labelled k. The confident joint counts samples by given label and confident class. Calibrated, it estimates how
+many samples labelled i are truly of class j. The variants flag:
 
-- CC: those whose arg max is not the label;
-- CYY: those whose confident class is not the label;
-- PBC (prune by class): in every class as many as are mislabelled, the lowest self-confidence P_i first;
-- PBNR (prune by noise rate): for classes i, j as many as are i and should be j, the largest margin P_j − P_i first.
+- CC: samples whose arg max is not the label;
+- CYY: samples whose confident class is not the label;
+- PBC (prune by class): in every class the estimated number of errors, lowest self-confidence P_i first;
+- PBNR (prune by noise rate): for each pair i, j the estimated number of samples, largest margin P_j − P_i first.
 
-`cleanlab=True` adds what cleanlab 2.9 does beyond these formulas, and flags exactly the samples cleanlab flags.
+`cleanlab=True` follows cleanlab 2.9 where it differs from these formulas, and flags exactly the same samples.
 """
 
 from typing import Any, NoReturn
@@ -17,24 +17,24 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import as_numpy, check_labels
-from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Floats, Probabilities, Rows, Rules, over_classes
+from errata.core.checks import Floats, as_numpy, check_labels
+from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Probabilities, Rows, Rules, over_classes
 from errata.errors import InputError
 
 Flags = NDArray[np.bool_]
-Classes = NDArray[Any]  # class numbers, of the narrowest integer type that holds K
+Classes = NDArray[Any]  # class numbers, of a narrow integer type
 
 VARIANTS = ("CC", "CYY", "PBC", "PBNR")
 VALUES_PER_BLOCK = 2**20
 UNFLAGGED_SCORE = -1.0
-SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # stands for 0, whose logarithm is not finite
+SMALLEST_PROBABILITY = np.nextafter(0.0, 1.0)  # replaces 0, whose logarithm is not finite
 
 
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
-    """Count matrix C (K, K): C[i, j] samples labelled i are confidently j; who is confident in no class is left out."""
+    """Counts C (K, K): C[i, j] samples labelled i are confident in class j; the rest is not counted."""
     P, y = _check(probabilities, labels)
-    members = _members(y, P.shape[1])
-    confident, _ = _read(P, y, PAPER.thresholds(P, members), PAPER.slack)
+    members = _rows_by_class(y, P.shape[1])
+    confident, _ = _confident_classes(P, y, PAPER.thresholds(P, members), PAPER.slack)
     return _count(y, confident, P.shape[1])
 
 
@@ -52,21 +52,21 @@ def calibrate(counts: ArrayLike, class_counts: ArrayLike) -> Floats:
 
 
 def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, *, cleanlab: bool = False) -> Flags:
-    """Which labels (N,) a variant calls wrong, by the paper's formulas or exactly as cleanlab 2.9 does."""
+    """The samples (N,) that a variant flags, by the paper's formulas or exactly as cleanlab 2.9."""
     return flags_by_rules(probabilities, labels, variant, CLEANLAB if cleanlab else PAPER)
 
 
 def flags_by_rules(probabilities: Probabilities, labels: ArrayLike, variant: str, rules: Rules) -> Flags:
-    """Which labels (N,) a variant calls wrong, by rules of one's own making."""
+    """The samples (N,) that a variant flags, with the given rules."""
     if variant not in VARIANTS:
         raise InputError(f"variant {variant!r} is not one of {', '.join(VARIANTS)}")
     P, y = _check(probabilities, labels)
     K = P.shape[1]
     if variant == "CC":
-        _, disagrees = _read(P, y, np.full(K, np.inf), rules.slack)
+        _, disagrees = _confident_classes(P, y, np.full(K, np.inf), rules.slack)
         return disagrees
-    members = _members(y, K)
-    confident, disagrees = _read(P, y, rules.thresholds(P, members), rules.slack)
+    members = _rows_by_class(y, K)
+    confident, disagrees = _confident_classes(P, y, rules.thresholds(P, members), rules.slack)
     if variant == "CYY":
         flagged: Flags = (confident != y) & (confident >= 0)
     else:
@@ -78,7 +78,7 @@ def flags_by_rules(probabilities: Probabilities, labels: ArrayLike, variant: str
 
 
 def scores(flagged: ArrayLike, probabilities: Probabilities, labels: ArrayLike) -> Floats:
-    """Score (N,): −log of the self-confidence for flagged samples, so at least 0, and −1 for all others."""
+    """Scores (N,): −log of the self-confidence (0 or more) for flagged samples, −1 for all others."""
     P, y = _check(probabilities, labels)
     flag = as_numpy(flagged)
     if flag.dtype != np.bool_ or flag.shape != y.shape:
@@ -93,10 +93,10 @@ def scores(flagged: ArrayLike, probabilities: Probabilities, labels: ArrayLike) 
     return result
 
 
-# What the formulas are made of.
+# Steps of the formulas.
 
 
-def _members(labels: Classes, num_classes: int) -> list[Rows]:
+def _rows_by_class(labels: Classes, num_classes: int) -> list[Rows]:
     """The rows of every class, ascending."""
     from errata.core._confident_kernels import rows_by_class
 
@@ -105,22 +105,24 @@ def _members(labels: Classes, num_classes: int) -> list[Rows]:
     return np.split(order, ends[:-1])
 
 
-def _read(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
-    """Confident class (N,), −1 for none, and whether the arg max is not the label (N,).
+def _confident_classes(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
+    """The confident class (N,), −1 for none, and whether the arg max is not the label (N,), in one pass over P.
 
-    Both come from the one pass over P, which also refuses the first row that is no distribution.
+    Refuses the first row that is not a probability distribution.
     """
-    from errata.core._confident_kernels import read_rows
+    from errata.core._confident_kernels import confident_classes
     from errata.core.jit import over_blocks
 
     confident, disagrees = np.empty_like(y), np.empty(len(y), np.bool_)
 
-    def read(block: slice) -> None:
-        broken = read_rows(P[block], y[block], thresholds, P.dtype.type(slack), confident[block], disagrees[block])
-        if broken >= 0:
-            _refuse(P, block.start + broken)
+    def work(block: slice) -> None:
+        invalid = confident_classes(
+            P[block], y[block], thresholds, P.dtype.type(slack), confident[block], disagrees[block]
+        )
+        if invalid >= 0:
+            _refuse(P, block.start + invalid)
 
-    over_blocks(len(P), max(1, VALUES_PER_BLOCK // P.shape[1]), read)
+    over_blocks(len(P), max(1, VALUES_PER_BLOCK // P.shape[1]), work)
     return confident, disagrees
 
 
@@ -166,11 +168,11 @@ def _prune_by_noise_rate(P: Probabilities, members: list[Rows], joint: NDArray[A
     return flagged
 
 
-# Bad input.
+# Checks of the input.
 
 
 def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabilities, Classes]:
-    """Probabilities as a read-only view, whose values are checked when they are read, and labels, of a narrow type."""
+    """Probabilities as a read-only view (values are checked later, when they are read), and labels of a narrow type."""
     P = as_numpy(probabilities)
     if P.ndim != 2 or len(P) == 0 or P.shape[1] < 2:
         raise InputError(f"probabilities must have shape (N, K) with N of 1 or more and K of 2 or more, not {P.shape}")
@@ -187,8 +189,8 @@ def _check(probabilities: Probabilities, labels: ArrayLike) -> tuple[Probabiliti
 def _is_probability(values: NDArray[Any]) -> Flags:
     from errata.core._confident_kernels import ROUNDING
 
-    within: Flags = (values >= -ROUNDING) & (values <= 1 + ROUNDING)
-    return within
+    valid: Flags = (values >= -ROUNDING) & (values <= 1 + ROUNDING)
+    return valid
 
 
 def _refuse(P: Probabilities, row: int) -> NoReturn:

@@ -1,7 +1,8 @@
-"""CTRL: cluster the curves of every class in windows of training, and let each window vote on who is noisy.
+"""CTRL (Yue and Jha, "CTRL: Clustering Training Losses for Label Error Detection").
 
-After Yue and Jha, "CTRL: Clustering Training Losses for Label Error Detection". The paper's names: a configuration is
-(W windows, K clusters, Ks selected); a mask is True where a sample is held to be noisy.
+The epochs are divided into windows. In every window the loss curves of each class are clustered. A sample in one of the
+clusters with the largest losses gets one vote for being noisy. A configuration is (W windows, K clusters, Ks clusters
+selected as noisy); a mask (N,) is True for noisy samples.
 """
 
 from collections.abc import Sequence
@@ -11,21 +12,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core._kmeans import cluster_ranks
-from errata.core._silhouettes import silhouettes
-from errata.core.checks import Floats, Labels, as_numpy, check_seed
+from errata.core._ctrl_clusters import Mask, cluster_ranks, silhouettes
+from errata.core.checks import Floats, Labels, as_numpy
 from errata.errors import InputError
 
-Mask = NDArray[np.bool_]
 Votes = NDArray[np.int64]
 
 SILHOUETTE_SAMPLES = 10_000
-"""Curves a silhouette is taken over: its cost grows with their square."""
+"""The most curves for a silhouette, whose cost grows with the square of their number."""
 
 
 @dataclass(frozen=True, order=True)
 class Configuration:
-    """How CTRL clusters: W windows of training, K clusters a class, of which the Ks of largest area are noisy."""
+    """W windows of epochs, and K clusters per class, of which the Ks with the largest area are noisy."""
 
     windows: int
     clusters: int
@@ -40,7 +39,7 @@ class Configuration:
             )
 
     def bounds(self, epochs: int) -> list[tuple[int, int]]:
-        """The W half-open windows that divide the epochs; some are empty where there are fewer epochs than windows."""
+        """The W half-open windows that divide the epochs; some are empty if there are fewer epochs than windows."""
         return [(i * epochs // self.windows, (i + 1) * epochs // self.windows) for i in range(self.windows)]
 
 
@@ -53,7 +52,7 @@ CONFIGURATIONS = tuple(
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The configuration that CTRL's own score prefers, its votes (N,) and mask (N,), and the best score of each."""
+    """The configuration with the best selection score, its votes (N,) and mask (N,), and the score of each."""
 
     configuration: Configuration
     votes: Votes
@@ -64,8 +63,8 @@ class Selection:
 def smoothed(losses: ArrayLike, labels: ArrayLike, smooth: int = 5) -> Floats:
     """Losses (N, T) clipped from above at 2 ln(observed classes), then averaged over the last `smooth` epochs.
 
-    The first `smooth` epochs have no full average before them and take the one after, as in the authors' code; where
-    training is no longer than that, the average is over as many epochs as leave one out.
+    The first `smooth` epochs get the first full average, as in the authors' code. If there are no more than `smooth`
+    epochs, the average is over all but one.
     """
     checked = _check_losses(losses)
     classes = np.unique(_check_labels(labels, len(checked)))
@@ -90,7 +89,7 @@ def votes(
     configurations: Sequence[Configuration] = CONFIGURATIONS,
     smooth: int = 5,
 ) -> Votes:
-    """How many windows hold each sample noisy, shape (C, N): the paper's W - u for every configuration."""
+    """The number of windows (C, N) in which each sample is noisy, for every configuration: the paper's W - u."""
     curves = smoothed(losses, labels, smooth)
     return _votes(curves, _check_labels(labels, len(curves)), configurations)
 
@@ -99,7 +98,7 @@ def _votes(curves: Floats, labels: Labels, configurations: Sequence[Configuratio
     if not configurations:
         raise InputError("CTRL needs at least one configuration")
     samples, epochs = curves.shape
-    # Configurations that differ only in Ks, or share a window, share its clusters.
+    # Configurations with the same window and number of clusters share their fit.
     fits = {(window, c.clusters): None for c in configurations for window in c.bounds(epochs)}
     ranks = cluster_ranks(curves, labels, fits)
     counted = np.zeros((len(configurations), samples), dtype=np.int64)
@@ -110,37 +109,23 @@ def _votes(curves: Floats, labels: Labels, configurations: Sequence[Configuratio
 
 
 def operating_points(votes: Votes, configuration: Configuration) -> Mask:
-    """Masks (P, N) of CTRL's own thresholds: noisy with fewer than t clean votes, t from 1 to half the windows + 1."""
+    """Masks (P, N) of CTRL's thresholds t = 1 .. W // 2 + 1: a sample with fewer than t clean votes is noisy."""
     clean_votes = configuration.windows - votes
     return np.array([clean_votes < threshold for threshold in range(1, configuration.windows // 2 + 2)])
 
 
-def selection_score(
-    curves: ArrayLike, mask: ArrayLike, correct: ArrayLike, alpha: float, labels: ArrayLike | None = None
-) -> float:
-    """CTRL's own score of a mask (N,) over smoothed curves (N, T): silhouette × (A R)^alpha; -inf if a side is empty.
+def selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float) -> Floats:
+    """CTRL's score (M,) of each of `masks` (M, N) over smoothed curves (N, T): silhouette × (A R)^alpha.
 
-    A is the accuracy on the clean side, where `correct` (N,) says that the final prediction is the given label; R the
-    mean last loss of the noisy side over that of the clean side. The silhouette is global, over a fixed subsample of
-    10,000 (which must hold both sides too); with `labels` it is taken within every class and averaged over those that
-    hold both sides, as the authors do.
+    A is the accuracy on the clean side: the share of `correct` (N,), where the last prediction is the given label. R is
+    the mean last loss of the noisy side divided by that of the clean side. -inf if a side is empty.
     """
-    checked = _check_losses(curves).astype(np.float64, copy=False)
-    samples = len(checked)
-    held, right = _check_flags(mask, "mask", samples), _check_flags(correct, "correct", samples)
-    _check_alpha(checked, alpha)
-    given = None if labels is None else _check_labels(labels, samples)
-    return float(_selection_scores(checked, held[None], right, alpha, given)[0])
-
-
-def _selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float, labels: Labels | None) -> Floats:
-    """The selection score of each of `masks` (M, N), shape (M,)."""
-    many_noisy, many_clean = masks.sum(axis=1), (~masks).sum(axis=1)
+    noisy_count, clean_count = masks.sum(axis=1), (~masks).sum(axis=1)
     last = curves[:, -1]
     with np.errstate(divide="ignore", invalid="ignore"):
-        accuracy = (~masks & correct).sum(axis=1) / many_clean
-        loss_ratio = (masks @ last / many_noisy) / (~masks @ last / many_clean)
-        scores = silhouettes(curves, masks, labels, SILHOUETTE_SAMPLES) * (accuracy * loss_ratio) ** alpha
+        accuracy = (~masks & correct).sum(axis=1) / clean_count
+        loss_ratio = (masks @ last / noisy_count) / (~masks @ last / clean_count)
+        scores = silhouettes(curves, masks, SILHOUETTE_SAMPLES) * (accuracy * loss_ratio) ** alpha
     return np.where(np.isnan(scores), -np.inf, scores)
 
 
@@ -153,73 +138,53 @@ def select(
     alpha: float = 0.0,
     configurations: Sequence[Configuration] = CONFIGURATIONS,
     smooth: int = 5,
-    per_class: bool = False,
-    seed: int = 0,
 ) -> Selection:
-    """The configuration whose mask has the highest selection score; of equals, the first.
+    """The configuration whose mask has the highest selection score; the first of equal ones.
 
-    With a `budget` (a count) the mask of a configuration is that many samples with most votes, ties broken by a
-    permutation under `seed`; without, each of its own operating points competes.
+    With a `budget` (a count), the mask of a configuration is the `budget` samples with the most votes, with ties in
+    random order. Without one, all its `operating_points` compete.
     """
-    selections = _selections(losses, labels, correct, [budget], alpha, configurations, smooth, per_class, seed)
-    return selections[0]
+    return selections(losses, labels, correct, [budget], alpha, configurations, smooth)[0]
 
 
-def select_both(
-    losses: ArrayLike,
-    labels: ArrayLike,
-    correct: ArrayLike,
-    *,
-    budget: int,
-    alpha: float = 0.0,
-    configurations: Sequence[Configuration] = CONFIGURATIONS,
-    smooth: int = 5,
-) -> tuple[Selection, Selection]:
-    """What `select` says with a budget and what it says without one; the curves are clustered once for both."""
-    at_budget, by_itself = _selections(
-        losses, labels, correct, [budget, None], alpha, configurations, smooth, per_class=False, seed=0
-    )
-    return at_budget, by_itself
-
-
-def _selections(
+def selections(
     losses: ArrayLike,
     labels: ArrayLike,
     correct: ArrayLike,
     budgets: Sequence[int | None],
-    alpha: float,
-    configurations: Sequence[Configuration],
-    smooth: int,
-    per_class: bool,
-    seed: int,
+    alpha: float = 0.0,
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
+    smooth: int = 5,
 ) -> list[Selection]:
+    """What `select` returns for each of the budgets; the curves are clustered once for all."""
     curves = smoothed(losses, labels, smooth)
-    given = _check_labels(labels, len(curves))
-    right = _check_flags(correct, "correct", len(curves))
+    class_numbers = _check_labels(labels, len(curves))
+    is_correct = as_numpy(correct)
+    if is_correct.shape != (len(curves),) or is_correct.dtype != np.bool_:
+        raise InputError(f"correct must be {len(curves)} booleans, not {is_correct.dtype} of shape {is_correct.shape}")
     _check_alpha(curves, alpha)
     for budget in budgets:
         if budget is not None and not (isinstance(budget, int | np.integer) and 0 <= budget <= len(curves)):
             raise InputError(f"budget must be a count from 0 to {len(curves)}, not {budget}")
-    shuffled = np.random.default_rng(check_seed(seed)).permutation(len(curves))
-    counted = _votes(curves, given, configurations)
+    shuffled = np.random.default_rng(0).permutation(len(curves))
+    counted = _votes(curves, class_numbers, configurations)
     candidates = [
         (number, row, mask)
         for number, budget in enumerate(budgets)
         for row, configuration in enumerate(configurations)
-        for mask in _masks(counted[row], configuration, budget, shuffled)
+        for mask in (
+            operating_points(counted[row], configuration)
+            if budget is None
+            else [_most_votes(counted[row], budget, shuffled)]
+        )
     ]
     masks = np.array([mask for _, _, mask in candidates])
-    scores = _selection_scores(curves, masks, right, alpha, given if per_class else None)
-    asked, owner = (np.array(column) for column in zip(*((number, row) for number, row, _ in candidates), strict=True))
+    scores = selection_scores(curves, masks, is_correct, alpha)
+    of_budget, owner = (np.array(column) for column in zip(*((n, row) for n, row, _ in candidates), strict=True))
     return [
-        _best(configurations, counted, masks[asked == number], owner[asked == number], scores[asked == number])
-        for number in range(len(budgets))
+        _best(configurations, counted, masks[mine], owner[mine], scores[mine])
+        for mine in (of_budget == number for number in range(len(budgets)))
     ]
-
-
-def _masks(votes: Votes, configuration: Configuration, budget: int | None, shuffled: NDArray[np.int64]) -> Mask:
-    """The masks (P, N) that compete for a configuration."""
-    return operating_points(votes, configuration) if budget is None else _most_votes(votes, budget, shuffled)[None]
 
 
 def _best(
@@ -254,19 +219,12 @@ def _check_losses(losses: ArrayLike) -> NDArray[Any]:
 
 
 def _check_labels(labels: ArrayLike, samples: int) -> Labels:
-    given = as_numpy(labels)
-    if given.shape != (samples,):
-        raise InputError(f"labels must have shape ({samples},), one for each row of losses, not {given.shape}")
-    if given.dtype.kind not in "biu":
-        raise InputError(f"labels must be class numbers, not {given.dtype}")
-    return given.astype(np.int64, copy=False)
-
-
-def _check_flags(flags: ArrayLike, name: str, samples: int) -> Mask:
-    checked = as_numpy(flags)
-    if checked.shape != (samples,) or checked.dtype != np.bool_:
-        raise InputError(f"{name} must be {samples} booleans, not {checked.dtype} of shape {checked.shape}")
-    return checked
+    checked = as_numpy(labels)
+    if checked.shape != (samples,):
+        raise InputError(f"labels must have shape ({samples},), one for each row of losses, not {checked.shape}")
+    if checked.dtype.kind not in "biu":
+        raise InputError(f"labels must be class numbers, not {checked.dtype}")
+    return checked.astype(np.int64, copy=False)
 
 
 def _check_alpha(curves: Floats, alpha: float) -> None:
@@ -276,5 +234,5 @@ def _check_alpha(curves: Floats, alpha: float) -> None:
         row = int(np.flatnonzero((curves < 0).any(axis=1))[0])
         raise InputError(
             f"alpha must be 0, not {alpha}, for a signed measure such as LM: the smoothed loss of sample {row} is "
-            "negative, and a ratio of signed losses says nothing about how far the two sides are apart"
+            "negative, and a ratio of signed losses has no meaning"
         )
