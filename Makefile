@@ -1,4 +1,4 @@
-# Every command a developer needs. The first builds .venv from the pins in constraints.txt; later ones start at once.
+# The commands of a developer. The first call builds .venv from the pins in constraints.txt; later calls reuse it.
 
 PYTHON ?= python3
 WORKERS ?= 2
@@ -7,27 +7,36 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 FRAMEWORKS := $(VENV)/.frameworks
+LOWEST := .venv-lowest
+LOWEST_READY := $(LOWEST)/.ready
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-PIP_INSTALL = $(BIN)/python -m pip install -qq --no-input --disable-pip-version-check
+EVERYTHING := dev,frameworks
+PIP_OPTIONS := -qq --no-input --disable-pip-version-check
 
-# What runs is what .venv holds, whatever the caller's shell points at.
+# Commands use only what their virtual environment contains.
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all lint types imports unit frameworks bench format pins clean
+.PHONY: help demo test test-all test-lowest lint types imports unit frameworks package bench format pins clean
 
 help: ## list these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
-	@echo "  PYTHON=python3.12 chooses the interpreter that builds .venv, WORKERS=4 the test processes."
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo "  PYTHON=python3.12 chooses the interpreter for .venv, WORKERS=4 the number of test processes."
 
-demo: $(READY) ## find planted label errors in a small data set
+demo: $(READY) ## find planted label errors in a small dataset
 	@$(BIN)/errata demo
 
-test: lint types imports unit ## every check: lint, types, imports, unit
-	@echo "All checks passed. Left out: tests/frameworks (Lightning, transformers, sentence-transformers, datasets, Keras, skorch, CatBoost); make test-all runs these too."
+test: lint types imports unit ## lint, types, imports and unit tests
+	@echo "All checks passed. Not included: tests/frameworks (Lightning, transformers, sentence-transformers, datasets, Keras, skorch, CatBoost). Run these with make test-all."
 
-test-all: test frameworks ## every check, with the frameworks whose training can be recorded
-	@echo "All checks passed, those of the frameworks too."
+test-all: test frameworks ## make test, and the tests with real frameworks
+	@echo "All checks passed, including those with real frameworks."
+
+# One thread per worker: two workers already use two cores.
+PYTEST_UNIT := -m pytest -n $(WORKERS) --dist worksteal --ignore tests/frameworks
+
+test-lowest: $(LOWEST_READY) ## unit tests with the lowest supported versions (constraints-lowest.txt)
+	OMP_NUM_THREADS=1 $(LOWEST)/bin/python $(PYTEST_UNIT)
 
 lint: $(READY) ## style and formatting (ruff)
 	$(BIN)/ruff check .
@@ -39,18 +48,32 @@ types: $(READY) ## types (mypy --strict)
 imports: $(READY) ## layers import downwards only (import-linter)
 	$(BIN)/lint-imports
 
-# One thread in each worker: two workers already fill two cores, and more threads only get in their way.
-unit: $(READY) ## tests (pytest)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --ignore tests/frameworks
+unit: $(READY) ## unit tests (pytest)
+	OMP_NUM_THREADS=1 $(BIN)/python $(PYTEST_UNIT)
 
-# A file stays with one worker: every framework takes its time to be imported.
-frameworks: $(FRAMEWORKS) ## tests against real frameworks (pytest)
+# All tests of a file run in one worker, because importing a framework takes seconds.
+frameworks: $(FRAMEWORKS) ## tests with real frameworks (pytest)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile tests/frameworks
 
-bench: $(READY) ## speed, side by side with peers
+# The trial environment contains the wheel. It finds the dependencies in .venv, so that nothing is downloaded.
+package: $(READY) ## build sdist and wheel, check both, and run errata from the installed wheel
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
+	@trial=$$(mktemp -d) && trap 'rm -rf "$$trial"' EXIT && \
+	$(BIN)/python -m venv --without-pip "$$trial" && \
+	packages=$$("$$trial/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') && \
+	$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' > "$$packages/dependencies.pth" && \
+	$(BIN)/python -m pip --python "$$trial/bin/python" install $(PIP_OPTIONS) --no-deps --ignore-installed dist/*.whl && \
+	cd "$$trial" && \
+	bin/python -c 'import errata, sys; assert errata.__file__.startswith(sys.prefix), errata.__file__' && \
+	bin/errata --version && bin/errata methods > methods.txt && tail -n 3 methods.txt
+	@echo "The wheel installs and runs. Files: dist/"
+
+bench: $(READY) ## speed compared with other libraries
 	@$(BIN)/python benchmarks
 
-format: $(READY) ## mend style and formatting in place
+format: $(READY) ## fix style and formatting in place
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -58,35 +81,46 @@ pins: ## resolve every dependency anew (torch keeps its pin) and rewrite constra
 	$(require-python)
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) "$$(grep '^torch==' constraints.txt)" -e '.[dev,frameworks]'
+	$(BIN)/python -m pip install $(PIP_OPTIONS) "$$(grep '^torch==' constraints.txt)" -e '.[$(EVERYTHING)]'
 	{ grep '^#' constraints.txt; \
 	  $(BIN)/python -m pip freeze --all --exclude-editable --exclude pip | sed 's/+cpu$$//'; } > constraints.new
 	mv constraints.new constraints.txt
 	touch $(READY) $(FRAMEWORKS)
 
-clean: ## remove .venv, caches and built packages
-	rm -rf $(VENV) dist build $(CACHES)
+clean: ## remove the virtual environments, caches and built packages
+	rm -rf $(VENV) $(LOWEST) dist build $(CACHES)
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 define require-python
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
-  echo "errata needs Python 3.11 or newer, and $(PYTHON) is not that; choose one with make PYTHON=python3.12 ..." >&2; \
+  echo "errata needs Python 3.11 or newer, but $(PYTHON) is older or missing. Choose one with make PYTHON=python3.12 ..." >&2; \
   exit 1; }
 endef
 
-# .ready is there only while .venv is whole: an interrupted set-up leaves none, and the next one starts from nothing.
+# $(call install,ENVIRONMENT,PINS,EXTRAS): install errata with these extras, in editable mode.
+define install
+@$(1)/bin/python -m pip install $(PIP_OPTIONS) -c $(2) -e '.[$(3)]' || { \
+  echo "Set-up failed. To see the messages of pip: $(1)/bin/python -m pip install -c $(2) -e '.[$(3)]'" >&2; exit 1; }
+endef
+
+# .ready exists only while the environment is complete. After an interrupted set-up the next one starts from nothing.
 $(READY): pyproject.toml constraints.txt
 	$(require-python)
-	@echo "Setting up $(VENV): minutes the first time, seconds when it only changes ..."
+	@echo "Setting up $(VENV): minutes the first time, seconds after a change ..."
 	@test -f $@ || $(PYTHON) -m venv --clear $(VENV)
 	@rm -f $@
-	@$(PIP_INSTALL) -c constraints.txt -e '.[dev]' || { \
-	  echo "Set-up failed. To see all pip says: $(BIN)/python -m pip install -c constraints.txt -e '.[dev]'" >&2; exit 1; }
+	$(call install,$(VENV),constraints.txt,dev)
+	@touch $@
+
+$(LOWEST_READY): pyproject.toml constraints-lowest.txt
+	$(require-python)
+	@echo "Setting up $(LOWEST): minutes the first time, seconds after a change ..."
+	@test -f $@ || $(PYTHON) -m venv --clear $(LOWEST)
+	@rm -f $@
+	$(call install,$(LOWEST),constraints-lowest.txt,test)
 	@touch $@
 
 $(FRAMEWORKS): $(READY)
 	@echo "Adding the frameworks to $(VENV): minutes the first time ..."
-	@$(PIP_INSTALL) -c constraints.txt -e '.[dev,frameworks]' || { \
-	  echo "Set-up failed. To see all pip says: $(BIN)/python -m pip install -c constraints.txt -e '.[dev,frameworks]'" >&2; \
-	  exit 1; }
+	$(call install,$(VENV),constraints.txt,$(EVERYTHING))
 	@touch $@

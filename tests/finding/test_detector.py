@@ -12,9 +12,7 @@ NOT_FOR_US = {
 }
 
 
-@parametrize_with_checks(
-    [errata.ErrataDetector(model="mlp")], expected_failed_checks=lambda estimator: NOT_FOR_US, xfail_strict=True
-)
+@parametrize_with_checks([errata.ErrataDetector(model="mlp")], expected_failed_checks=lambda estimator: NOT_FOR_US)
 def test_it_keeps_to_the_conventions_of_scikit_learn(estimator, check):
     check(estimator)
 
