@@ -15,10 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.bench.running.campaign import recipe_of
+from errata.bench.results import Results
 from errata.bench.running.cell_training import network, test_accuracy
-from errata.bench.running.plan import Group
-from errata.bench.running.results import Results
 from errata.core.methods import Composed, Method, parse
 from errata.core.replay import ask
 from errata.core.suggest import Suggestion
@@ -69,7 +67,7 @@ class Trainer:
 def measure(setting: str, seed: int, table: "Table", results: Results, device: str, data_dir: Path | None) -> None:
     """Train whatever the table does not hold yet of one setting and seed."""
     labelled = load_setting(setting, data_dir)
-    recipe = recipe_of(Group(labelled.setting, "in-sample", (seed,)), results)
+    recipe = results.recipe(labelled.setting)
     assert isinstance(recipe, Recipe)
     trainer = Trainer(labelled, recipe, device)
     every = np.arange(len(labelled.given))

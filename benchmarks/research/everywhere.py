@@ -15,7 +15,7 @@ import numpy as np
 
 from errata.bench.evaluation.default_method import WithDefault
 from errata.bench.evaluation.published import fnr_at_noise_rate
-from errata.bench.running.cell_scoring import DEFAULT
+from errata.core.default import DEFAULT
 from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN
 
 if TYPE_CHECKING:

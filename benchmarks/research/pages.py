@@ -21,8 +21,8 @@ import cleaning
 from errata.bench.evaluation import compare
 from errata.bench.evaluation.tables.detection import noise_rate_summary
 from errata.bench.evaluation.tables.table import MISSING
-from errata.bench.running.plan import suite
-from errata.bench.running.results import Results
+from errata.bench.plan import suite
+from errata.bench.results import Results
 from errata.core.memorising import FEWEST_REJECTED
 from errata.training.recipes import Recipe
 

@@ -30,3 +30,19 @@ class Largest(Aggregation):
 
 METHODS = ["Largest-LM"]
 '''
+
+
+class RecordedProgress:
+    """Keeps the messages and the number of epochs of a campaign."""
+
+    def __init__(self):
+        self.lines, self.epochs = [], 0
+
+    def say(self, line):
+        self.lines.append(line)
+
+    def begin(self, name, epochs):
+        pass
+
+    def advance(self, epochs):
+        self.epochs += epochs

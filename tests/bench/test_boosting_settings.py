@@ -6,19 +6,19 @@ import sys
 import lightgbm as lgb
 import numpy as np
 import pytest
-from short_digits import DIGITS
+from short_digits import DIGITS, RecordedProgress
 
 from errata.bench.evaluation.tables.about import training_table
+from errata.bench.plan import GATHERINGS, group_cells, plan, suite
+from errata.bench.results import Results
 from errata.bench.results_page import _recipe_text
-from errata.bench.running.campaign import recipe_of
+from errata.bench.running.benchmark_run import BenchmarkRun
+from errata.bench.running.campaign import RunOptions
 from errata.bench.running.cell_training import table
-from errata.bench.running.cells import How, run
 from errata.bench.running.cost import reason_to_skip
-from errata.bench.running.plan import GATHERINGS, groups, plan, suite
-from errata.bench.running.results import Results
 from errata.core.methods import paper_methods
 from errata.datasets.labelled import load_setting
-from errata.datasets.registry import settings
+from errata.datasets.registry import setting, settings
 from errata.training.boosting import choose_rounds
 from errata.training.recipes import BoostingRecipe
 
@@ -26,34 +26,18 @@ TREES = f"{DIGITS}-boosting"
 RECIPE = BoostingRecipe(epochs=5, learning_rate=0.3)
 
 
-class Counter:
-    """Counts the rounds it is told of."""
-
-    def __init__(self):
-        self.rounds = 0
-
-    def say(self, line):
-        pass
-
-    def begin(self, name, epochs):
-        pass
-
-    def advance(self, epochs):
-        self.rounds += epochs
-
-
 @pytest.fixture(scope="module")
 def boosted(tmp_path_factory):
-    """Digits boosted for a few rounds, both gatherings; the results, and how many rounds were told of."""
+    """Digits boosted for a few rounds, both gatherings; the results and the number of rounds."""
     results = Results(tmp_path_factory.mktemp("boosted"))
     results.recipe_path(TREES).parent.mkdir(parents=True)
     RECIPE.save(results.recipe_path(TREES))
-    counter = Counter()
+    progress = RecordedProgress()
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        outcome = run(plan([TREES], GATHERINGS, 1), results.folder, How(device="cpu"), counter)
+        outcome = BenchmarkRun(results.folder, RunOptions(device="cpu"), progress).run(plan([TREES], GATHERINGS, 1))
     assert not outcome.failed, outcome.failed
-    return results, counter.rounds
+    return results, progress.epochs
 
 
 def test_every_table_of_the_suite_is_boosted_with_the_labels_that_its_network_has():
@@ -108,7 +92,7 @@ def test_tables_and_reports_say_how_trees_were_trained(boosted):
 
 
 def test_no_gpu_is_asked_for_however_long_it_takes(tmp_path):
-    (group,) = groups(plan([TREES], ["in-sample"], 1))
+    (group,) = group_cells(plan([TREES], ["in-sample"], 1))
     assert reason_to_skip(group, RECIPE, load_setting(TREES), "cpu auto", tmp_path) is None
     assert "GPU" not in str(reason_to_skip(group, BoostingRecipe(10**9), load_setting(TREES), "cpu auto", tmp_path))
 
@@ -120,8 +104,7 @@ def test_rounds_are_chosen_by_the_command_and_then_used(tmp_path, monkeypatch, c
     with pytest.raises(SystemExit) as end:
         sys.exit(main())
     assert not end.value.code
-    (group,) = groups(plan([TREES], ["in-sample"], 1))
-    chosen = recipe_of(group, Results(tmp_path))
+    chosen = Results(tmp_path).recipe(setting(TREES))
     labelled = load_setting(TREES)
     assert chosen == choose_rounds(table(labelled, "train"), labelled.given, 10)
     assert f"{TREES}: {chosen.epochs} rounds" in capsys.readouterr().out

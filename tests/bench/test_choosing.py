@@ -7,13 +7,11 @@ import pandas as pd
 import pytest
 from short_digits import DIGITS
 
-from errata.bench.running.campaign import recipe_of
+from errata.bench.results import Results
 from errata.bench.running.cell_training import table
 from errata.bench.running.cell_training import test_accuracy as accuracy_of_model
-from errata.bench.running.plan import groups, plan
 from errata.bench.running.printed import SEEDS, choose_printed
 from errata.bench.running.recipe_choice import choose_for
-from errata.bench.running.results import Results
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import setting
 from errata.errors import InputError
@@ -36,8 +34,7 @@ def test_what_the_search_finds_is_used_by_run_and_its_candidates_are_kept(tmp_pa
     found = choose_recipe(
         table(labelled, "train"), labelled.given, 10, batch_size=setting(DIGITS).recipe.batch_size, max_epochs=6
     )
-    (group,) = groups(plan([DIGITS], ["in-sample"], 1))
-    assert recipe_of(group, Results(tmp_path)) == found.recipe
+    assert Results(tmp_path).recipe(setting(DIGITS)) == found.recipe
     assert f"{found.recipe.epochs} epochs: {found.accuracy:.2%} of noisy labels" in said
     kept = pd.read_csv(Results(tmp_path).recipe_path(DIGITS).with_suffix(".csv"))
     assert kept["widths"].astype(str).tolist() == ["-".join(map(str, one)) for one in found.table["widths"]]

@@ -18,8 +18,8 @@ from errata.bench.figures.gallery import Gallery, Undrawn
 from errata.bench.figures.heat import heat_figure
 from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.measured import fnr_by_setting, fnr_cells
-from errata.bench.running.plan import Cell, suite
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell, suite
+from errata.bench.results import Results
 from errata.core import metrics
 from errata.core.methods import paper_methods, parse
 from errata.errors import InputError, StoreError
@@ -111,7 +111,7 @@ def test_cells_are_in_the_papers_order_with_holes_where_nothing_was_run(results)
 
 
 def test_settings_have_means_population_deviations_ratios_and_reasons(results):
-    results.fail(Cell(DIGITS, "out-of-sample", 0), "Traceback\nMemoryError: too little")
+    results.write_failure(Cell(DIGITS, "out-of-sample", 0), "Traceback\nMemoryError: too little")
     found = fnr_by_setting(results, results.numbers()).set_index(["setting", "method"])
     for setting, seeds in ((DIGITS, (0, 1)), (LETTER, (10, 11))):
         tables = [made_up(seed) for seed in seeds]
@@ -384,7 +384,7 @@ def test_a_broken_curve_is_named(results):
 def test_drawing_leaves_no_state_of_pyplot(results):
     program = (
         "import sys; from pathlib import Path; from errata.bench.figures.gallery import Gallery; "
-        "from errata.bench.running.results import Results; "
+        "from errata.bench.results import Results; "
         f"list(Gallery(Results(Path({str(results.folder)!r})), [{DIGITS!r}])); "
         "print('matplotlib.pyplot' in sys.modules)"
     )
@@ -445,5 +445,5 @@ def test_names_that_do_not_exist_are_refused(run, results, arguments, sentence):
 def test_without_results_only_the_noise_can_be_drawn(run):
     code, out, _ = run("--setting", DIGITS)
     assert code == 0
-    assert "not drawn: heat-map: results holds no results" in out
+    assert "not drawn: heat-map: No results in results" in out
     assert "1 of 6 figures drawn" in out

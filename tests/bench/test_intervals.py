@@ -8,12 +8,11 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import write_cell
+from synthetic_results import write_cell
 
 from errata.bench.evaluation.bootstrap import fnr_draws, fnr_intervals, resampled_fnr
-from errata.bench.evaluation.stored_ranks import rankings
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results, rankings
 from errata.core import metrics
 from errata.errors import InputError, StoreError
 
@@ -185,5 +184,5 @@ def test_bad_input_is_refused_in_a_sentence(tmp_path, call, sentence):
 
 
 def test_without_results_there_is_no_interval(tmp_path):
-    with pytest.raises(StoreError, match="holds no results"):
+    with pytest.raises(StoreError, match="No results in"):
         fnr_intervals(Results(tmp_path))

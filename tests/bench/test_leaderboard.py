@@ -7,15 +7,15 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.stats
-from made_up import write_cell, write_seeds
+from synthetic_results import write_cell, write_seeds
 
 from errata import cli
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.bootstrap import fnr_intervals
 from errata.bench.evaluation.leaderboard import leaderboard
 from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core import metrics
 from errata.errors import InputError, StoreError
 
@@ -145,7 +145,7 @@ def test_by_default_the_methods_that_were_run_on_the_most_settings(results):
 
 def test_methods_that_are_named_are_compared_where_all_were_run(results):
     write_seeds(results.folder, WORSE, {"Mean-LM (OOS)": [10.0]})
-    results.fail(Cell(DIGITS, "out-of-sample", 0), "Traceback\nMemoryError: no memory")
+    results.write_failure(Cell(DIGITS, "out-of-sample", 0), "Traceback\nMemoryError: no memory")
     board, numbers = board_of(results, methods=["meanprob-lm", "Mean-LM (OOS)"])
     assert board.settings == (WORSE,)
     assert numbers["settings_run"].to_dict() == {"MeanProb-LM": 4, "Mean-LM (OOS)": 1}
@@ -225,7 +225,7 @@ def test_methods_that_share_no_cell_are_refused(tmp_path):
 
 
 def test_without_results_there_is_no_leaderboard(tmp_path):
-    with pytest.raises(StoreError, match="holds no results"):
+    with pytest.raises(StoreError, match="No results in"):
         leaderboard(Results(tmp_path))
 
 
@@ -276,7 +276,7 @@ def test_the_command_prints_the_leaderboard_and_draws_the_diagram(results, run, 
     ("arguments", "sentence"),
     [
         (["--figure", "critical.pdf"], "must end in .png or .svg"),
-        (["--figure", "critical.svg", "--setting", WORSE], "needs 3 methods on 2 settings or more"),
+        (["--figure", "critical.svg", "--setting", WORSE], "needs at least 3 methods on at least 2 settings"),
         (["--figure", "critical.svg", "--format", "pdf"], "no format named 'pdf'"),
     ],
 )

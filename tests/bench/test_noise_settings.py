@@ -6,8 +6,8 @@ import numpy as np
 
 import errata
 from errata.bench.evaluation.tables.about import datasets_table
-from errata.bench.running.plan import suite
-from errata.bench.running.results import Results
+from errata.bench.plan import suite
+from errata.bench.results import Results
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import setting
 

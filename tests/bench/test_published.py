@@ -3,7 +3,7 @@
 import pytest
 
 from errata.bench.evaluation import published
-from errata.bench.running.plan import suite
+from errata.bench.plan import suite
 from errata.core.methods import paper_methods, parse
 from errata.datasets.registry import setting
 from errata.errors import InputError

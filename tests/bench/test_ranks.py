@@ -3,7 +3,7 @@ import pandas as pd
 from hypothesis import given
 from hypothesis import strategies as st
 
-from errata.bench.evaluation.stored_ranks import as_scores, rankings
+from errata.bench.results import as_scores, rankings
 from errata.core import metrics
 
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from made_up import write_cell
+from synthetic_results import write_cell
 
-from errata.bench.evaluation.rate_scores import rate_cells, rate_numbers, rate_summary
+from errata.bench.evaluation.rate_scores import rate_cells, rate_summary
 from errata.bench.evaluation.tables import build
-from errata.bench.running.results import Results
+from errata.bench.results import Results
+from errata.bench.running.benchmark_run import rate_numbers
 from errata.dynamics.ranking import noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
@@ -67,7 +68,7 @@ def test_settings_can_be_chosen_and_cells_without_estimates_are_no_table(results
     assert set(rate_cells(results, [PAIRFLIP])["setting"]) == {PAIRFLIP}
     with pytest.raises(StoreError, match="no estimates of noise rates"):
         rate_cells(results, ["digits-symmetric-20"])
-    with pytest.raises(StoreError, match="holds no results"):
+    with pytest.raises(StoreError, match="No results in"):
         rate_cells(Results(tmp_path / "nothing"))
 
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_up import write_seeds
 from rich.console import Console
+from synthetic_results import write_seeds
 
 from errata.bench.evaluation import render
 from errata.bench.evaluation.render import FORMATS

@@ -3,7 +3,7 @@ import sys
 
 import numpy as np
 import pytest
-from made_up import write_cell
+from synthetic_results import write_cell
 
 from errata import cli
 from errata.bench.results_page import write_report

@@ -11,11 +11,10 @@ import pytest
 from short_digits import DIGITS, EPOCHS, PLUGIN
 
 import errata
-from errata.bench.running import campaign as run_module
-from errata.bench.running.campaign import recipe_of
+from errata.bench.plan import Cell, group_cells, plan, suite
+from errata.bench.results import Results
+from errata.bench.running import campaign
 from errata.bench.running.cost import reason_to_skip
-from errata.bench.running.plan import Cell, groups, plan, suite
-from errata.bench.running.results import Results
 from errata.core.default import own_methods
 from errata.core.folds import AGGREGATIONS
 from errata.core.methods import paper_methods
@@ -134,15 +133,15 @@ def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, tmp_path, r
     first, _ = run_digits(results, seeds=1)
     assert len(first.done) == 2
     before = files(results)
-    second, lines = run_digits(results, seeds=2)
+    second, progress = run_digits(results, seeds=2)
     assert len(second.reused) == 2
     assert len(second.done) == 2
-    assert lines.epochs == EPOCHS * (1 + 4)
+    assert progress.epochs == EPOCHS * (1 + 4)
     after = files(results)
     assert_same(before, {name: after[name] for name in before})
-    third, lines = run_digits(results, seeds=2)
+    third, progress = run_digits(results, seeds=2)
     assert len(third.reused) == 4
-    assert lines.said == []
+    assert progress.lines == []
 
 
 @pytest.mark.parametrize("moment", [3.0, 4.5, 6.0])
@@ -174,21 +173,21 @@ def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_fa
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, run_digits, monkeypatch):
     results = short()
-    gather = run_module.gather
+    gather = campaign.gather
 
     def fail_out_of_sample(group, *rest):
         if group.gathering == "out-of-sample":
             raise RuntimeError("the disk is on fire")
         return gather(group, *rest)
 
-    monkeypatch.setattr(run_module, "gather", fail_out_of_sample)
-    outcome, lines = run_digits(results, seeds=1, gatherings=("out-of-sample", "in-sample"))
+    monkeypatch.setattr(campaign, "gather", fail_out_of_sample)
+    outcome, progress = run_digits(results, seeds=1, gatherings=("out-of-sample", "in-sample"))
     assert [cell.gathering for cell in outcome.done] == ["in-sample"]
     (failed,) = outcome.failed
     assert "the disk is on fire" in outcome.failed[failed]
     assert "the disk is on fire" in results.failure(failed)
-    assert any("failed: RuntimeError: the disk is on fire" in line for line in lines.said)
-    monkeypatch.setattr(run_module, "gather", gather)
+    assert any("failed: RuntimeError: the disk is on fire" in line for line in progress.lines)
+    monkeypatch.setattr(campaign, "gather", gather)
     outcome, _ = run_digits(results, seeds=1)
     assert outcome.done == [failed]
     assert results.failure(failed) is None
@@ -198,13 +197,13 @@ def test_a_seed_that_diverges_fails_alone(short, run_digits, monkeypatch):
     from dataclasses import replace
 
     results = short()
-    gather = run_module.gather
+    gather = campaign.gather
 
     def diverge(group, *rest):
         first, *others = gather(group, *rest)
         return [replace(first, dynamics=None, stopped="seed0 diverged: its logits are not finite at epoch 3"), *others]
 
-    monkeypatch.setattr(run_module, "gather", diverge)
+    monkeypatch.setattr(campaign, "gather", diverge)
     outcome, _ = run_digits(results, gatherings=("in-sample",))
     assert [cell.seed for cell in outcome.done] == [1]
     assert list(outcome.failed.values()) == ["seed0 diverged: its logits are not finite at epoch 3"]
@@ -219,8 +218,8 @@ def test_what_is_not_there_or_does_not_fit_is_skipped_with_the_reason(short, run
 
 def test_too_much_for_this_machine_is_said_before_it_starts(short, tmp_path, monkeypatch):
     results = short()
-    (group,) = groups(plan([DIGITS], ["in-sample"], 3))
-    labelled, recipe = load_setting(DIGITS), recipe_of(group, results)
+    (group,) = group_cells(plan([DIGITS], ["in-sample"], 3))
+    labelled, recipe = load_setting(DIGITS), results.recipe(group.setting)
     assert reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path) is None
     monkeypatch.setattr("errata.bench.running.cost.CPU_RATE", 1.0)
     assert "needs a CUDA GPU: about" in reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path)
@@ -229,14 +228,14 @@ def test_too_much_for_this_machine_is_said_before_it_starts(short, tmp_path, mon
     assert "GB of memory" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
     monkeypatch.setattr("errata.bench.running.cost.physical_memory", lambda: 1 << 60)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
-    assert "GB on disk for its dynamics" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
+    assert "GB of disk space for its dynamics" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
 
 
 def test_suites_hold_the_settings_they_name():
     assert len(suite("paper")) == 17
     assert len(suite("tabular")) == 7
     assert len(suite("cifar")) == 8
-    with pytest.raises(InputError, match="there is no suite named 'all'"):
+    with pytest.raises(InputError, match="Unknown suite 'all'"):
         suite("all")
     with pytest.raises(InputError, match="did you mean"):
         plan(["leter-symmetric-20"], ["in-sample"], 1)

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_up import write_cell, write_seeds, write_tuning
+from synthetic_results import write_cell, write_seeds, write_tuning
 
 from errata.bench.evaluation import published
 from errata.bench.evaluation.tables import TABLES, build
 from errata.bench.evaluation.tables.table import MISSING
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core.methods import parse
 from errata.errors import InputError, StoreError
 
@@ -79,8 +79,8 @@ def test_settings_come_in_the_papers_order_and_those_from_elsewhere_last(tmp_pat
 def test_what_was_not_run_failed_or_not_scored_is_a_dash_with_that_reason(tmp_path):
     write_seeds(tmp_path, WORSE, {"Mean-CE": [7.0]})
     results = write_seeds(tmp_path, PAIRFLIP, {"Mean-CE": [7.0]})
-    results.fail(Cell(PAIRFLIP, "out-of-sample", 2), "Traceback\nMemoryError: no memory")
-    results.fail(Cell(PAIRFLIP, "in-sample", 1), "killed")
+    results.write_failure(Cell(PAIRFLIP, "out-of-sample", 2), "Traceback\nMemoryError: no memory")
+    results.write_failure(Cell(PAIRFLIP, "in-sample", 1), "killed")
     table = build("noise-rate", results)
     assert entry(table, PAIRFLIP, "CL-CC (OOS)").text == entry(table, WORSE, "CL-CC (OOS)").text == MISSING
     assert noted(table, "– not run", f"{WORSE}, out-of-sample")
@@ -338,7 +338,7 @@ def test_an_interval_is_beside_its_number_and_what_is_missing_is_said_to_be(tmp_
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in ("datasets", "tuned", "chosen")])
 def test_without_results_there_is_no_table(tmp_path, name):
-    with pytest.raises(StoreError, match="holds no results"):
+    with pytest.raises(StoreError, match="No results in"):
         build(name, Results(tmp_path))
 
 

@@ -9,20 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 from filelock import FileLock
-from short_digits import DIGITS, EPOCHS
+from short_digits import DIGITS, EPOCHS, RecordedProgress
 
 import errata
 from errata import Dynamics, cli
-from errata.bench.running import campaign as tune_module
-from errata.bench.running import tune_search
-from errata.bench.running.plan import Cell, plan
-from errata.bench.running.results import Results
-from errata.bench.running.tune import Tuning, longer, tune
-from errata.bench.running.tune_files import CANDIDATES, CHOSEN, CURVE, TuningFiles
-from errata.bench.running.tune_search import Parts, candidates, choose, stopping_curve
+from errata.bench.plan import Cell, plan
+from errata.bench.results import Results
+from errata.bench.running import campaign, tuning_candidates
+from errata.bench.running.campaign import RunOptions
+from errata.bench.running.tuning_candidates import SampleSplit, candidates, stopping_curve
+from errata.bench.running.tuning_run import TuningRun, longer_recipe
+from errata.bench.tuning_results import CANDIDATES, CHOSEN, CURVE, TuningResults, choose
 from errata.datasets.labelled import load_setting
 from errata.datasets.registry import setting
-from errata.errors import InputError
 from errata.training.recipes import Recipe
 
 PAIRFLIP = "digits-pairflip-20"
@@ -31,7 +30,7 @@ FRACTIONS = (0.01, 0.05, 0.1)
 CONFIGURATIONS = [(w, k, s) for w in (1, 2, 4) for k, s in ((2, 1), (3, 1), (3, 2))]
 
 
-def made_up(curves, seed=0, samples=90):
+def synthetic(curves, seed=0, samples=90):
     """Dynamics of 12 epochs and parts of which the tuning sets hold wrong and right labels; sets are nested."""
     logits, labels, wrong = curves(seed, samples=samples, noise=0.3)
     order = np.random.default_rng(seed).permutation(samples)
@@ -39,7 +38,7 @@ def made_up(curves, seed=0, samples=90):
     order = order[np.sort(np.unique(order, return_index=True)[1])]
     sizes = dict(zip(FRACTIONS, (4, 12, 25), strict=True))
     tuning = {fraction: np.isin(np.arange(samples), order[:size]) for fraction, size in sizes.items()}
-    return Dynamics.from_arrays(logits, labels), Parts(wrong, np.ones(samples, bool), tuning, ~tuning[0.1])
+    return Dynamics.from_arrays(logits, labels), SampleSplit(wrong, np.ones(samples, bool), tuning, ~tuning[0.1])
 
 
 def table_of(dynamics, parts, seed=0):
@@ -72,7 +71,7 @@ def every_configuration(dynamics):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_the_choice_is_that_of_trying_everything_by_hand(curves, seed):
-    dynamics, parts = made_up(curves, seed)
+    dynamics, parts = synthetic(curves, seed)
     found = choose(table_of(dynamics, parts)).set_index(["tuning_fraction", "method"])
     tried = {method: every_window(dynamics, method) for method in ("Last-CE", "Mean-CE", "MeanProb-LM")}
     tried["CTRL-CE"] = every_configuration(dynamics)
@@ -88,7 +87,7 @@ def test_the_choice_is_that_of_trying_everything_by_hand(curves, seed):
 
 
 def test_without_tuning_it_is_the_recipes_epochs(curves):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     found = choose(table_of(dynamics, parts)).set_index(["tuning_fraction", "method"]).loc[0.0]
     last, whole = (TRAINED - 1, TRAINED - 1), (0, TRAINED - 1)
     windows = {"Last-CE": last, "Mean-CE": whole, "MeanProb-LM": whole, "CTRL-CE": whole}
@@ -104,7 +103,7 @@ def test_without_tuning_it_is_the_recipes_epochs(curves):
 
 @pytest.mark.parametrize("fraction", FRACTIONS)
 def test_the_choice_never_sees_truth_outside_the_tuning_set(curves, fraction):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     others = np.flatnonzero(~parts.tuning[fraction])
     flipped = parts.wrong.copy()
     flipped[others] ^= np.random.default_rng(0).random(len(others)) < 0.5
@@ -116,7 +115,7 @@ def test_the_choice_never_sees_truth_outside_the_tuning_set(curves, fraction):
 
 
 def test_the_evaluation_never_sees_the_tuning_set(curves):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     flipped = np.where(parts.tuning[0.1], ~parts.wrong, parts.wrong)
     key = ["tuning_fraction", "method", "chosen"]
     before, after = (table_of(dynamics, replace(parts, wrong=wrong)) for wrong in (parts.wrong, flipped))
@@ -127,7 +126,7 @@ def test_the_evaluation_never_sees_the_tuning_set(curves):
 
 @pytest.mark.parametrize(("value", "reason"), [(False, "no wrong label"), (True, "no right label")])
 def test_a_tuning_set_of_one_kind_leaves_the_defaults_and_says_so(curves, value, reason):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     parts = replace(parts, wrong=np.where(parts.tuning[0.01], value, parts.wrong))
     found = choose(table_of(dynamics, parts))
     default, unfit = (found[found["tuning_fraction"] == fraction] for fraction in (0.0, 0.01))
@@ -138,14 +137,14 @@ def test_a_tuning_set_of_one_kind_leaves_the_defaults_and_says_so(curves, value,
 
 
 def test_windows_scored_in_parts_are_the_same(curves, monkeypatch):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     whole = table_of(dynamics, parts)
-    monkeypatch.setattr(tune_search, "_NUMBERS_AT_ONCE", 7 * dynamics.samples)
+    monkeypatch.setattr(tuning_candidates, "_SCORES_IN_MEMORY", 7 * dynamics.samples)
     pd.testing.assert_frame_equal(table_of(dynamics, parts), whole)
 
 
 def test_the_curve_is_of_training_that_stops_there(curves):
-    dynamics, parts = made_up(curves)
+    dynamics, parts = synthetic(curves)
     parts = replace(parts, known=np.arange(90) >= 5)
     curve = stopping_curve(dynamics, parts)
     assert set(curve["method"]) == {"Last-CE", "Mean-CE", "Mean-LM", "MeanProb-LM", "Last-LM"}
@@ -195,7 +194,7 @@ def test_parts_of_a_setting_are_those_of_its_labels():
     truth = labelled.truth.astype(float)
     truth[::3] = np.nan
     rows = np.random.default_rng(0).permutation(len(truth))[:500]
-    parts = Parts.of(replace(labelled, truth=truth), rows)
+    parts = SampleSplit.of(replace(labelled, truth=truth), rows)
     np.testing.assert_array_equal(parts.known, rows % 3 != 0)
     np.testing.assert_array_equal(parts.wrong, (rows % 3 != 0) & labelled.truth[rows])
     assert not (parts.evaluation & parts.tuning[0.1]).any()
@@ -207,29 +206,16 @@ def test_parts_of_a_setting_are_those_of_its_labels():
 # Training and files.
 
 
-class Lines:
-    def __init__(self):
-        self.said, self.epochs = [], 0
-
-    def say(self, line):
-        self.said.append(line)
-
-    def begin(self, name, epochs):
-        pass
-
-    def advance(self, epochs):
-        self.epochs += epochs
-
-
 def tune_digits(results, seeds=2, names=(DIGITS,)):
-    lines = Lines()
-    return tune(plan(names, ["in-sample"], seeds), results.folder, lines, device="cpu"), lines
+    progress = RecordedProgress()
+    campaign = TuningRun(results.folder, RunOptions(device="cpu"), progress)
+    return campaign.run(plan(names, ["in-sample"], seeds)), progress
 
 
 def kept(results, name=DIGITS):
     """Everything that was kept but for the time it took."""
-    files = TuningFiles(results.folder)
-    return [files.chosen(name), files.candidates(name), files.curve(name)]
+    files = TuningResults(results.folder)
+    return [files.read(name), files.read(name, CANDIDATES), files.read(name, CURVE)]
 
 
 def assert_same(a, b):
@@ -246,9 +232,9 @@ def whole(tmp_path_factory):
     replace(setting(DIGITS).recipe, epochs=EPOCHS).save(path)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        outcome, lines = tune_digits(results)
+        outcome, progress = tune_digits(results)
     assert len(outcome.done) == 2
-    assert lines.epochs == 2 * 2 * EPOCHS
+    assert progress.epochs == 2 * 2 * EPOCHS
     return results
 
 
@@ -285,34 +271,37 @@ def test_what_is_there_is_reused_and_a_missing_seed_is_added(short, whole):
     results = short()
     first, _ = tune_digits(results, seeds=1)
     assert [cell.seed for cell in first.done] == [0]
-    second, lines = tune_digits(results)
+    second, progress = tune_digits(results)
     assert ([cell.seed for cell in second.reused], [cell.seed for cell in second.done]) == ([0], [1])
-    assert lines.epochs == 2 * EPOCHS
+    assert progress.epochs == 2 * EPOCHS
     assert_same(kept(results), kept(whole))
     before = [path.stat().st_mtime_ns for path in sorted(results.folder.glob("tuning/*"))]
-    third, lines = tune_digits(results)
-    assert (len(third.reused), lines.said) == (2, [])
-    assert Tuning(results.folder, Lines(), "cpu", None).epochs(plan([DIGITS], ["in-sample"], 2)) == 0
+    third, progress = tune_digits(results)
+    assert (len(third.reused), progress.lines) == (2, [])
+    assert (
+        TuningRun(results.folder, RunOptions(device="cpu"), RecordedProgress()).epochs(plan([DIGITS], ["in-sample"], 2))
+        == 0
+    )
     assert before == [path.stat().st_mtime_ns for path in sorted(results.folder.glob("tuning/*"))]
 
 
 KILLED_WHILE_TRAINING = """
-class Watcher(Lines):
+class KillingProgress(NoProgress):
     def advance(self, epochs):
         self.epochs += epochs
         if self.epochs > 12:
             os.kill(os.getpid(), signal.SIGKILL)
 """
 KILLED_WHILE_WRITING = """
-from errata.bench.running import tune_files
-write, calls = tune_files.replace_atomically, []
+from errata.bench import tuning_results
+write, calls = tuning_results.replace_atomically, []
 def write_four(path, how):
     calls.append(path)
     if len(calls) > 4:
         os.kill(os.getpid(), signal.SIGKILL)
     write(path, how)
-tune_files.replace_atomically = write_four
-Watcher = Lines
+tuning_results.replace_atomically = write_four
+KillingProgress = NoProgress
 """
 
 
@@ -324,16 +313,17 @@ def test_killed_it_goes_on_to_the_same_files(short, whole, death, seeds_done):
     script = """
 import os, signal, sys
 from pathlib import Path
-from errata.bench.running.plan import plan
-from errata.bench.running.results import Results
-from errata.bench.running.tune import tune
-class Lines:
+from errata.bench.plan import plan
+from errata.bench.running.campaign import RunOptions
+from errata.bench.running.tuning_run import TuningRun
+class NoProgress:
     epochs = 0
     def say(self, line): pass
     def begin(self, name, epochs): pass
     def advance(self, epochs): pass
 """
-    script += death + f"tune(plan([{DIGITS!r}], ['in-sample'], 2), Path(sys.argv[1]), Watcher(), device='cpu')"
+    script += death + "campaign = TuningRun(Path(sys.argv[1]), RunOptions(device='cpu'), KillingProgress())\n"
+    script += f"campaign.run(plan([{DIGITS!r}], ['in-sample'], 2))"
     process = subprocess.run([sys.executable, "-c", script, str(results.folder)])
     assert process.returncode == -signal.SIGKILL
     outcome, _ = tune_digits(results)
@@ -342,16 +332,16 @@ class Lines:
 
 
 def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
-    files = TuningFiles(tmp_path)
+    files = TuningResults(tmp_path)
     _, every, curve = kept(whole)
 
     def keep(seed):
         of_seed = [table[table["seed"] == 0].assign(seed=seed) for table in (every, curve)]
-        TuningFiles(tmp_path).add(Cell(DIGITS, "in-sample", seed), *of_seed)
+        TuningResults(tmp_path).add(Cell(DIGITS, "in-sample", seed), *of_seed)
 
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(keep, [3, 1, 2, 0]))
-    for table in (files.chosen(DIGITS), files.candidates(DIGITS), files.curve(DIGITS)):
+    for table in (files.read(DIGITS), files.read(DIGITS, CANDIDATES), files.read(DIGITS, CURVE)):
         assert table["seed"].drop_duplicates().tolist() == [0, 1, 2, 3]
     assert files.settings() == [DIGITS]
 
@@ -360,7 +350,7 @@ def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
 
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypatch):
-    results, gather = short(), tune_module.gather
+    results, gather = short(), campaign.gather
 
     def fail_pairflip(group, *rest):
         if group.setting.name == PAIRFLIP:
@@ -368,14 +358,14 @@ def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypat
         first, *others = gather(group, *rest)
         return [first, *(replace(one, dynamics=None, stopped="seed1 diverged at epoch 3") for one in others)]
 
-    monkeypatch.setattr(tune_module, "gather", fail_pairflip)
-    outcome, lines = tune_digits(results, names=(PAIRFLIP, DIGITS))
-    files = TuningFiles(results.folder)
+    monkeypatch.setattr(campaign, "gather", fail_pairflip)
+    outcome, progress = tune_digits(results, names=(PAIRFLIP, DIGITS))
+    files = TuningResults(results.folder)
     assert outcome.done == [Cell(DIGITS, "in-sample", 0)]
     assert "the disk is on fire" in files.failures(PAIRFLIP)[1]
     assert files.failures(DIGITS) == {1: "seed1 diverged at epoch 3"}
-    assert any("failed: RuntimeError: the disk is on fire" in line for line in lines.said)
-    monkeypatch.setattr(tune_module, "gather", gather)
+    assert any("failed: RuntimeError: the disk is on fire" in line for line in progress.lines)
+    monkeypatch.setattr(campaign, "gather", gather)
     outcome, _ = tune_digits(results)
     assert [cell.seed for cell in outcome.done] == [1]
     assert files.failures(DIGITS) == {}
@@ -385,19 +375,19 @@ def test_seeds_of_another_recipe_are_not_mixed(copied, whole):
     path = copied.recipe_path(DIGITS)
     recipe = Recipe.load(path)
     replace(recipe, learning_rate=0.5).save(path)
-    outcome, lines = tune_digits(copied, seeds=3)
+    outcome, progress = tune_digits(copied, seeds=3)
     (reason,) = outcome.failed.values()
-    assert "was made with other parameters; delete it to tune again" in reason
-    assert lines.epochs == 0
+    assert "has different parameters. Delete it to tune again." in reason
+    assert progress.epochs == 0
     assert_same(kept(copied), kept(whole))
 
 
 def test_a_seed_is_not_added_where_the_candidates_of_others_are_lost(copied):
-    TuningFiles(copied.folder).path(DIGITS, CANDIDATES).unlink()
-    outcome, lines = tune_digits(copied, seeds=3)
+    TuningResults(copied.folder).path(DIGITS, CANDIDATES).unlink()
+    outcome, progress = tune_digits(copied, seeds=3)
     (reason,) = outcome.failed.values()
-    assert f"{DIGITS}.candidates.parquet does not hold the seeds of" in reason
-    assert (len(outcome.reused), lines.epochs) == (2, 0)
+    assert f"{DIGITS}.candidates.parquet lacks seeds that" in reason
+    assert (len(outcome.reused), progress.epochs) == (2, 0)
 
 
 def test_what_cannot_be_tuned_here_is_skipped_with_the_reason(short, tmp_path, monkeypatch):
@@ -408,31 +398,30 @@ def test_what_cannot_be_tuned_here_is_skipped_with_the_reason(short, tmp_path, m
         outcome, _ = tune_digits(results, seeds=1, names=("letter-symmetric-20", DIGITS))
     reasons = {cell.setting: reason for cell, reason in outcome.skipped.items()}
     assert "letter is not in" in reasons["letter-symmetric-20"]
-    assert reasons[DIGITS] == "another process is at it"
+    assert reasons[DIGITS] == "another process works on it"
     monkeypatch.setattr("errata.bench.running.cost.CPU_RATE", 1.0)
-    outcome = tune(plan([DIGITS], ["in-sample"], 1), results.folder, Lines(), device="auto")
+    campaign = TuningRun(results.folder, RunOptions(), RecordedProgress())
+    outcome = campaign.run(plan([DIGITS], ["in-sample"], 1))
     assert all("needs a CUDA GPU" in reason for reason in outcome.skipped.values())
-    with pytest.raises(InputError, match="tuning is in-sample"):
-        tune(plan([DIGITS], ["out-of-sample"], 1), results.folder, Lines())
 
 
 def test_what_another_process_finished_meanwhile_is_not_done_again(copied, monkeypatch):
-    asked, has = [], TuningFiles.has
+    asked, has = [], TuningResults.has
 
     def not_at_first(self, cell):
         asked.append(cell)
         return len(asked) > 2 and has(self, cell)
 
-    monkeypatch.setattr(TuningFiles, "has", not_at_first)
-    outcome, lines = tune_digits(copied)
-    assert (len(outcome.reused), outcome.done, lines.epochs) == (2, [], 0)
+    monkeypatch.setattr(TuningResults, "has", not_at_first)
+    outcome, progress = tune_digits(copied)
+    assert (len(outcome.reused), outcome.done, progress.epochs) == (2, [], 0)
 
 
 def test_the_horizon_is_the_papers_for_its_recipe_and_twice_the_epochs_otherwise():
     worse, digits = setting("cifar10n-worse"), setting(DIGITS)
-    assert longer(worse.recipe, worse) == replace(worse.recipe, epochs=70)
-    assert longer(replace(worse.recipe, epochs=21), worse).epochs == 42
-    assert longer(digits.recipe, digits).epochs == 200
+    assert longer_recipe(worse.recipe, worse) == replace(worse.recipe, epochs=70)
+    assert longer_recipe(replace(worse.recipe, epochs=21), worse).epochs == 42
+    assert longer_recipe(digits.recipe, digits).epochs == 200
 
 
 # The command.
@@ -452,10 +441,10 @@ def test_the_command(short, monkeypatch, capsys, tmp_path):
     assert (code, complaints) == (0, "")
     assert f"{DIGITS}: FNR in percent" in said
     assert "1 seeds tuned, 0 reused, 0 skipped, 0 failed; results are in" in said
-    chosen = TuningFiles(results.folder).chosen(DIGITS)
+    chosen = TuningResults(results.folder).read(DIGITS)
     for row in chosen.itertuples():
         assert f"{100 * row.value:.2f}" in said
-    assert all(TuningFiles(results.folder).path(DIGITS, kind).exists() for kind in (CHOSEN, CANDIDATES, CURVE))
+    assert all(TuningResults(results.folder).path(DIGITS, kind).exists() for kind in (CHOSEN, CANDIDATES, CURVE))
     code, said, _ = run("--setting", DIGITS, "--seeds", "1")
     assert "0 seeds tuned, 1 reused" in said
     code, _, complaints = run("--setting", DIGITS, "--suite", "quick")

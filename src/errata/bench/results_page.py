@@ -18,7 +18,7 @@ from errata.bench.evaluation.tables.over_seeds import order_methods, order_setti
 from errata.bench.evaluation.tables.table import from_frame
 from errata.bench.figures.drawing import Drawing
 from errata.bench.figures.gallery import Gallery, Undrawn
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 from errata.datasets.pictures import picture_bytes
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting

@@ -3,11 +3,7 @@
 from errata.cli import (  # noqa: F401  # each registers its commands
     apply,
     bench,
-    bench_figures,
-    bench_rank,
-    bench_report,
-    bench_tables,
-    bench_tune,
+    bench_show,
     data,
     demo,
     export,

@@ -1,6 +1,7 @@
-"""`errata bench`: the paper's tables, run for real."""
+"""`errata bench`: run the benchmark."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,114 +15,136 @@ from errata.extras import require
 from errata.terminal import print_table, progress_bar
 
 if TYPE_CHECKING:
-    from errata.bench.running.plan import Cell
+    import pandas as pd
 
-bench = typer.Typer(help="The benchmark: run it, and see it beside the published numbers.", no_args_is_help=True)
+    from errata.bench.plan import Cell
+    from errata.bench.running.campaign import Campaign, CampaignOutcome
+
+bench = typer.Typer(help="Run the benchmark and compare its results with the published numbers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
-Suite = Annotated[str | None, typer.Option(help="paper, tabular, cifar, noise, boosting or quick. Default: quick.")]
+SuiteOption = Annotated[
+    str | None, typer.Option("--suite", help="paper, tabular, cifar, noise, boosting or quick. Default: quick.")
+]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A setting, such as letter-symmetric-20. May be repeated.")
 ]
 GatheringOption = Annotated[
     list[str] | None, typer.Option("--gathering", help="in-sample or out-of-sample. Default: both.")
 ]
-Seeds = Annotated[int | None, typer.Option(help="How many seeds: 0, 1, ... Default: 3; quick: 1.", min=1)]
-Out = Annotated[Path, typer.Option(help="Folder of the results; what is there already is reused.")]
+SeedsOption = Annotated[int | None, typer.Option("--seeds", help="Number of seeds. Default: 3; quick: 1.", min=1)]
+OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results. Results that it has are reused.")]
+DeviceOption = Annotated[str, typer.Option("--device", help="`auto`, `cpu` or `cuda`.")]
 
 
 @bench.command("list")
-def list_settings(out: Out = Path("results"), data_dir: DataDir = None) -> None:
-    """List the settings: data, noise, network, epochs, and how many cells are done."""
+def list_settings(out: OutOption = Path("results"), data_dir: DataDir = None) -> None:
+    """List the settings: network, epochs, whether the data is there, and the number of seeds with results."""
     import pandas as pd
 
-    from errata.bench.running.campaign import recipe_of
-    from errata.bench.running.plan import Group
-    from errata.bench.running.results import Results
+    from errata.bench.results import Results
     from errata.datasets.loading import presence
     from errata.datasets.registry import dataset, settings
     from errata.datasets.where import data_dir as find_data_dir
 
-    there: dict[str, str] = {}
-    results = Results(out)
-    done = list(results.cells())
+    results, folder = Results(out), find_data_dir(data_dir)
+    done = [(cell.setting, cell.gathering) for cell in results.cells()]
+    present = {name: presence(dataset(name), folder)[0] for name in {one.dataset for one in settings().values()}}
     rows = []
     for one in settings().values():
-        if one.dataset not in there:
-            there[one.dataset], _ = presence(dataset(one.dataset), find_data_dir(data_dir))
-        cells = [cell for cell in done if cell.setting == one.name]
-        recipe = recipe_of(Group(one, "in-sample", ()), results)
+        recipe = results.recipe(one)
         rows.append(
             {
                 "setting": one.name,
                 "paper": "*" if one.in_paper else "",
                 "network": "-".join([one.network, *map(str, recipe.widths)]),
                 "epochs": recipe.epochs,
-                "data": there[one.dataset],
-                "in-sample": sum(cell.gathering == "in-sample" for cell in cells),
-                "out-of-sample": sum(cell.gathering == "out-of-sample" for cell in cells),
+                "data": present[one.dataset],
+                "in-sample": done.count((one.name, "in-sample")),
+                "out-of-sample": done.count((one.name, "out-of-sample")),
             }
         )
-    print_table(pd.DataFrame(rows), f"settings, and how many seeds of each are done in {out}; * is in the paper")
+    print_table(pd.DataFrame(rows), f"settings and the number of seeds with results in {out}; * is in the paper")
 
 
 @bench.command()
 def run(
-    suite: Suite = None,
+    suite: SuiteOption = None,
     setting: SettingOption = None,
     gathering: GatheringOption = None,
     methods: Annotated[
-        list[str] | None, typer.Option("--methods", help="A method beyond the paper's. May be repeated.")
+        list[str] | None, typer.Option("--methods", help="An additional method. May be repeated.")
     ] = None,
     plugin: Annotated[
-        list[Path] | None, typer.Option(help="A Python file that brings methods of its own. May be repeated.")
+        list[Path] | None, typer.Option(help="A Python file that defines methods. May be repeated.")
     ] = None,
-    seeds: Seeds = None,
-    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
-    out: Out = Path("results"),
+    seeds: SeedsOption = None,
+    device: DeviceOption = "auto",
+    out: OutOption = Path("results"),
     keep_dynamics: Annotated[bool, typer.Option(help="Keep the logits of every epoch after scoring.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Train and score every cell that is not there yet; killed at any moment, it goes on when run again."""
+    """Train and score every cell that has no results yet. If it is interrupted, run it again to resume."""
     require("torch", "torch", "torch", "the benchmark")
-    from errata.bench.running.cells import How, Run
+    from errata.bench.running.benchmark_run import BenchmarkRun
+    from errata.bench.running.campaign import RunOptions
     from errata.bench.running.plugins import plugin_methods
     from errata.core.default import is_default
     from errata.core.methods import parse
 
     plugins = tuple(plugin or ())
-    plugin_methods(plugins)  # a method of theirs may be named
-
-    cells = chosen_cells(suite, setting, gathering, seeds)
+    plugin_methods(plugins)  # --methods may name a method of a plugin
+    cells = planned_cells(suite, setting, gathering, seeds)
     extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
-    with TrainingBar() as watcher:
-        campaign = Run(out, How(device, data_dir, extra, plugins, keep_dynamics), watcher)
-        watcher.total(campaign.epochs(cells))
-        outcome = campaign.run(cells)
-    print(
-        f"{len(outcome.done)} cells done, {len(outcome.reused)} reused, {len(outcome.skipped)} skipped, "
-        f"{len(outcome.failed)} failed; results are in {out}"
-    )
-    if outcome.failed:
-        sys.exit(1)
+    options = RunOptions(device, data_dir, extra, plugins, keep_dynamics)
+    with TrainingBar() as bar:
+        outcome = _run(BenchmarkRun(out, options, bar), cells, bar)
+    _print_outcome(outcome, "cells done", out)
+
+
+@bench.command()
+def tune(
+    suite: SuiteOption = None,
+    setting: SettingOption = None,
+    seeds: SeedsOption = None,
+    device: DeviceOption = "auto",
+    out: OutOption = Path("results"),
+    data_dir: DataDir = None,
+) -> None:
+    """Train for longer, then tune windows and CTRL's parameters on 1, 5 and 10 % of the samples with known truth.
+
+    The other 90 % evaluate the tuned methods. If it is interrupted, run it again to resume.
+    """
+    require("torch", "torch", "torch", "tuning")
+    from errata.bench.running.campaign import RunOptions
+    from errata.bench.running.tuning_run import TuningRun
+    from errata.bench.tuning_results import TuningResults
+
+    cells = planned_cells(suite, setting, ["in-sample"], seeds)
+    with TrainingBar() as bar:
+        outcome = _run(TuningRun(out, RunOptions(device, data_dir), bar), cells, bar)
+    results = TuningResults(out)
+    for name in dict.fromkeys(cell.setting for cell in cells if results.has(cell)):
+        print_table(_tuning_summary(results.read(name)), f"{name}: FNR in percent, mean over seeds, by tuning fraction")
+    _print_outcome(outcome, "seeds tuned", out / "tuning")
 
 
 @bench.command()
 def choose(
-    setting: Annotated[list[str], typer.Option("--setting", help="A setting of a table. May be repeated.")],
-    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    setting: Annotated[list[str], typer.Option("--setting", help="A setting of tabular data. May be repeated.")],
+    device: DeviceOption = "auto",
     printed: Annotated[
         bool,
         typer.Option(
             "--printed",
-            help="Rates and epochs as the paper prints them; of all networks that whose test accuracy is nearest to "
-            "the printed one.",
+            help="Use the rates and epochs that the paper prints, and choose the network whose test accuracy is "
+            "closest to the printed one.",
         ),
     ] = False,
-    out: Out = Path("results"),
+    out: OutOption = Path("results"),
     data_dir: DataDir = None,
 ) -> None:
-    """Search network, rates and epochs on noisy validation labels; `run` then uses the recipe found."""
+    """Search network, rates and epochs on noisy validation labels. `errata bench run` then uses the recipe found."""
     from errata.bench.running.recipe_choice import choose_for
 
     for name in setting:
@@ -130,15 +153,40 @@ def choose(
         print(f"{name}: {found}", flush=True)
 
 
-def chosen_cells(
-    suite: str | None, settings: list[str] | None, gathering: list[str] | None, seeds: int | None
+def planned_cells(
+    suite: str | None, settings: list[str] | None, gathering: Sequence[str] | None, seeds: int | None
 ) -> "list[Cell]":
-    """The cells of a suite, or of the settings named."""
-    from errata.bench.running.plan import GATHERINGS, plan
-    from errata.bench.running.plan import suite as find_suite
+    """The cells of a suite or of settings."""
+    from errata.bench.plan import GATHERINGS, QUICK, plan
+
+    names = settings_of(suite, settings) or QUICK
+    default_seeds = 1 if not settings and suite in (None, "quick") else 3
+    return plan(names, gathering or GATHERINGS, seeds or default_seeds)
+
+
+def settings_of(suite: str | None, settings: list[str] | None) -> list[str] | None:
+    """The settings of --suite or --setting; None if neither is used."""
+    from errata.bench.plan import suite as find_suite
 
     if suite is not None and settings:
-        raise InputError("name a suite or settings, not both")
-    named = suite or "quick"
-    usual = 1 if named == "quick" and not settings else 3
-    return plan(settings or find_suite(named), gathering or GATHERINGS, seeds or usual)  # type: ignore[arg-type]  # other words are refused there
+        raise InputError("Use --suite or --setting, not both.")
+    return settings or (None if suite is None else list(find_suite(suite)))
+
+
+def _run(campaign: "Campaign", cells: "list[Cell]", bar: TrainingBar) -> "CampaignOutcome":
+    bar.total(campaign.epochs(cells))
+    return campaign.run(cells)
+
+
+def _print_outcome(outcome: "CampaignOutcome", what: str, out: Path) -> None:
+    print(outcome.summary(what, out))
+    if outcome.failed:
+        sys.exit(1)
+
+
+def _tuning_summary(chosen: "pd.DataFrame") -> "pd.DataFrame":
+    """One row per method, one column per tuning fraction."""
+    methods = chosen["method"].unique()
+    means = 100 * chosen.pivot_table(values="value", index="method", columns="tuning_fraction").loc[methods]
+    shown = means.map("{:.2f}".format).rename(columns="{:.0%}".format)
+    return shown.reset_index().rename_axis(columns=None)

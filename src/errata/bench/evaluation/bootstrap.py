@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.bench.evaluation.stats import LEVEL, percentile_interval
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.errors import InputError, StoreError
 
 if TYPE_CHECKING:

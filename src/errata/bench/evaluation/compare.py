@@ -6,7 +6,7 @@ from errata.bench.evaluation import published
 from errata.bench.evaluation.tables.detection import noise_rate_summary
 from errata.bench.evaluation.tables.over_seeds import order_settings, shown_method
 from errata.bench.evaluation.tables.table import INCOMPLETE, Table, from_frame, group_starts
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 from errata.core.aggregations import CTRL, SWA
 from errata.core.methods import Composed, Method, parse
 from errata.datasets.registry import setting as find_setting

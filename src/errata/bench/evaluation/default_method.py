@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core.default import DEFAULT
 
 if TYPE_CHECKING:

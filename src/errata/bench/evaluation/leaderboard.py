@@ -10,8 +10,8 @@ from errata.bench.evaluation.default_method import WithDefault
 from errata.bench.evaluation.tables.over_seeds import shown_method
 from errata.bench.figures.critical import Standing, standing_of
 from errata.bench.figures.measured import complete_settings, fnr_cells, why_missing
-from errata.bench.running.plan import GATHERINGS, Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import GATHERINGS, Cell
+from errata.bench.results import Results
 from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting

@@ -1,32 +1,16 @@
 """How well the noise rate is estimated without truth: bias, error, and how often an interval holds the true rate."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from errata.bench.running.results import Results
+from errata.bench.results import RATE_METRICS, Results
 from errata.core.rates import NoiseRate, together
-from errata.dynamics.ranking import noise_rates
-from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-METRICS = {"rate": "noise_rate", "low": "noise_rate_low", "high": "noise_rate_high"}
 KEY = ["setting", "gathering", "seed", "method", "complete", "samples", "noisy"]
-
-
-def rate_numbers(dynamics: Dynamics) -> list[dict[str, Any]]:
-    """The numbers that a cell keeps of its estimates: method (the kind of estimate), metric and value.
-
-    An estimate that these dynamics do not allow has none.
-    """
-    made = noise_rates(dynamics).dropna(subset=["rate"])
-    return [
-        {"method": row["kind"], "metric": metric, "value": row[column]}
-        for row in made.to_dict("records")
-        for column, metric in METRICS.items()
-    ]
 
 
 def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.DataFrame":
@@ -35,7 +19,7 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.D
     Estimated is the rate of all samples of a training, true is that of the samples whose truth is known.
     """
     numbers = results.numbers()
-    kept = numbers[numbers["metric"].isin(METRICS.values())]
+    kept = numbers[numbers["metric"].isin(RATE_METRICS.values())]
     if settings is not None:
         kept = kept[kept["setting"].isin(settings)]
     if kept.empty:
@@ -43,7 +27,7 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.D
             f"{results.folder} holds no estimates of noise rates here; cells that `errata bench run` makes have them"
         )
     wide = kept.pivot(index=KEY, columns="metric", values="value").reset_index().rename_axis(columns=None)
-    cells = wide.rename(columns={"method": "estimate"} | {metric: column for column, metric in METRICS.items()})
+    cells = wide.rename(columns={"method": "estimate"} | {metric: column for column, metric in RATE_METRICS.items()})
     cells = _taken_together(cells)
     true = cells.pop("noisy") / cells.pop("samples")
     return cells.assign(

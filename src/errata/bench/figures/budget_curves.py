@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.bench.evaluation.stored_ranks import as_scores
 from errata.bench.evaluation.tables.over_seeds import over_seeds, shown_method
 from errata.bench.figures.drawing import line_styles, new_figure, setting_title
-from errata.bench.running.results import Results
-from errata.bench.running.tune_files import CURVE, TuningFiles
+from errata.bench.results import Results, as_scores
+from errata.bench.tuning_results import CURVE, TuningResults
 from errata.core.metrics import budget_curve, ideal_fnr, random_fnr
 from errata.errors import InputError, StoreError
 
@@ -116,10 +115,10 @@ def stop_numbers(results: Results, setting: str) -> "pd.DataFrame":
 
     A row a method and number of epochs: mean and population standard deviation over seeds, in percent.
     """
-    files = TuningFiles(results.folder)
+    files = TuningResults(results.folder)
     if not files.path(setting, CURVE).exists():
         raise InputError(f"{setting} was not tuned: `errata bench tune` trains it for longer")
-    curve = files.curve(setting)
+    curve = files.read(setting, CURVE)
     absent = [column for column in STOP_COLUMNS if column not in curve]
     if absent or curve.empty:
         raise StoreError(f"{files.path(setting, CURVE)} has no {f'column {absent[0]}' if absent else 'row'}")

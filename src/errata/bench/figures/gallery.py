@@ -15,8 +15,8 @@ from errata.bench.figures.drawing import CHOSEN, Drawing
 from errata.bench.figures.heat import heat_figure
 from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.measured import complete_settings, fnr_by_setting
-from errata.bench.running.results import Results
-from errata.bench.running.tune_files import TuningFiles
+from errata.bench.results import Results
+from errata.bench.tuning_results import TuningResults
 from errata.core.methods import parse
 from errata.datasets.labelled import Labelled, load_setting
 from errata.datasets.pictures import class_table, contingency, noise_picture
@@ -76,7 +76,7 @@ class Gallery:
             yield f"noise-{setting}", partial(self._noise, setting)
 
     def _measured_settings(self) -> list[str]:
-        tuned = TuningFiles(self._results.folder).settings()
+        tuned = TuningResults(self._results.folder).settings()
         return order_settings([*(cell.setting for cell in self._results.cells()), *tuned])
 
     @cached_property

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 
 from errata.bench.evaluation.tables.over_seeds import shown_method
 from errata.bench.figures.drawing import new_figure, setting_title
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core.metrics import fnr
 from errata.errors import InputError, StoreError
 

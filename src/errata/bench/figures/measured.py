@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from errata.bench.evaluation.tables.over_seeds import order_methods, order_settings, over_seeds
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core.methods import parse
 from errata.errors import InputError
 

@@ -1,194 +1,266 @@
-"""What a run and a tuning share: groups trained one after the other, each behind a lock, each failure on its own."""
+"""What a benchmark run and a tuning run share: train groups of cells, score them, record failures."""
 
+import shutil
 import time
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from multiprocessing import get_context
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+from errata.bench.plan import Cell, CellGroup, group_cells
+from errata.bench.results import Results
 from errata.bench.running.cell_training import choose_device, gather, trained_on
 from errata.bench.running.cost import FOLDS, reason_to_skip
-from errata.bench.running.plan import Cell, Group, groups
-from errata.bench.running.results import Results
-from errata.bench.running.scoring_queue import Desk, Job, describe, drop_folder, scoring_pool
 from errata.datasets.labelled import Labelled, load_setting
-from errata.errors import MissingDataError
+from errata.errors import ErrataError, MissingDataError
 from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
     from errata.training.gather import SeedResult
 
+PROCESSES = 3  # score three seeds of a group in parallel
 
-class Watcher(Protocol):
-    """Told of what is going on; the command line shows it."""
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Device, data folder, extra methods, plugin files, and whether the dynamics are kept after scoring."""
+
+    device: str = "auto"
+    data_dir: Path | None = None
+    methods: tuple[str, ...] = ()
+    plugins: tuple[Path, ...] = ()
+    keep_dynamics: bool = False
+
+
+class CampaignProgress(Protocol):
+    """Receives the progress of a campaign."""
 
     def say(self, line: str) -> None:
-        """A line about a cell or a group."""
+        """Show a line about a cell or a group."""
 
     def begin(self, name: str, epochs: int) -> None:
-        """A group is trained, for that many epochs of all its models together."""
+        """The training of a group starts; epochs of all its models together."""
 
     def advance(self, epochs: int) -> None:
-        """So many more of them are done."""
+        """So many more epochs are trained."""
+
+
+class CellJob(Protocol):
+    """A trained cell, to be scored in another process."""
+
+    @property
+    def cell(self) -> Cell:
+        """The cell."""
 
 
 @dataclass
-class Outcome:
-    """What became of the cells: done now, found done, failed and skipped, the latter two with the reason."""
+class CampaignOutcome:
+    """Cells that were computed now, already there, failed or skipped; the last two with the reason."""
 
     done: list[Cell] = field(default_factory=list)
     reused: list[Cell] = field(default_factory=list)
     failed: dict[Cell, str] = field(default_factory=dict)
     skipped: dict[Cell, str] = field(default_factory=dict)
 
+    def summary(self, what: str, where: Path) -> str:
+        """The counts as one line, such as "3 cells done, ..."."""
+        counts = f"{len(self.reused)} reused, {len(self.skipped)} skipped, {len(self.failed)} failed"
+        return f"{len(self.done)} {what}, {counts}; results are in {where}"
 
-def model_epochs(group: Group, recipe: AnyRecipe) -> int:
-    """Epochs of all models of a group together."""
-    return recipe.epochs * len(group.seeds) * (1 if group.gathering == "in-sample" else FOLDS)
+
+class InlineExecutor(Executor):
+    """Runs submitted work at once, in this process."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        """Return a future that is already done or failed."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
 
 
-def recipe_of(group: Group, results: Results) -> AnyRecipe:
-    """The recipe chosen for the setting in this folder, else the setting's own."""
-    chosen = results.recipe_path(group.setting.name)
-    return type(group.setting.recipe).load(chosen) if chosen.exists() else group.setting.recipe
+class ScoringQueue:
+    """Trained groups that wait to be scored.
+
+    On a GPU machine, other processes score while the next group trains. On a CPU, training needs the cores, and cells
+    are scored in this process.
+    """
+
+    def __init__(
+        self,
+        pool: Executor,
+        score: Callable[[Any], float],
+        on_done: Callable[[Cell, float], None],
+        on_failure: Callable[[Cell, str], None],
+    ) -> None:
+        self._pool, self._score, self._on_done, self._on_failure = pool, score, on_done, on_failure
+        self._waiting: list[tuple[dict[Cell, Future[float]], Callable[[bool], None]]] = []
+
+    def submit(self, jobs: Sequence[CellJob], close: Callable[[bool], None]) -> None:
+        """Score the cells of a group. `close` is then called with whether all succeeded."""
+        self._waiting.append(({job.cell: self._pool.submit(self._score, job) for job in jobs}, close))
+
+    def collect(self, *, wait: bool) -> None:
+        """Report the groups that are scored. With `wait`, wait for all of them."""
+        for group in list(self._waiting):
+            futures, close = group
+            if not wait and not all(future.done() for future in futures.values()):
+                continue
+            for cell, future in futures.items():
+                error = future.exception()
+                if error is None:
+                    self._on_done(cell, future.result())
+                else:
+                    self._on_failure(cell, _describe(error))
+            close(all(future.exception() is None for future in futures.values()))
+            self._waiting.remove(group)
 
 
 class Campaign(ABC):
-    """Trains the groups of some cells and hands their dynamics on, to be made into results."""
+    """Trains the cells that have no results yet, and has their dynamics scored."""
 
-    finished: ClassVar[str]  # as in "seed0: scored in 3 s"
-    make_results: ClassVar[Callable[[Any], float]]  # from a job to results on disk; the seconds it took
+    verb: ClassVar[str]  # as in "seed0: scored in 3 s"
 
-    def __init__(
-        self, out: Path, watcher: Watcher, device: str, data_dir: Path | None, *, keep_dynamics: bool = False
-    ) -> None:
+    def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
         out.mkdir(parents=True, exist_ok=True)
-        self.results = Results(out)
-        self._watcher, self._device, self.data_dir, self._keep = watcher, device, data_dir, keep_dynamics
-        self._machine = choose_device(device)
-        self._outcome = Outcome()
+        self.results, self.options = Results(out), options
+        self._progress, self._machine = progress, choose_device(options.device)
+        self._outcome = CampaignOutcome()
+
+    @staticmethod
+    @abstractmethod
+    def score(job: Any) -> float:
+        """Write the results of a job; the seconds that took."""
 
     @abstractmethod
     def has(self, cell: Cell) -> bool:
-        """Whether the results of a cell are there."""
+        """Whether the cell has results."""
 
     @abstractmethod
-    def record_failure(self, cell: Cell, reason: str) -> None:
-        """Keep the reason why a cell has no results."""
+    def _write_failure(self, cell: Cell, reason: str) -> None: ...
 
     @abstractmethod
-    def work_name(self, group: Group) -> str:
-        """The name of the folder a group is trained in."""
+    def _work(self, group: CellGroup) -> Path:
+        """The folder in which a group is trained."""
 
     @abstractmethod
-    def recipe(self, group: Group) -> AnyRecipe:
-        """How the group is trained."""
+    def _recipe(self, group: CellGroup) -> AnyRecipe: ...
 
     @abstractmethod
-    def check(self, group: Group, recipe: AnyRecipe, labelled: Labelled) -> None:
-        """Refuse before it is trained what could not be kept afterwards."""
+    def _job(
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, metadata: dict[str, Any]
+    ) -> CellJob:
+        """The scoring job of a trained cell. metadata: device and seconds of the training."""
 
-    @abstractmethod
-    def job(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, about: dict[str, Any]
-    ) -> Job:
-        """What is to be made into the results of a cell; `about` says where and how long it was trained."""
+    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: Labelled) -> None:  # noqa: B027
+        """Raise before training if the results could not be stored."""
 
-    def run(self, cells: Sequence[Cell]) -> Outcome:
-        """Every cell that is not there yet, seeds of a setting side by side."""
+    def run(self, cells: Sequence[Cell]) -> CampaignOutcome:
+        """Compute every cell that has no results yet. The seeds of a setting train together."""
         self._outcome.reused = [cell for cell in cells if self.has(cell)]
-        with scoring_pool(on_gpu=not self._machine.startswith("cpu")) as pool:
-            desk = Desk(pool, type(self).make_results, self._done, self._fail)
-            for group in groups([cell for cell in cells if cell not in self._outcome.reused]):
-                self._take(group, desk)
-                desk.collect(wait=False)
-            desk.collect(wait=True)
+        on_gpu = not self._machine.startswith("cpu")
+        pool = ProcessPoolExecutor(PROCESSES, get_context("spawn")) if on_gpu else InlineExecutor()
+        with pool:
+            queue = ScoringQueue(pool, type(self).score, self._report_done, self._report_failure)
+            for group in group_cells([cell for cell in cells if cell not in self._outcome.reused]):
+                self._run_group(group, queue)
+                queue.collect(wait=False)
+            queue.collect(wait=True)
         return self._outcome
 
     def epochs(self, cells: Sequence[Cell]) -> int:
-        """Epochs of all models that are still to be trained."""
-        missing = groups([cell for cell in cells if not self.has(cell)])
-        return sum(model_epochs(group, self.recipe(group)) for group in missing)
+        """Epochs still to train, summed over all models."""
+        missing = group_cells([cell for cell in cells if not self.has(cell)])
+        return sum(_model_epochs(group, self._recipe(group)) for group in missing)
 
-    def work(self, group: Group) -> Path:
-        """The folder a group is trained in."""
-        return self.results.work(self.work_name(group))
-
-    def _take(self, group: Group, desk: Desk) -> None:
-        """Train a group and hand it in, unless another process is at it; its lock is held until there are results."""
+    def _run_group(self, group: CellGroup, queue: ScoringQueue) -> None:
+        """Train a group and submit it for scoring, unless another process works on it. Its lock is held until then."""
         from filelock import FileLock, Timeout
 
-        work = self.work(group)
+        work = self._work(group)
         work.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(work.with_name(f"{work.name}.lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            self._skip(group, "another process is at it")
+            self._skip(group, "another process works on it")
             return
 
-        def close(well: bool) -> None:
-            if well and not self._keep:
-                drop_folder(work)
+        def close(succeeded: bool) -> None:
+            if succeeded and not self.options.keep_dynamics:
+                shutil.rmtree(work, ignore_errors=True)
             lock.release()
 
-        jobs = self._attempt(self._still_missing(group))
+        # Another process may have finished some seeds since this one checked.
+        done = [seed for seed in group.seeds if self.has(group.cell(seed))]
+        self._outcome.reused += map(group.cell, done)
+        jobs = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
         if jobs:
-            desk.hand_in(jobs, close)
+            queue.submit(jobs, close)
         else:
             lock.release()
 
-    def _still_missing(self, group: Group) -> Group:
-        """The group without the seeds that another process finished since this one looked."""
-        done = [seed for seed in group.seeds if self.has(group.cell(seed))]
-        self._outcome.reused += map(group.cell, done)
-        return replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done))
-
-    def _attempt(self, group: Group) -> list[Job]:
-        """Train a group; whatever goes wrong is written down, and the other groups are trained."""
+    def _train(self, group: CellGroup) -> list[CellJob]:
+        """Train a group. Errors are recorded, and the campaign goes on with the next group."""
         try:
-            return self._train(group) if group.seeds else []
+            return self._trained_jobs(group) if group.seeds else []
         except MissingDataError as error:
             self._skip(group, str(error))
         except Exception as error:
             for seed in group.seeds:
-                self._fail(group.cell(seed), describe(error))
+                self._report_failure(group.cell(seed), _describe(error))
         return []
 
-    def _train(self, group: Group) -> list[Job]:
-        recipe = self.recipe(group)
-        labelled = load_setting(group.setting.name, self.data_dir)
+    def _trained_jobs(self, group: CellGroup) -> list[CellJob]:
+        recipe = self._recipe(group)
+        labelled = load_setting(group.setting.name, self.options.data_dir)
         reason = reason_to_skip(group, recipe, labelled, self._machine, self.results.folder)
         if reason is not None:
             self._skip(group, reason)
             return []
-        self.check(group, recipe, labelled)
+        self._check(group, recipe, labelled)
         for remark in labelled.data.remarks if not labelled.data.complete else ():
-            self._watcher.say(f"{group.name}: incomplete data: {remark}")
-        self._watcher.begin(group.name, model_epochs(group, recipe))
+            self._progress.say(f"{group.name}: incomplete data: {remark}")
+        self._progress.begin(group.name, _model_epochs(group, recipe))
         start = time.monotonic()
-        trained = gather(group, labelled, recipe, self._device, self.work(group), self._watcher.advance)
+        trained = gather(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
         seconds = (time.monotonic() - start) / len(group.seeds)
-        self._watcher.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s a seed")
-        about = {"device": trained_on(recipe, self._machine), "seconds": seconds}
+        self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
+        metadata = {"device": trained_on(recipe, self._machine), "seconds": seconds}
         jobs = []
         for gathered in trained:
+            cell = group.cell(gathered.seed)
             if gathered.dynamics is None:
-                self._fail(group.cell(gathered.seed), gathered.stopped or "no dynamics")
+                self._report_failure(cell, gathered.stopped or "no dynamics")
             else:
-                jobs.append(self.job(group.cell(gathered.seed), gathered, recipe, labelled, about))
+                jobs.append(self._job(cell, gathered, recipe, labelled, metadata))
         return jobs
 
-    def _done(self, cell: Cell, seconds: float) -> None:
+    def _report_done(self, cell: Cell, seconds: float) -> None:
         self._outcome.done.append(cell)
-        self._watcher.say(f"{cell.name}: {self.finished} in {seconds:,.0f} s")
+        self._progress.say(f"{cell.name}: {self.verb} in {seconds:,.0f} s")
 
-    def _fail(self, cell: Cell, reason: str) -> None:
-        self.record_failure(cell, reason)
+    def _report_failure(self, cell: Cell, reason: str) -> None:
+        self._write_failure(cell, reason)
         self._outcome.failed[cell] = reason
-        self._watcher.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
+        self._progress.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
 
-    def _skip(self, group: Group, reason: str) -> None:
+    def _skip(self, group: CellGroup, reason: str) -> None:
         self._outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}
-        self._watcher.say(f"{group.name}: skipped: {reason}")
+        self._progress.say(f"{group.name}: skipped: {reason}")
+
+
+def _model_epochs(group: CellGroup, recipe: AnyRecipe) -> int:
+    """Epochs of all models of a group together."""
+    return recipe.epochs * len(group.seeds) * (1 if group.gathering == "in-sample" else FOLDS)
+
+
+def _describe(error: BaseException) -> str:
+    """The message of an error that errata raised; the traceback of any other error."""
+    return str(error) if isinstance(error, ErrataError) else "".join(traceback.format_exception(error))

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from errata.bench.plan import Cell, CellGroup
 from errata.bench.running.cost import FOLDS
-from errata.bench.running.plan import Cell, Group
 from errata.datasets.inputs import inputs
 from errata.datasets.labelled import Labelled
 from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
@@ -43,7 +43,7 @@ def network(labelled: Labelled, recipe: Recipe) -> "Model":
 
 
 def gather(
-    group: Group,
+    group: CellGroup,
     labelled: Labelled,
     recipe: AnyRecipe,
     device: str,
@@ -73,7 +73,7 @@ def gather(
 
 
 def _boost(
-    group: Group, labelled: Labelled, recipe: BoostingRecipe, work: Path, progress: Callable[[int], object]
+    group: CellGroup, labelled: Labelled, recipe: BoostingRecipe, work: Path, progress: Callable[[int], object]
 ) -> "list[SeedResult]":
     from errata.training.boosting import boost_in_sample, boost_out_of_sample
 

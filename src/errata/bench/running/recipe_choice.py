@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from errata.bench.results import Results
 from errata.bench.running.cell_training import table
 from errata.bench.running.printed import choose_printed
-from errata.bench.running.results import Results
 from errata.datasets.labelled import Labelled, load_setting
 from errata.errors import InputError
 from errata.terminal import write_table

@@ -8,7 +8,7 @@ from errata.bench.evaluation.tables.estimated_rates import noise_rates_table
 from errata.bench.evaluation.tables.interval_table import intervals_table
 from errata.bench.evaluation.tables.table import Entry, Table
 from errata.bench.evaluation.tables.tuned import chosen_table, tuned_table
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 from errata.datasets.registry import setting
 from errata.errors import InputError
 

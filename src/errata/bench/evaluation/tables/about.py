@@ -15,7 +15,7 @@ from errata.bench.evaluation.tables.over_seeds import (
     seeds_note,
 )
 from errata.bench.evaluation.tables.table import INCOMPLETE, MISSING, Entry, Table, from_frame, group_starts
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 from errata.datasets.noises import Imbalanced, OpenSet
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.registry import setting as find_setting

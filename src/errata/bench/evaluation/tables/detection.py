@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.stored_ranks import as_scores
 from errata.bench.evaluation.tables.over_seeds import (
     Absent,
     beside_paper,
@@ -19,8 +18,8 @@ from errata.bench.evaluation.tables.over_seeds import (
     shown_method,
 )
 from errata.bench.evaluation.tables.table import Entry, Table, group_starts
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results, as_scores
 from errata.core import metrics
 from errata.core.methods import PAPER_METHOD, parse
 from errata.errors import StoreError

@@ -6,7 +6,7 @@ from typing import Any
 from errata.bench.evaluation.rate_scores import rate_cells, rate_summary
 from errata.bench.evaluation.tables.over_seeds import incomplete_note, least
 from errata.bench.evaluation.tables.table import INCOMPLETE, Entry, Table, group_starts
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 
 COLUMNS = ("gathering", "estimate", "settings", "cells", "bias", "absolute error", "truth inside (%)", "width")
 

@@ -13,7 +13,7 @@ from errata.bench.evaluation.tables.over_seeds import (
     shown_method,
 )
 from errata.bench.evaluation.tables.table import INCOMPLETE, Entry, Table
-from errata.bench.running.results import Results
+from errata.bench.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

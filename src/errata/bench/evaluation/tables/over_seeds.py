@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation.published import paper_order, paper_settings
 from errata.bench.evaluation.tables.table import INCOMPLETE, MISSING, Entry
-from errata.bench.running.plan import GATHERINGS, Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import GATHERINGS, Cell
+from errata.bench.results import Results
 from errata.core.methods import parse
 from errata.datasets.registry import settings as known_settings
 from errata.errors import InputError

@@ -17,8 +17,8 @@ from errata.bench.evaluation.tables.over_seeds import (
     shown_method,
 )
 from errata.bench.evaluation.tables.table import INCOMPLETE, MISSING, Entry, Table, group_starts
-from errata.bench.running.results import Results
-from errata.bench.running.tune_files import TuningFiles
+from errata.bench.results import Results
+from errata.bench.tuning_results import TuningResults
 from errata.errors import StoreError
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ def tuning(results: Results) -> "pd.DataFrame":
     """A row a setting, seed, tuning fraction and method: FNR on the part not tuned on, and what was chosen."""
     import pandas as pd
 
-    files = TuningFiles(results.folder)
-    tables = [files.chosen(name) for name in files.settings()]
+    files = TuningResults(results.folder)
+    tables = [files.read(name) for name in files.settings()]
     if not tables:
         raise StoreError(f"{results.folder} holds no tuning; `errata bench tune --out {results.folder}` makes it")
     return pd.concat(tables, ignore_index=True)
@@ -125,6 +125,6 @@ def _absent_notes(results: Results, settings: Sequence[str], rows: Iterable[Sequ
     failed = [
         f"tuning of {name}, seed {seed} failed: {reason.strip().splitlines()[-1]}"
         for name in settings
-        for seed, reason in TuningFiles(results.folder).failures(name).items()
+        for seed, reason in TuningResults(results.folder).failures(name).items()
     ]
     return [*([f"{MISSING} not tuned"] if missing else []), *failed]

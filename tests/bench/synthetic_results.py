@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pandas as pd
 
-from errata.bench.running.plan import Cell
-from errata.bench.running.results import Results
+from errata.bench.plan import Cell
+from errata.bench.results import Results
 from errata.core.methods import parse
 
 RECIPE = {

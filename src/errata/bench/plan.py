@@ -1,4 +1,4 @@
-"""What is to be run: cells of setting, gathering and seed."""
+"""Which trainings a benchmark consists of: cells of setting, gathering and seed."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ QUICK = ("digits-symmetric-20", "letter-symmetric-20", "satellite-symmetric-20")
 
 @dataclass(frozen=True, order=True)
 class Cell:
-    """One training (its dynamics) and all that is scored on it."""
+    """One training, scored by every method."""
 
     setting: str
     gathering: Gathering
@@ -25,13 +25,13 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """As in messages and file names."""
+        """The name in messages."""
         return f"{self.setting}/{self.gathering}-seed{self.seed}"
 
 
 @dataclass(frozen=True)
-class Group:
-    """Cells that are trained side by side: the seeds of one setting and gathering."""
+class CellGroup:
+    """Cells that are trained together: the seeds of one setting and gathering."""
 
     setting: Setting
     gathering: Gathering
@@ -39,16 +39,16 @@ class Group:
 
     @property
     def name(self) -> str:
-        """As in messages and file names."""
+        """The name in messages."""
         return f"{self.setting.name}/{self.gathering}"
 
     def cell(self, seed: int) -> Cell:
-        """One of its cells."""
+        """The cell of one seed."""
         return Cell(self.setting.name, self.gathering, seed)
 
 
 def suite(name: str) -> tuple[str, ...]:
-    """The settings of a suite: paper, tabular, cifar, noise (kinds that the paper does not have), boosting or quick."""
+    """The settings of a suite. `noise` has the kinds of noise that are not in the paper."""
     paper = [one for one in settings().values() if one.in_paper]
     suites = {
         "paper": tuple(one.name for one in paper),
@@ -59,25 +59,31 @@ def suite(name: str) -> tuple[str, ...]:
         "quick": QUICK,
     }
     if name not in suites:
-        raise InputError(f"there is no suite named {name!r}; there are {', '.join(suites)}")
+        raise InputError(f"Unknown suite {name!r}. Suites: {', '.join(suites)}.")
     return suites[name]
 
 
-def plan(names: Iterable[str], gatherings: Sequence[Gathering], seeds: int) -> list[Cell]:
-    """Every cell of some settings, in the order they are run."""
+def plan(names: Iterable[str], gatherings: Sequence[str], seeds: int) -> list[Cell]:
+    """All cells of the settings with these names, in the order in which they run."""
     if seeds < 1:
-        raise InputError(f"at least one seed is needed, not {seeds}")
-    for gathering in gatherings:
-        if gathering not in GATHERINGS:
-            raise InputError(f"gathering is {' or '.join(GATHERINGS)}, not {gathering!r}")
+        raise InputError(f"At least one seed is needed, not {seeds}.")
+    checked = [check_gathering(gathering) for gathering in gatherings]
     found = [find_setting(name) for name in names]
-    return [Cell(one.name, gathering, seed) for one in found for gathering in gatherings for seed in range(seeds)]
+    return [Cell(one.name, gathering, seed) for one in found for gathering in checked for seed in range(seeds)]
 
 
-def groups(cells: Sequence[Cell]) -> list[Group]:
-    """The cells by what is trained together, in their order."""
+def check_gathering(name: str) -> Gathering:
+    """The gathering of that name; InputError if there is none."""
+    for gathering in GATHERINGS:
+        if name == gathering:
+            return gathering
+    raise InputError(f"Unknown gathering {name!r}. Use {' or '.join(GATHERINGS)}.")
+
+
+def group_cells(cells: Sequence[Cell]) -> list[CellGroup]:
+    """Consecutive cells of one setting and gathering as groups."""
     by_training = groupby(cells, key=lambda cell: (cell.setting, cell.gathering))
     return [
-        Group(find_setting(name), gathering, tuple(cell.seed for cell in members))
+        CellGroup(find_setting(name), gathering, tuple(cell.seed for cell in members))
         for (name, gathering), members in by_training
     ]

@@ -1,0 +1,157 @@
+"""Benchmark results on disk: one set of files per cell while a campaign runs, one packed file per setting in git.
+
+FOLDER/cells/SETTING/GATHERING-seedN.parquet          numbers of a cell: method, metric, budget, value, metadata
+FOLDER/cells/SETTING/GATHERING-seedN.ranks.parquet    rankings of a cell: method, size, errors
+FOLDER/cells/SETTING/GATHERING-seedN.scores.parquet   per-sample scores of a cell; not committed
+FOLDER/cells/SETTING/GATHERING-seedN.failed.json      why a cell failed, until it is run again
+FOLDER/cells/SETTING.parquet                          numbers and rankings of several cells (see `errata bench pack`)
+FOLDER/recipes/SETTING.json                           recipe found by `errata bench choose`
+
+If a cell has files of its own and is packed too, its own files count.
+
+A ranking is a sequence of groups of equal score, most suspicious first, with the size of each group and its number of
+errors. Every metric of `errata.core.metrics` has the same value on a ranking as on the scores.
+"""
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.bench.plan import Cell
+from errata.datasets.settings import Setting
+from errata.dynamics.files import replace_atomically
+from errata.errors import StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from errata.training.recipes import AnyRecipe
+
+NUMBERS, RANKS, SCORES, FAILURE = ".parquet", ".ranks.parquet", ".scores.parquet", ".failed.json"
+RATE_METRICS = {"rate": "noise_rate", "low": "noise_rate_low", "high": "noise_rate_high"}  # of noise-rate estimates
+
+
+class Results:
+    """A folder of results."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def has(self, cell: Cell) -> bool:
+        """Whether the cell has numbers and rankings. Per-sample scores may be absent."""
+        return self._file(cell, NUMBERS).exists() and self._file(cell, RANKS).exists()
+
+    def write(self, cell: Cell, numbers: "pd.DataFrame", scores: "pd.DataFrame") -> None:
+        """Write the files of a cell. The numbers come last: they mark the cell as done."""
+        for kind, table in ((SCORES, scores), (RANKS, rankings(scores)), (NUMBERS, numbers)):
+            path = self._file(cell, kind)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            replace_atomically(path, partial(table.to_parquet, index=False, compression="zstd"))
+        self._file(cell, FAILURE).unlink(missing_ok=True)
+
+    def write_failure(self, cell: Cell, reason: str) -> None:
+        """Store why a cell failed."""
+        path = self._file(cell, FAILURE)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace_atomically(path, lambda file: file.write(json.dumps({"reason": reason}, indent=1).encode()))
+
+    def failure(self, cell: Cell) -> str | None:
+        """Why a cell failed, or None."""
+        path = self._file(cell, FAILURE)
+        return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
+
+    def failure_line(self, cell: Cell) -> str:
+        """The last line of why a cell failed, or nothing."""
+        return ((self.failure(cell) or "").strip().splitlines() or [""])[-1]
+
+    def cells(self) -> list[Cell]:
+        """All cells that have results."""
+        found = []
+        for path in sorted(self.folder.glob(f"cells/*/*-seed*{RANKS}")):
+            gathering, _, seed = path.name.removesuffix(RANKS).rpartition("-seed")
+            cell = Cell(path.parent.name, gathering, int(seed))  # type: ignore[arg-type]
+            if self.has(cell):
+                found.append(cell)
+        return found
+
+    def numbers(self) -> "pd.DataFrame":
+        """The numbers of all cells in one table."""
+        import pandas as pd
+
+        tables = [self.numbers_of(cell) for cell in self.cells()]
+        if not tables:
+            raise StoreError(f"No results in {self.folder}. Create them with errata bench run --out {self.folder}.")
+        return pd.concat(tables, ignore_index=True)
+
+    def numbers_of(self, cell: Cell) -> "pd.DataFrame":
+        """The numbers of one cell: one row per method and metric."""
+        return read_parquet(self._file(cell, NUMBERS))
+
+    def scores(self, cell: Cell) -> "pd.DataFrame":
+        """One row per sample: id, given label, truth, and one column of scores per method."""
+        return read_parquet(self._file(cell, SCORES))
+
+    def ranks(self, cell: Cell) -> "pd.DataFrame":
+        """One row per group of equal scores, most suspicious first: method, size, errors."""
+        return read_parquet(self._file(cell, RANKS))
+
+    def recipe(self, setting: Setting) -> "AnyRecipe":
+        """The recipe that was found for the setting, or else the setting's own."""
+        path = self.recipe_path(setting.name)
+        return type(setting.recipe).load(path) if path.exists() else setting.recipe
+
+    def recipe_path(self, setting: str) -> Path:
+        """Where `errata bench choose` stores the recipe of a setting."""
+        return self.folder / "recipes" / f"{setting}.json"
+
+    def work(self, name: str) -> Path:
+        """The folder in which a group is trained: checkpoints and dynamics."""
+        return self.folder / "work" / name
+
+    def _file(self, cell: Cell, kind: str) -> Path:
+        return self.folder / "cells" / cell.setting / f"{cell.gathering}-seed{cell.seed}{kind}"
+
+
+def read_parquet(path: Path) -> "pd.DataFrame":
+    """Read a table; StoreError names a file that cannot be read."""
+    import pandas as pd
+
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"Cannot read {path}: {error}") from error
+
+
+def as_json(values: Any) -> str:
+    """Parameters as one text, the same for the same values."""
+    return json.dumps(values, sort_keys=True)
+
+
+def rankings(scores: "pd.DataFrame") -> "pd.DataFrame":
+    """One row per method and group of equal scores: method, size, errors.
+
+    scores: one row per sample, with `truth` and one column per method.
+    """
+    import pandas as pd
+
+    truth = scores["truth"].to_numpy(dtype=np.bool_)
+    tables = []
+    for method in scores.columns.drop(["id", "given", "truth"], errors="ignore"):
+        values, group = np.unique(scores[method].to_numpy(), return_inverse=True)
+        size = np.bincount(group, minlength=len(values))[::-1]
+        errors = np.bincount(group, truth, minlength=len(values))[::-1]
+        tables.append(pd.DataFrame({"method": method, "size": size, "errors": errors}))
+    whole = pd.concat(tables, ignore_index=True)
+    return whole.astype({"method": "category", "size": np.int32, "errors": np.int32})
+
+
+def as_scores(ranking: "pd.DataFrame") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Scores and truth (N,) with the ranking of one method."""
+    size, errors = ranking["size"].to_numpy(), ranking["errors"].to_numpy()
+    scores = np.repeat(-np.arange(len(size), dtype=np.float64), size)
+    place = np.arange(len(scores)) - np.repeat(np.cumsum(size) - size, size)
+    return scores, place < np.repeat(errors, size)
