@@ -16,7 +16,6 @@ from errata.core.metrics import (
     auroc,
     budget_curve,
     fnr,
-    fnr_at_operating_point,
     ideal_fnr,
     lift,
     precision,
@@ -277,20 +276,6 @@ def test_unknown_truth_is_left_out_altogether(truth):
     pd.testing.assert_frame_equal(budget_curve(scores, truth), budget_curve(*subset))
     with pytest.raises(InputError, match=r"outside 0\.\.3"):
         fnr(scores, truth, 4)
-
-
-def test_operating_point_is_the_fnr_at_as_many_as_were_flagged():
-    scores, truth = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), [False, True, None, True, False]
-    flags = np.array([False, True, True, False, True])
-    assert fnr_at_operating_point(scores, truth, flags) == fnr(scores, truth, 2) == 0.5
-    assert fnr_at_operating_point(scores, truth, np.zeros(5, bool)) == 1
-    assert fnr_at_operating_point(scores, truth, np.ones(5, int)) == 0
-    with pytest.raises(InputError, match="flag of sample 1 is missing"):
-        fnr_at_operating_point(scores, truth, [True, None, False, True, False])
-    with pytest.raises(InputError, match="4 flags but truth of 5"):
-        fnr_at_operating_point(scores, truth, flags[:4])
-    with pytest.raises(InputError, match="flag of sample 0 is 3"):
-        fnr_at_operating_point(scores, truth, [3, 0, 0, 0, 0])
 
 
 @pytest.mark.parametrize(

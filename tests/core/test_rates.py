@@ -10,24 +10,31 @@ from sklearn.mixture import GaussianMixture
 
 from errata.core import rates
 from errata.core.noise import symmetric
-from errata.core.rates import ROOM_ABOVE, NoiseRate, from_confident_joint, from_mixture, from_sign, together
+from errata.core.rates import (
+    CAP_ABOVE_OTHERS,
+    NoiseRate,
+    from_confident_joint,
+    from_mixture,
+    from_sign,
+    median_estimate,
+)
 from errata.errors import InputError
 
 
 def two_groups(samples, rate, seed, distance=5.0):
-    """Scores of right labels around 0 and of wrong ones around `distance`, and which are wrong."""
+    """Scores of correct labels around 0 and of wrong ones around `distance`, and which are wrong."""
     rng = np.random.default_rng(seed)
     wrong = rng.random(samples) < rate
     return rng.normal(size=samples) + distance * wrong, wrong
 
 
 def well_trained(samples, rate, seed, num_classes=4):
-    """Probabilities of a model that knows the true class, unsure by varying amounts, and noisy labels."""
+    """Probabilities of a model that predicts the true class with varying confidence, and noisy labels."""
     rng = np.random.default_rng(seed)
     true = rng.integers(0, num_classes, samples)
     logits = rng.normal(size=(samples, num_classes)) + 5.0 * np.eye(num_classes)[true]
     probabilities = np.exp(logits)
-    # Another seed than that of the true classes: the flips must not be drawn from the same numbers.
+    # Another seed, so that the flips are not drawn from the same numbers as the true classes.
     labels = symmetric(true, rate, num_classes, seed=seed + 1000).labels
     return probabilities / probabilities.sum(axis=1, keepdims=True), labels
 
@@ -56,12 +63,12 @@ def test_sign_is_the_share_of_positive_margins_with_wilsons_interval(samples, da
     assert_interval(estimate)
 
 
-def test_sign_takes_infinite_margins():
+def test_sign_accepts_infinite_margins():
     assert from_sign([inf, -inf, 1.0, -1.0]).rate == 0.5
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.2, 0.4])
-def test_confident_joint_covers_the_rate_of_a_model_that_knows(rate):
+def test_confident_joint_covers_the_rate_of_a_good_model(rate):
     estimates = [from_confident_joint(*well_trained(3000, rate, seed)) for seed in range(20)]
     assert covered(estimates, rate) >= 0.8
     assert np.mean([estimate.rate for estimate in estimates]) == pytest.approx(rate, abs=0.01)
@@ -79,7 +86,7 @@ def test_confident_joint_interval_is_that_of_resampled_count_matrices():
     from errata.core.confident_learning import calibrate
 
     counts, class_counts = np.array([[60, 15, 0], [4, 20, 6], [0, 2, 0]]), np.array([90, 30, 9])
-    # Every cell and every class's samples that were not counted, resampled one by one and calibrated in full.
+    # All cells, and the samples of every class that were not counted, are resampled and calibrated.
     not_counted = class_counts - counts.sum(axis=1)
     cells = np.repeat(np.arange(12), [*counts.ravel(), *not_counted])
     rng = np.random.default_rng(5)
@@ -95,7 +102,7 @@ def test_confident_joint_interval_is_that_of_resampled_count_matrices():
     )
 
 
-def test_confident_joint_without_a_contradiction_still_has_an_interval():
+def test_confident_joint_without_errors_still_has_an_interval():
     labels = np.arange(300) % 3
     estimate = from_confident_joint(0.97 * np.eye(3)[labels] + 0.01, labels)
     assert estimate.rate == pytest.approx(0)
@@ -110,12 +117,12 @@ def test_mixture_covers_the_rate_of_two_groups(rate):
     assert np.mean([estimate.rate for estimate in estimates]) == pytest.approx(rate, abs=0.02)
 
 
-def test_mixture_of_many_samples_is_the_fit_to_all_of_them_with_an_interval_for_all_of_them():
+def test_mixture_of_many_samples_is_the_fit_to_all_of_them():
     scores, wrong = two_groups(40_000, 0.1, seed=3, distance=6.0)
     estimate = from_mixture(scores)
     fit = GaussianMixture(2, tol=1e-9, max_iter=1000, random_state=0).fit(scores[:, None])
     assert estimate.rate == pytest.approx(fit.weights_[np.argmax(fit.means_)], abs=1e-4)
-    # Groups this far apart can be counted, so that the interval is that of a proportion of all samples.
+    # Groups this far apart can be counted, so the interval is that of a proportion.
     half_width = norm.ppf(0.975) * np.sqrt(0.1 * 0.9 / len(scores))
     assert (estimate.high - estimate.low) / 2 == pytest.approx(half_width, rel=0.25)
     assert estimate.low <= wrong.mean() <= estimate.high
@@ -155,7 +162,7 @@ ESTIMATES = {
 
 
 @pytest.mark.parametrize("estimate", ESTIMATES.values(), ids=ESTIMATES.keys())
-def test_intervals_hold_the_rate_and_narrow_with_samples_and_with_less_confidence(estimate):
+def test_intervals_contain_the_rate_and_narrow_with_samples_and_with_less_confidence(estimate):
     few, many, loose = estimate(400, 0), estimate(8000, 0), estimate(400, 0, confidence=0.5)
     for each in (few, many, loose):
         assert_interval(each)
@@ -169,32 +176,36 @@ estimates = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)).map(sor
 
 
 @given(st.lists(estimates, min_size=1, max_size=4))
-def test_together_estimates_are_their_median_within_the_hull_of_their_intervals(rows):
-    found = together([NoiseRate(rate, low, high, 0.9, "") for low, rate, high in rows])
+def test_the_median_estimate_is_within_the_hull_of_all_intervals(rows):
+    found = median_estimate([NoiseRate(rate, low, high, 0.9, "") for low, rate, high in rows])
     rates_of = sorted(rate for _, rate, _ in rows)
     middle = len(rows) // 2
     median = rates_of[middle] if len(rows) % 2 else (rates_of[middle - 1] + rates_of[middle]) / 2
     assert found.rate == pytest.approx(median)
     assert found.low == min(low for low, _, _ in rows)
     *others, highest = sorted(high for _, _, high in rows)
-    assert found.high == (min(highest, max(others[-1] + ROOM_ABOVE, 2 * others[-1])) if len(others) > 1 else highest)
+    assert found.high == (
+        min(highest, max(others[-1] + CAP_ABOVE_OTHERS, 2 * others[-1])) if len(others) > 1 else highest
+    )
     assert found.low <= found.rate <= found.high
-    assert found.confidence is None, "an interval of how far estimates disagree has no confidence"
+    assert found.confidence is None, "not a confidence interval"
 
 
-def test_an_estimate_alone_far_above_the_others_is_named_and_followed_a_little():
+def test_an_interval_far_above_the_others_is_capped():
     rows = [(0.0, 0.0, 0.006), (0.41, 0.43, 0.46), (0.0, 0.001, 0.005)]
-    found = together([NoiseRate(rate, low, high, 0.95, "") for low, rate, high in rows], ["joint", "groups", "sign"])
+    found = median_estimate(
+        [NoiseRate(rate, low, high, 0.95, "") for low, rate, high in rows], ["joint", "groups", "sign"]
+    )
     assert (found.rate, found.low, found.high) == (0.001, 0.0, pytest.approx(0.106))
     assert "(joint, groups, sign)" in found.how
-    assert "(the highest, groups, says up to 46% and counts up to 11%: no other comes near it)" in found.how
+    assert "(the highest, groups, ends at 46% and is capped at 11%, as the others are far lower)" in found.how
 
 
-def test_together_refuses_nothing_and_what_is_not_alike():
-    with pytest.raises(InputError, match="one or more, all of the same confidence"):
-        together([])
+def test_the_median_estimate_refuses_no_estimates_and_different_confidences():
+    with pytest.raises(InputError, match="one or more estimates, all of the same confidence"):
+        median_estimate([])
     with pytest.raises(InputError, match="same confidence"):
-        together([from_sign([1.0, -1.0]), from_sign([1.0, -1.0], confidence=0.5)])
+        median_estimate([from_sign([1.0, -1.0]), from_sign([1.0, -1.0], confidence=0.5)])
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, nan])
@@ -207,7 +218,7 @@ def test_confidence_is_between_0_and_1(confidence):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda: from_mixture([3.0, 3.0, 3.0]), "score 3.0 is that of"),
+        (lambda: from_mixture([3.0, 3.0, 3.0]), "every sample has the score 3.0"),
         (lambda: from_mixture([0.0] * 50_000 + [1.0]), "no two groups"),
         (lambda: from_mixture([1.0, 2.0, inf]), "score of sample 2 is infinite"),
         (lambda: from_mixture([1.0, nan]), "score of sample 1 is NaN"),

@@ -30,7 +30,7 @@ def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs_
     assert (together["rate"], together["low"], together["high"]) == (
         alone["rate"].median(),
         alone["low"].min(),
-        min(alone["high"].max(), max(alone["high"].median() + rates.ROOM_ABOVE, 2 * alone["high"].median())),
+        min(alone["high"].max(), max(alone["high"].median() + rates.CAP_ABOVE_OTHERS, 2 * alone["high"].median())),
     )
     assert "(confident joint, two groups of scores, the model's preference)" in together["how"]
     assert found["estimate"].tolist() == [

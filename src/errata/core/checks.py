@@ -1,4 +1,4 @@
-"""Refuse bad input before any work starts, in one sentence that says what is wrong and where."""
+"""Checks of arrays that users pass. An InputError says what is wrong, and in which sample."""
 
 import sys
 import warnings
@@ -13,7 +13,7 @@ from errata.errors import InputError
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-_ROWS_LOOKED_AT = 1000
+_CHECKED_ROWS = 1000
 
 
 def is_tensor(array: object) -> bool:
@@ -23,7 +23,7 @@ def is_tensor(array: object) -> bool:
 
 
 def as_numpy(array: Any) -> NDArray[Any]:
-    """Any array-like as numpy; a tensor comes to the CPU in one transfer, bfloat16 as float32."""
+    """Any array-like as a numpy array; a tensor is copied to the CPU, bfloat16 as float32."""
     if is_tensor(array):
         tensor = array.detach()
         if tensor.dtype is sys.modules["torch"].bfloat16:
@@ -34,60 +34,60 @@ def as_numpy(array: Any) -> NDArray[Any]:
 
 
 def check_labels(labels: ArrayLike, num_classes: int | None, classes: Sequence[Any] | None = None) -> Labels:
-    """Given labels as column numbers 0..K-1, shape (N,). `classes` names the columns, so that labels may be names.
+    """Labels (N,) as column numbers 0..K-1. With `classes`, the names of the columns, labels are names.
 
-    Without `num_classes` the columns are not known yet, and any class number will do.
+    num_classes=None: any class number is accepted.
     """
-    given = as_numpy(labels)
-    if given.ndim != 1:
-        raise InputError(f"labels must have shape (N,), not {given.shape}")
-    return _class_numbers(given, num_classes) if classes is None else _encode(given, num_classes, list(classes))
+    array = as_numpy(labels)
+    if array.ndim != 1:
+        raise InputError(f"labels must have shape (N,), not {array.shape}")
+    return _class_numbers(array, num_classes) if classes is None else _encode(array, num_classes, list(classes))
 
 
-def _class_numbers(given: NDArray[Any], num_classes: int | None) -> Labels:
-    if given.dtype.kind in "USO" and len(given):
+def _class_numbers(array: NDArray[Any], num_classes: int | None) -> Labels:
+    if array.dtype.kind in "USO" and len(array):
         raise InputError(
-            f"labels are names (the first is {given.tolist()[0]!r}) but logits only have numbered columns; "
+            f"labels are names (the first is {array.tolist()[0]!r}), but the columns of logits have numbers; "
             "pass classes=[...] with the names in the order of the columns"
         )
-    if given.dtype.kind not in "biuf":
-        raise InputError(f"labels must be class numbers, not {given.dtype}")
-    if given.dtype.kind == "f":
-        _refuse_labels(given, ~np.isfinite(given) | (given != np.floor(given)), "not a class number")
+    if array.dtype.kind not in "biuf":
+        raise InputError(f"labels must be class numbers, not {array.dtype}")
+    if array.dtype.kind == "f":
+        _refuse_labels(array, ~np.isfinite(array) | (array != np.floor(array)), "not a class number")
     if num_classes is None:
-        _refuse_labels(given, given < 0, "below 0, where class numbers start")
+        _refuse_labels(array, array < 0, "below 0")
     else:
-        _refuse_labels(given, (given < 0) | (given >= num_classes), f"outside 0..{num_classes - 1}")
-    return np.ascontiguousarray(given, dtype=np.int64)
+        _refuse_labels(array, (array < 0) | (array >= num_classes), f"outside 0..{num_classes - 1}")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _encode(given: NDArray[Any], num_classes: int | None, names: list[Any]) -> Labels:
+def _encode(array: NDArray[Any], num_classes: int | None, names: list[Any]) -> Labels:
     if num_classes is not None and len(names) != num_classes:
         raise InputError(f"classes has {len(names)} names but the logits have {num_classes} columns")
     column = {name: number for number, name in enumerate(names)}
     if len(column) != len(names):
         repeated = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"class {repeated!r} is named twice in classes")
-    encoded = np.array([column.get(name, -1) for name in given.tolist()], dtype=np.int64)
-    _refuse_labels(given, encoded < 0, "which is not in classes: labels are the names themselves")
+        raise InputError(f"class {repeated!r} is twice in classes")
+    encoded = np.array([column.get(name, -1) for name in array.tolist()], dtype=np.int64)
+    _refuse_labels(array, encoded < 0, "which is not in classes; with classes, labels are names")
     return encoded
 
 
-def _refuse_labels(given: NDArray[Any], refused: NDArray[np.bool_], why: str) -> None:
+def _refuse_labels(array: NDArray[Any], refused: NDArray[np.bool_], why: str) -> None:
     if refused.any():
         row = int(np.argmax(refused))
-        raise InputError(f"label of sample {row} is {given[row : row + 1].tolist()[0]!r}, {why}")
+        raise InputError(f"label of sample {row} is {array[row : row + 1].tolist()[0]!r}, {why}")
 
 
 def check_seed(seed: object) -> int:
-    """A seed that numpy takes: a whole number, not below 0."""
+    """A seed: a whole number, 0 or above."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
         raise InputError(f"seed must be a whole number, 0 or above, not {seed!r}")
     return int(seed)
 
 
 def check_scores(scores: ArrayLike) -> Floats:
-    """Scores as float64 of shape (N,), none of them NaN."""
+    """Scores (N,) as float64, without NaN."""
     checked = as_numpy(scores)
     if checked.ndim != 1:
         raise InputError(f"scores must have shape (N,), not {checked.shape}")
@@ -100,7 +100,7 @@ def check_scores(scores: ArrayLike) -> Floats:
 
 
 def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
-    """Logits with at least two classes on the last axis, of a float type; values are checked as they are read."""
+    """Logits (..., N, K) of a float type with at least two classes; the values are checked later, when they are read."""
     checked = logits if isinstance(logits, np.ndarray) else as_numpy(logits)
     if checked.dtype.kind in "iu":
         checked = checked.astype(np.float64)
@@ -114,35 +114,35 @@ def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
         raise InputError(f"{name} are empty: shape {checked.shape}")
     if checked.shape[-1] < 2:
         raise InputError(
-            f"{name} have one column only; label errors need at least two classes "
+            f"{name} have one column; at least two classes are needed "
             "(for a single binary logit z pass the pair (0, z))"
         )
     return checked
 
 
 def warn_if_probabilities(logits: NDArray[Any]) -> None:
-    """Warn when logits (N, K) look like probabilities: softmax would be applied to them a second time."""
+    """Warn if logits (N, K) look like probabilities: softmax would be applied twice."""
     rows = _some_finite_rows(logits)
     if len(rows) and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
         warnings.warn(
-            "these rows sum to one: they look like probabilities, not logits; pass logits, or np.log(p) of them",
+            "these rows sum to one: they look like probabilities, not logits; pass logits or np.log(p)",
             stacklevel=3,
         )
 
 
 def warn_if_softmax_twice(logits: NDArray[Any]) -> None:
-    """Warn when logits (N, K) of a trained model look like the logarithm of a softmax of probabilities.
+    """Warn if logits (N, K) of a trained model look like the logarithm of a softmax of probabilities.
 
-    Probabilities are at most 1 apart, so their softmax hardly tells classes apart; nor does an untrained model.
+    Probabilities differ by at most 1, so their softmax is nearly uniform. So are the outputs of an untrained model.
     """
     rows = _some_finite_rows(logits)
     if len(rows) > 1 and (np.ptp(rows, axis=1) <= 1).all() and np.allclose(np.exp(rows).sum(axis=1), 1, atol=1e-3):
         warnings.warn(
-            "these look like the logarithm of a softmax applied twice: no class is over e times as likely as another",
+            "these look like the logarithm of a softmax applied twice: no class is more than e times as likely as another",
             stacklevel=3,
         )
 
 
 def _some_finite_rows(logits: NDArray[Any]) -> Floats:
-    rows = np.asarray(logits[:_ROWS_LOOKED_AT], dtype=np.float64)
+    rows = np.asarray(logits[:_CHECKED_ROWS], dtype=np.float64)
     return rows[np.isfinite(rows).all(axis=1)]

@@ -1,7 +1,7 @@
-"""One way to compile a hot loop, and one way to spread it over the cores.
+"""Compiled loops, run on all cores in blocks of rows.
 
-Kernels are compiled without the GIL and without numba's own threads: blocks of rows run on ordinary Python threads,
-so results do not depend on the number of cores and nothing here minds a fork.
+Kernels release the GIL, and do not use the threads of numba. Blocks of rows run on Python threads, so that results do
+not depend on the number of cores and processes can be forked.
 """
 
 import os
@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 from numba import njit
 
-BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows: small enough that what is derived from it stays in cache
+BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows; it and derived arrays fit into the cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -22,12 +22,12 @@ def compiled(function: Function) -> Function:
 
 
 def row_blocks(rows: int, block: int) -> Iterator[slice]:
-    """Consecutive slices of at most `block` rows that together cover `rows`."""
+    """Consecutive slices of at most `block` rows that cover `rows` rows."""
     return (slice(start, min(start + block, rows)) for start in range(0, rows, block))
 
 
 def over_blocks(rows: int, block: int, work: Callable[[slice], None]) -> None:
-    """Call `work` on every block of rows, on as many threads as there are cores; the first error is raised."""
+    """Call `work` on every block of rows, on one thread per core; raises the first error."""
     blocks = list(row_blocks(rows, block))
     workers = min(len(blocks), os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1)
     if workers <= 1:

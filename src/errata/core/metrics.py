@@ -1,9 +1,8 @@
-"""How well scores find the wrong labels when only a budget of samples can be inspected.
+"""Metrics of a ranking when only a budget of samples can be inspected.
 
-The most suspicious samples are inspected first and every error among them is corrected. Samples whose truth is unknown
-are left out altogether, so a budget is a count or a fraction of the samples whose truth is known. Scores that are
-equal come in no order: by default a metric is its expectation over every order of the tied samples, which no shuffle
-of the rows can change.
+The samples with the highest scores are inspected, and every error among them is corrected. Samples with unknown truth
+are left out, so a budget is a count or a fraction of the samples with known truth. For tied scores, a metric is by
+default its expectation over all orders of the tied samples, so that it does not depend on the order of rows.
 """
 
 import inspect
@@ -26,7 +25,7 @@ Ties = Literal["expectation", "random"]
 
 
 class BudgetMetric(Protocol):
-    """A metric of the samples inspected within a budget."""
+    """A metric of the samples that are inspected within a budget."""
 
     __name__: str
 
@@ -39,16 +38,16 @@ class BudgetMetric(Protocol):
         ties: Ties = "expectation",
         seed: int = 0,
     ) -> float:
-        """Scores (N,), truth (N,) with True where the label is wrong.
+        """Scores (N,), and truth (N,), which is True if the label is wrong.
 
-        `budget`: an int is a count, a float a fraction, None the number of errors. `ties`: "expectation" over every
-        order of equal scores, or "random", one order drawn with `seed`.
+        budget: an int is a count, a float a fraction, None the number of errors. ties: "expectation" over all orders of
+        equal scores, or "random" for one order drawn with `seed`.
         """
 
 
 @dataclass(frozen=True)
 class Inspection:
-    """What inspecting the most suspicious samples brings: of one budget, or of every budget at once."""
+    """Numbers of samples, errors, inspected samples and errors found, for one budget or for an array of budgets."""
 
     samples: int
     errors: int
@@ -69,7 +68,7 @@ def metric(function: Callable[..., float]) -> Callable[..., float]:
 
 
 def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
-    """Register a formula on an `Inspection`: as a metric at one budget, and as a column of `budget_curve`."""
+    """Register a formula on an `Inspection` as a metric at one budget and as a column of `budget_curve`."""
 
     def at_budget(
         scores: ArrayLike,
@@ -95,70 +94,59 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
 
 @budget_metric
 def fnr(inspection: Inspection) -> Floats:
-    """Of the errors, the share that is missed: the paper's metric."""
+    """The share of the errors that is missed: the paper's metric."""
     return (inspection.errors - inspection.found) / inspection.errors
 
 
 @budget_metric
 def residual_noise(inspection: Inspection) -> Floats:
-    """Of all samples, the share that is still wrong after the errors found are corrected."""
+    """The share of all samples that is still wrong after the errors found are corrected."""
     return (inspection.errors - inspection.found) / inspection.samples
 
 
 @budget_metric
 def precision(inspection: Inspection) -> Floats:
-    """Of the samples inspected, the share that is wrong."""
+    """The share of the inspected samples that is wrong."""
     return inspection.found / inspection.inspected
 
 
 @budget_metric
 def recall(inspection: Inspection) -> Floats:
-    """Of the errors, the share that is found."""
+    """The share of the errors that is found."""
     return inspection.found / inspection.errors
 
 
 @budget_metric
 def lift(inspection: Inspection) -> Floats:
-    """How many times more errors an inspection meets than one of samples picked at random: precision / noise rate."""
+    """Errors found, relative to the expected number among randomly chosen samples: precision / noise rate."""
     return (inspection.found * inspection.samples) / (inspection.inspected * inspection.errors)
 
 
 @metric
 def auroc(scores: ArrayLike, truth: ArrayLike) -> float:
-    """Probability that a wrong label, scores (N,) and truth (N,), outscores a right one; a tie counts as half."""
+    """The probability that a wrong label scores higher than a correct one; a tie counts half. scores, truth: (N,)."""
     from sklearn.metrics import roc_auc_score
 
     known_scores, wrong = _known(scores, truth)
     if wrong.all():
-        raise InputError("every label is an error in truth, so there is nothing for the errors to outscore")
+        raise InputError("every label is an error in truth; AUROC needs correct labels as well")
     return float(roc_auc_score(wrong, _ranks(known_scores)))
 
 
 @metric
 def auprc(scores: ArrayLike, truth: ArrayLike) -> float:
-    """Area under the precision-recall curve of scores (N,) on truth (N,), as average precision; a tie is one step."""
+    """The area under the precision-recall curve, as average precision; a tie is one step. scores, truth: (N,)."""
     from sklearn.metrics import average_precision_score
 
     known_scores, wrong = _known(scores, truth)
     return float(average_precision_score(wrong, _ranks(known_scores)))
 
 
-def fnr_at_operating_point(scores: ArrayLike, truth: ArrayLike, flags: ArrayLike) -> float:
-    """FNR of `scores` (N,) at as many samples as another method flagged, `flags` (N,), where truth (N,) is known."""
-    wrong, known = _read_truth(truth)
-    flagged, decided = _read_truth(flags, "flag")
-    if not decided.all():
-        raise InputError(f"flag of sample {int(np.flatnonzero(~decided)[0])} is missing")
-    if len(flagged) != len(wrong):
-        raise InputError(f"there are {len(flagged)} flags but truth of {len(wrong)} samples")
-    return fnr(scores, truth, int((flagged & known).sum()))
-
-
 def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
-    """Every budget metric at every budget, scores (N,) and truth (N,).
+    """Every budget metric at every budget, for scores (N,) and truth (N,).
 
-    One row for each number of samples inspected, 0..N, with the fraction as `budget`. Inside a group of tied scores the
-    errors found grow linearly. What is undefined while nothing is inspected is NaN in the first row.
+    One row per number of inspected samples, 0..N, with the fraction as `budget`. Within tied scores, the errors found
+    grow linearly. Metrics that are undefined for 0 inspected samples are NaN in the first row.
     """
     import pandas as pd
 
@@ -170,7 +158,7 @@ def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
 
 
 def ideal_fnr(budget: ArrayLike, rate: ArrayLike) -> float | Floats:
-    """FNR at a budget (fraction) of the detector that puts every error first, under a noise rate; broadcasts."""
+    """The FNR at a budget (fraction) of a detector that ranks every error first, for a noise rate; broadcasts."""
     spent, noise = _fractions(budget, "budget"), _fractions(rate, "noise rate")
     if (noise == 0).any():
         raise InputError("noise rate is 0, and FNR is undefined without errors")
@@ -179,7 +167,7 @@ def ideal_fnr(budget: ArrayLike, rate: ArrayLike) -> float | Floats:
 
 
 def random_fnr(budget: ArrayLike) -> float | Floats:
-    """FNR at a budget (fraction) that the detector that inspects samples at random has in expectation."""
+    """The expected FNR at a budget (fraction) of a detector that ranks at random."""
     return 1.0 - _fractions(budget, "budget")
 
 
@@ -190,7 +178,7 @@ def _evaluate(formula: Callable[[Inspection], Floats], wrong: Bools, inspected: 
 
 
 def _errors_found(scores: Floats, wrong: Bools, inspected: int, ties: Ties, seed: int) -> float:
-    """Errors among the `inspected` highest scores, in O(N): only the samples tied at the last slot need an order."""
+    """Errors among the `inspected` highest scores, in O(N): only ties at the threshold need an order."""
     if ties not in ("expectation", "random"):
         raise InputError(f"ties must be 'expectation' or 'random', not {ties!r}")
     if inspected == 0:
@@ -229,56 +217,56 @@ def budget_count(budget: int | float, samples: int) -> int:
     """A budget as a number of samples: an int is that number, a float a fraction of all."""
     if isinstance(budget, int | np.integer) and not isinstance(budget, bool):
         if not 0 <= budget <= samples:
-            raise InputError(f"budget is {budget} samples, outside 0..{samples}, the samples there are")
+            raise InputError(f"budget is {budget} samples, outside 0..{samples}, the number of samples")
         return int(budget)
     if not isinstance(budget, float | np.floating):
         raise InputError(f"budget must be a count (int) or a fraction (float), not {budget!r}")
     if not 0 <= budget <= 1:
         raise InputError(f"budget is the fraction {budget}, outside 0..1; a number of samples is an int")
     product = float(budget) * samples
-    # 0.1 * 30 is 3.0000000000000004: a fraction that means a whole number of samples must not buy one more.
+    # 0.1 * 30 is 3.0000000000000004: a rounding error must not add a sample.
     nearest, fuzz = round(product), 8 * float(np.finfo(type(budget)).eps) * samples
     return nearest if abs(product - nearest) <= fuzz else math.ceil(product)
 
 
 def _known(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Bools]:
-    """Scores and truth of the samples whose truth is known, at least one of them an error."""
+    """Scores and truth of the samples with known truth, of which at least one is an error."""
     checked = check_scores(scores)
     wrong, known = _read_truth(truth)
     if len(checked) != len(wrong):
         raise InputError(f"there are {len(checked)} scores but truth of {len(wrong)} samples")
     if not known.any():
-        raise InputError("truth is unknown for every sample, so there is nothing to evaluate on")
+        raise InputError("truth is unknown for every sample")
     if not wrong.any():
-        raise InputError("truth has no error (no True), so there is nothing to find")
+        raise InputError("truth has no error (no True), so that the metrics are undefined")
     return checked[known], wrong[known]
 
 
-def _read_truth(truth: ArrayLike, name: str = "truth") -> tuple[Bools, Bools]:
-    """Which samples are True and which are known; unknown is None, NaN or pandas.NA."""
+def _read_truth(truth: ArrayLike) -> tuple[Bools, Bools]:
+    """Which samples are True, and which are known; unknown is None, NaN or pandas.NA."""
     import pandas as pd
 
     values = as_numpy(truth)
     if values.ndim != 1:
-        raise InputError(f"{name} must have shape (N,), not {values.shape}")
+        raise InputError(f"truth must have shape (N,), not {values.shape}")
     known = ~np.asarray(pd.isna(values), dtype=np.bool_)
     is_true, is_false = (known & _equals(values, known, number) for number in (1, 0))
     neither = known & ~is_true & ~is_false
     if neither.any():
         row = int(np.flatnonzero(neither)[0])
-        raise InputError(f"{name} of sample {row} is {values.tolist()[row]!r}, not True or False")
+        raise InputError(f"truth of sample {row} is {values.tolist()[row]!r}, not True or False")
     return is_true, known
 
 
 def _equals(values: NDArray[Any], known: Bools, number: int) -> Bools:
     equal = np.zeros(len(values), dtype=np.bool_)
-    # pandas.NA has no truth value, not even when compared: only what is known may be.
+    # Comparisons with pandas.NA return NA, so only known values are compared.
     equal[known] = values[known] == number
     return equal
 
 
 def _ranks(scores: Floats) -> NDArray[np.int64]:
-    """Dense ranks: they keep order and ties, and scikit-learn would refuse an infinite score."""
+    """Dense ranks, with the same order and ties; scikit-learn refuses infinite scores."""
     return np.unique(scores, return_inverse=True)[1]
 
 

@@ -1,7 +1,7 @@
-"""The noise rate of a dataset without knowing a single truth: three estimates, each saying what its interval covers.
+"""Three estimates of the noise rate that need no true label, and their median.
 
-No interval covers the bias of the assumption behind its estimate, and estimates can differ by more than their
-intervals are wide: taken together they say more than any one of them.
+Each interval covers the choice of samples, but not the bias of the estimate's assumption. The estimates can therefore
+differ by more than the width of their intervals, and the median is more reliable than any single one.
 """
 
 import warnings
@@ -13,19 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, check_labels, check_scores, check_seed
+from errata.core.checks import Floats, Labels, check_labels, check_scores
 from errata.errors import InputError
 
 JOINT_REPLICATES = 1000
 MIXTURE_REPLICATES = 100
 MIXTURE_POINTS = 2000
-# Shares of the samples that start out as the upper component: wrong labels may be rare or frequent.
-MIXTURE_STARTS = (0.02, 0.05, 0.1, 0.2, 0.4)
-# At scikit-learn's 1e-3 expectation-maximisation stops near wherever it starts, and every refit agrees with the fit.
-MIXTURE_TOLERANCE = 1e-7
+MIXTURE_STARTS = (0.02, 0.05, 0.1, 0.2, 0.4)  # initial weights of the upper component
+MIXTURE_TOLERANCE = 1e-7  # at scikit-learn's 1e-3 the fit stops near its start, and all refits agree with it
 MIXTURE_ITERATIONS = 2000
-# An interval that ends there, or at the double of what all others reach, lost no truth in 127 cells of the benchmark.
-ROOM_ABOVE = 0.1
+CAP_ABOVE_OTHERS = 0.1  # capping the interval here never excluded the true rate in 127 cells of the benchmark
 
 
 @dataclass(frozen=True)
@@ -36,21 +33,19 @@ class NoiseRate:
     low: float
     high: float
     confidence: float | None
-    """None: the interval is no confidence interval."""
+    """None if the interval is not a confidence interval."""
     how: str
     """What is estimated, and what the interval covers."""
 
 
-def from_confident_joint(
-    probabilities: NDArray[Any], labels: ArrayLike, *, confidence: float = 0.95, seed: int = 0
-) -> NoiseRate:
-    """Estimate the mass off the diagonal of the calibrated confident joint, probabilities (N, K) and labels (N,)."""
+def from_confident_joint(probabilities: NDArray[Any], labels: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
+    """The off-diagonal mass of the calibrated confident joint of probabilities (N, K) and labels (N,)."""
     from errata.core.confident_learning import calibrate, confident_joint
 
     _check_confidence(confidence)
     counts = confident_joint(probabilities, labels)
     class_counts = np.bincount(check_labels(labels, len(counts)), minlength=len(counts))
-    replicates = _joint_replicates(counts, class_counts, np.random.default_rng(check_seed(seed)))
+    replicates = _joint_replicates(counts, class_counts, np.random.default_rng(0))
     low, high = np.quantile(replicates, [(1 - confidence) / 2, (1 + confidence) / 2])
     return _estimate(
         rate=1 - np.trace(calibrate(counts, class_counts)),
@@ -58,14 +53,14 @@ def from_confident_joint(
         high=high,
         samples=int(class_counts.sum()),
         confidence=confidence,
-        how="The share of samples that confident learning takes for another class than their label; the interval is a "
-        "multinomial bootstrap of its counts and covers the choice of samples, not errors of the model's "
-        "probabilities, which on real noise have made this estimate come out low.",
+        how="The share of samples that confident learning assigns to another class than their label. The interval is a "
+        "multinomial bootstrap of its counts. It covers the choice of samples, not errors of the model's "
+        "probabilities, which make this estimate too low on real noise.",
     )
 
 
-def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) -> NoiseRate:
-    """Estimate the weight of the upper of two Gaussians fitted to scores (N,); all equal, they are refused."""
+def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
+    """The weight of the upper of two Gaussians fitted to scores (N,), which must not all be equal."""
     _check_confidence(confidence)
     checked = check_scores(scores)
     if np.isinf(checked).any():
@@ -73,17 +68,15 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
     ordered = np.sort(checked)
     points = _even_points(ordered)
     if points[0] == points[-1]:
-        raise InputError(
-            f"score {points[0]} is that of (nearly) every sample, so there are no two groups to tell apart"
-        )
+        raise InputError(f"(nearly) every sample has the score {points[0]}, so there are no two groups of scores")
     centre, scale = points.mean(), points.std()
     points = (points - centre) / scale
     starts = [_fit_mixture(points, *_split(points, share)) for share in MIXTURE_STARTS]
     likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
     fit = _refit(likeliest, (ordered - centre) / scale)
     rate = _upper_weight(fit)
-    replicates = _mixture_replicates(fit, points, np.random.default_rng(check_seed(seed)))
-    # Resamples of fewer points than there are samples spread too much, by the square root of how many fewer.
+    replicates = _mixture_replicates(fit, points, np.random.default_rng(0))
+    # A resample has fewer points than there are samples; its deviation is scaled accordingly.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
     low, high = 1 / (1 + np.exp(spread * _normal_quantile(confidence) * np.array([1, -1]) - _log_odds(rate)))
     return _estimate(
@@ -92,15 +85,15 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95, seed: int = 0) 
         high=high,
         samples=len(checked),
         confidence=confidence,
-        how="The weight of the upper of two Gaussians fitted to the scores, which is the noise rate if the scores of "
-        "wrong labels are one Gaussian and those of right labels the other; the interval, normal on the log-odds, is "
-        f"from {MIXTURE_REPLICATES} refits to resamples of {len(points)} scores, narrowed to {len(checked)}, and "
+        how="The weight of the upper of two Gaussians fitted to the scores. It is the noise rate if wrong labels and "
+        "correct labels each have normally distributed scores. The interval, normal on the log-odds, is from "
+        f"{MIXTURE_REPLICATES} refits to resamples of {len(points)} scores, scaled to {len(checked)} samples. It "
         "covers the choice of samples, not that assumption.",
     )
 
 
 def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
-    """Estimate the share of positive margins (N,), scores of MeanProb-LM; a margin of 0 prefers no other class."""
+    """The share of positive margins (N,): log-probability of the most likely other class minus that of the label."""
     _check_confidence(confidence)
     checked = check_scores(margins)
     positive = int((checked > 0).sum())
@@ -111,54 +104,55 @@ def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
         high=high,
         samples=len(checked),
         confidence=confidence,
-        how="The share of samples for which the model, averaged over the epochs, prefers another class than the label; "
-        "the interval is Wilson's and covers the choice of samples, not wrong labels the model has memorised "
-        "or right ones it has not learned.",
+        how="The share of samples for which the model, averaged over the epochs, prefers another class to the label. "
+        "The interval is Wilson's. It covers the choice of samples, not wrong labels that the model has memorised or "
+        "correct ones that it has not learned.",
     )
 
 
-def together(estimates: Sequence[NoiseRate], names: Sequence[str] = ()) -> NoiseRate:
-    """The median of estimates from different assumptions, with an interval from the lowest to the highest of theirs.
+def median_estimate(estimates: Sequence[NoiseRate], names: Sequence[str] = ()) -> NoiseRate:
+    """The median of several estimates, with an interval from the lowest to the highest end of theirs.
 
-    Of three or more, the one that reaches highest counts up to ROOM_ABOVE over the next, or its double: one that is
-    alone is mostly a mixture that has split right labels in two. names: what each is called in a sentence.
+    With three or more, the highest end is capped: at CAP_ABOVE_OTHERS above the second highest, or at twice the second
+    highest if that is more. A single high end is mostly a mixture that has split the correct labels in two.
+    names: the estimates in a sentence.
     """
     if len({estimate.confidence for estimate in estimates}) != 1:
-        raise InputError("estimates are taken together when there is one or more, all of the same confidence")
+        raise InputError("the median needs one or more estimates, all of the same confidence")
     *others, (high, highest) = sorted((estimate.high, number) for number, estimate in enumerate(estimates))
-    which, cut = f" ({', '.join(names)})" if names else "", ""
-    if len(others) > 1 and high > (most := max(others[-1][0] + ROOM_ABOVE, 2 * others[-1][0])):
-        one = f"the highest, {names[highest]}," if names else "the highest"
-        cut = f" ({one} says up to {high:.0%} and counts up to {most:.0%}: no other comes near it)"
-        high = most
+    which, capped = f" ({', '.join(names)})" if names else "", ""
+    if len(others) > 1 and high > (cap := max(others[-1][0] + CAP_ABOVE_OTHERS, 2 * others[-1][0])):
+        name = f"the highest, {names[highest]}," if names else "the highest"
+        capped = f" ({name} ends at {high:.0%} and is capped at {cap:.0%}, as the others are far lower)"
+        high = cap
     return NoiseRate(
         rate=float(np.median([estimate.rate for estimate in estimates])),
         low=min(estimate.low for estimate in estimates),
         high=high,
         confidence=None,
-        how=f"The median of {len(estimates)} estimates that err for different reasons{which}; the interval goes from "
-        f"the lowest to the highest of theirs{cut} and covers how far they disagree, not an error that they share.",
+        how=f"The median of {len(estimates)} estimates with different assumptions{which}. The interval is from the "
+        f"lowest to the highest end of theirs{capped}. It covers their disagreement, not an error that they share.",
     )
 
 
 def _estimate(*, rate: float, low: float, high: float, samples: int, confidence: float, how: str) -> NoiseRate:
-    """Round off an interval: it holds the rate, and samples that all agree are still a finite number of samples."""
-    unseen = _wilson(0, samples, confidence)[1]
+    """Extend the interval so that it contains the rate, and is not empty if all samples agree."""
+    none_found = _wilson(0, samples, confidence)[1]
     return NoiseRate(
         rate=float(rate),
-        low=float(max(0.0, min(low, rate, 1 - unseen))),
-        high=float(min(1.0, max(high, rate, unseen))),
+        low=float(max(0.0, min(low, rate, 1 - none_found))),
+        high=float(min(1.0, max(high, rate, none_found))),
         confidence=confidence,
         how=how,
     )
 
 
 def _joint_replicates(counts: Labels, class_counts: Labels, rng: np.random.Generator) -> Floats:
-    """Rates of confident joints of resampled datasets, (JOINT_REPLICATES,)."""
+    """Rates (JOINT_REPLICATES,) of confident joints of resampled datasets."""
     agree = np.diag(counts)
     differ = counts.sum(axis=1) - agree
     not_counted = class_counts - agree - differ
-    # The trace of a calibrated joint depends on these three counts of every class alone, not on all K² cells.
+    # The trace of a calibrated joint depends only on these three counts per class, not on all K² cells.
     cells = np.concatenate([agree, differ, not_counted])
     resampled = rng.multinomial(cells.sum(), cells / cells.sum(), size=JOINT_REPLICATES)
     agree, differ, not_counted = np.split(resampled, 3, axis=1)
@@ -168,7 +162,7 @@ def _joint_replicates(counts: Labels, class_counts: Labels, rng: np.random.Gener
 
 
 def _even_points(ordered: Floats) -> Floats:
-    """At most MIXTURE_POINTS of sorted scores, at even steps: nearly the same distribution, quicker to fit."""
+    """At most MIXTURE_POINTS of the sorted scores, at equal steps: nearly the same distribution, faster to fit."""
     size = min(len(ordered), MIXTURE_POINTS)
     return ordered[((np.arange(size) + 0.5) * len(ordered) / size).astype(np.int64)]
 
@@ -197,33 +191,33 @@ def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Flo
         precisions_init=precisions,
     )
     with warnings.catch_warnings():
-        # Replicates of a mixture that is hardly one may not settle; the width of the interval is what tells.
+        # If there are no two groups, the fit may not converge; the interval is then wide.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return mixture.fit(points[:, None])
 
 
 def _refit(mixture: Any, points: Floats) -> Any:
-    """Fit to other points, starting from a fit."""
+    """A fit to other points that starts from the given fit."""
     return _fit_mixture(points, mixture.weights_, mixture.means_, mixture.precisions_)
 
 
 def _mixture_replicates(fit: Any, points: Floats, rng: np.random.Generator) -> Floats:
-    """Upper weights of refits to resampled points, (MIXTURE_REPLICATES,)."""
+    """Upper weights (MIXTURE_REPLICATES,) of refits to resampled points."""
     counts = rng.multinomial(len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES)
     return _refits(fit, points, counts.astype(np.float64))
 
 
 def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
-    """Upper weights (R,) of refits to points (P,) that count so often each (R, P), all started from one fit.
+    """Upper weights (R,) of refits to points (P,) with counts (R, P), all started from one fit.
 
-    The same expectation-maximisation as scikit-learn's, for all refits at once: it takes no weights.
+    The same expectation-maximisation as in scikit-learn, which takes no weights, for all refits at once.
     """
     order = np.argsort(fit.means_[:, 0])
     weights, means, variances = (
         np.tile(values[order], (len(counts), 1)) for values in (fit.weights_, fit.means_[:, 0], fit.covariances_[:, 0])
     )
     totals, bounds = counts.sum(axis=1), np.full(len(counts), -np.inf)
-    left = np.arange(len(counts))  # refits that have not settled
+    left = np.arange(len(counts))  # refits that have not converged
     for _ in range(MIXTURE_ITERATIONS):
         lower, upper = (
             np.log(weights[left, k, None])
@@ -242,9 +236,9 @@ def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
             weights[left, k] = mass / totals[left]
             means[left, k] = share @ points / mass
             variances[left, k] = (share * (points - means[left, k, None]) ** 2).sum(axis=1) / mass + 1e-6
-        settled = np.abs(bound - bounds[left]) < MIXTURE_TOLERANCE
+        converged = np.abs(bound - bounds[left]) < MIXTURE_TOLERANCE
         bounds[left] = bound
-        left = left[~settled]
+        left = left[~converged]
         if not len(left):
             break
     return np.asarray(weights[:, 1] / weights.sum(axis=1))
@@ -269,8 +263,8 @@ def _normal_quantile(confidence: float) -> float:
 
 
 def _log_odds(share: Any) -> Any:
-    kept = np.clip(share, 1e-12, 1 - 1e-12)
-    return np.log(kept / (1 - kept))
+    clipped = np.clip(share, 1e-12, 1 - 1e-12)
+    return np.log(clipped / (1 - clipped))
 
 
 def _check_confidence(confidence: float) -> None:

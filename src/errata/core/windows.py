@@ -1,4 +1,4 @@
-"""Every aggregation window of a run at once: sums over segments are shared, so 1,275 windows cost about as much as two.
+"""Scores over many aggregation windows of a run. Windows share sums over segments, so 1,275 cost about as much as two.
 
 A window is a pair (start, end) of epochs, both included.
 """
@@ -19,8 +19,8 @@ from errata.core.replay import Epochs, fold_block, replay
 from errata.errors import InputError
 
 Window = tuple[int, int]
-_BLOCK_NUMBERS = 1 << 21  # what a block of samples holds for all segments
-_CACHED_SAMPLES = 256  # samples whose segments go through all windows together: they should stay in cache
+_BLOCK_NUMBERS = 1 << 21  # in a block of samples, for all segments
+_CACHED_SAMPLES = 256  # processed together for all windows, so that they stay in the cache
 
 
 def check_window(window: Window | None, epochs: int) -> slice:
@@ -34,7 +34,7 @@ def check_window(window: Window | None, epochs: int) -> slice:
 
 
 def epoch_grid(epochs: int, points: int = 50) -> NDArray[np.int64]:
-    """The paper's equally spaced epochs, floor(linspace(0, E - 1, points)), each once."""
+    """The paper's equally spaced epochs: the distinct values of floor(linspace(0, E - 1, points))."""
     return np.unique(np.floor(np.linspace(0, epochs - 1, points)).astype(np.int64))
 
 
@@ -47,7 +47,7 @@ def grid_windows(epochs: int, points: int = 50) -> list[Window]:
 def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> Floats:
     """Scores (W, N) of one method over every window.
 
-    Mean, MeanProb and Last share their work between windows; any other method is replayed window by window.
+    Mean, MeanProb and Last share work between windows; other methods are replayed for every window.
     """
     for window in windows:
         check_window(window, len(epochs.logits))
@@ -57,53 +57,56 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
     if not shared or method.looks_around or epochs.allow_missing:
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
     assert isinstance(method, Composed)
-    runs = _Runs(windows)
+    segments = _Segments(windows)
     result = np.empty((len(windows), epochs.logits.shape[1]))
     blocks, work = {
-        Last: (_BLOCK_NUMBERS, runs.last),
-        Mean: (_BLOCK_NUMBERS // len(runs.segments), runs.mean),
-        MeanProb: (_BLOCK_NUMBERS // (len(runs.segments) * epochs.logits.shape[2]), runs.mean_probability),
+        Last: (_BLOCK_NUMBERS, segments.last),
+        Mean: (_BLOCK_NUMBERS // len(segments.bounds), segments.mean),
+        MeanProb: (_BLOCK_NUMBERS // (len(segments.bounds) * epochs.logits.shape[2]), segments.mean_probability),
     }[type(method.aggregation)]
     over_blocks(len(epochs.labels), max(1, blocks), lambda block: work(epochs, method, block, result))
     return result
 
 
-class _Runs:
-    """The epochs cut at every start and after every end of the windows: a window is a run of whole segments."""
+class _Segments:
+    """The epochs, cut at the start and after the end of every window, so that a window consists of whole segments.
+
+    first: each window's first segment (W,). window_at[i, j]: the window from segment i to segment j, or -1.
+    """
 
     def __init__(self, windows: Sequence[Window]) -> None:
         self.windows = list(windows)
         spans = np.asarray(windows, dtype=np.int64)
         cuts = np.unique(np.concatenate([spans[:, 0], spans[:, 1] + 1]))
-        self.segments = [(int(start), int(stop) - 1) for start, stop in pairwise(cuts)]
+        self.bounds = [(int(start), int(stop) - 1) for start, stop in pairwise(cuts)]
         self.first = np.searchsorted(cuts, spans[:, 0])
-        self.wanted = np.full((len(self.segments),) * 2, -1, dtype=np.int64)
-        self.wanted[self.first, np.searchsorted(cuts, spans[:, 1] + 1) - 1] = np.arange(len(windows))
+        self.window_at = np.full((len(self.bounds),) * 2, -1, dtype=np.int64)
+        self.window_at[self.first, np.searchsorted(cuts, spans[:, 1] + 1) - 1] = np.arange(len(windows))
         self.ends = spans[:, 1]
         self.lengths = spans[:, 1] + 1 - spans[:, 0]
 
     def last(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        """Scores of the end of every window."""
+        """Write the scores of the last epoch of every window."""
         for end in np.unique(self.ends):
             (state,) = _folded(epochs, method, [(int(end), int(end))], block)
             result[self.ends == end, block] = method.rows(state, epochs.labels[block], 1)["scores"]
 
     def mean(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        """Means from the running sums that start at each window's first segment."""
-        totals = [state["total"] for state in _folded(epochs, method, self.segments, block)]
+        """Write means, from running sums that start at each first segment."""
+        totals = [state["total"] for state in _folded(epochs, method, self.bounds, block)]
         for first in np.unique(self.first):
             running = np.zeros(block.stop - block.start)
             for segment in range(first, len(totals)):
                 running += totals[segment]
-                window = self.wanted[first, segment]
+                window = self.window_at[first, segment]
                 if window >= 0:
                     np.divide(running, self.lengths[window], out=result[window, block])
 
     def mean_probability(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
-        """The measure of probabilities summed from each window's first segment on; the mean's divisor cancels."""
+        """Write the measure of summed probabilities; the divisor of the mean cancels out."""
         from errata.core._measure_kernels import window_ratios
 
-        states = _folded(epochs, method, self.segments, block)
+        states = _folded(epochs, method, self.bounds, block)
         labels = epochs.labels[block]
         every = np.arange(len(labels))
         label_first = np.stack([state["probabilities"] for state in states])
@@ -114,18 +117,18 @@ class _Runs:
         ratios = np.empty((len(self.windows), len(labels)))
         for part in row_blocks(len(labels), _CACHED_SAMPLES):
             few = np.ascontiguousarray(label_first[:, part].transpose(0, 2, 1))
-            window_ratios(few, self.wanted, method.measure.statistic == "margin", ratios[:, part])
-        tiny = np.flatnonzero(label_first.min(axis=(0, 2)) < 0)  # kept as logarithms: too small to add up here
+            window_ratios(few, self.window_at, method.measure.statistic == "margin", ratios[:, part])
+        tiny = np.flatnonzero(label_first.min(axis=(0, 2)) < 0)  # stored as logarithms, which cannot be added here
         ratios[:, tiny] = 1.0
         result[:, block] = method.measure.of(np.log(ratios, out=ratios))
         if len(tiny):
             rows = block.start + tiny
-            they = Epochs(epochs.logits[:, rows], epochs.labels[rows])
-            result[:, rows] = [replay(_slice(they, window), [method])[0].scores for window in self.windows]
+            samples = Epochs(epochs.logits[:, rows], epochs.labels[rows])
+            result[:, rows] = [replay(_slice(samples, window), [method])[0].scores for window in self.windows]
 
 
 def _folded(epochs: Epochs, method: Composed, windows: Sequence[Window], block: slice) -> list[State]:
-    """The state of the method's fold over every window, for one block of samples."""
+    """The states of the method's fold over every window, for one block of samples."""
     return [fold_block(_slice(epochs, window), [method.fold], block)[method.fold] for window in windows]
 
 

@@ -238,7 +238,7 @@ def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Est
     }
     available = {kind: one for kind, one in single.items() if isinstance(one, rates.NoiseRate)}
     names = [ESTIMATORS[kind] for kind in available]
-    return {"together": _attempt(lambda: rates.together(list(available.values()), names)), **single}
+    return {"together": _attempt(lambda: rates.median_estimate(list(available.values()), names)), **single}
 
 
 def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from errata.bench.results import RATE_METRICS, Results
-from errata.core.rates import NoiseRate, together
+from errata.core.rates import NoiseRate, median_estimate
 from errata.errors import StoreError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def _taken_together(cells: "pd.DataFrame") -> "pd.DataFrame":
         places = estimates.index.difference(others.index)
         if len(places) and len(others):
             rates = others[["rate", "low", "high"]].itertuples(index=False)
-            of_cell = together([NoiseRate(rate, low, high, None, "") for rate, low, high in rates])
+            of_cell = median_estimate([NoiseRate(rate, low, high, None, "") for rate, low, high in rates])
             anew.loc[places, ["low", "high"]] = of_cell.low, of_cell.high
     return anew
 

@@ -1,7 +1,7 @@
-"""Label noise put in on purpose. A sample's truth is True where its label is wrong.
+"""Synthetic label noise. The truth of a sample is True if its label is wrong.
 
-`matrices`: how often each true class is given each label. `labels`: draw labels from such a matrix. `instance`: noise
-that depends on the sample itself. `subsets`: long-tailed class sizes, and samples of no class.
+`matrices`: transition matrices from true class to given label. `labels`: labels drawn from such a matrix. `instance`:
+noise that depends on the inputs. `subsets`: long-tailed class sizes, and samples that belong to none of the classes.
 """
 
 from errata.core.noise.instance import instance_dependent, instance_transitions

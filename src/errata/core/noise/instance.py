@@ -1,4 +1,4 @@
-"""Noise that depends on the sample itself: some samples are likelier to be mislabelled, and each in its own way."""
+"""Instance-dependent noise: the flip rate and the new label depend on the inputs of the sample."""
 
 from typing import Any
 
@@ -6,26 +6,26 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errata.core.checks import Floats, Labels, as_numpy, check_seed
-from errata.core.noise.labels import NoisyLabels, check_some_labels, count_classes, members, transition
+from errata.core.noise.labels import NoisyLabels, check_some_labels, count_classes, rows_by_class, transition
 from errata.core.noise.matrices import check_model
 from errata.errors import InputError
 
-SPREAD = 0.1  # of the flip rates, as published
+SPREAD = 0.1  # standard deviation of the flip rates, as published
 
 
 def instance_dependent(
     labels: ArrayLike, inputs: ArrayLike, rate: float, num_classes: int | None = None, *, seed: int = 0
 ) -> NoisyLabels:
-    """Noise by the inputs (N, ...) of each sample of `labels` (N,), which should be scaled to mean 0 and deviation 1.
+    """Noise on `labels` (N,) that depends on the inputs (N, ...), which should have mean 0 and standard deviation 1.
 
-    Each sample's flip rate is drawn from a normal distribution around `rate` cut off at 0 and 1, so that on average a
-    little more than a small `rate` are flipped. Where a label goes is decided by a random projection of the inputs, one
-    a true class. Algorithm 2 of Xia et al. (2020), Part-dependent Label Noise: Towards Instance-dependent Label Noise.
+    The flip rate of each sample is drawn from a normal distribution around `rate`, truncated to 0..1; for a small
+    `rate` the mean is therefore slightly higher. The new label depends on a random projection of the inputs, one per
+    true class. Algorithm 2 of Xia et al. (2020), Part-dependent Label Noise: Towards Instance-dependent Label Noise.
     """
     classes = count_classes(labels, num_classes)
     check_model(classes, rate)
     if rate in (0, 1):
-        raise InputError(f"instance-dependent noise spreads around its rate, which must be inside 0..1, not {rate}")
+        raise InputError(f"the rate of instance-dependent noise must be between 0 and 1, both excluded, not {rate}")
     true = check_some_labels(labels, classes)
     table = _check_inputs(inputs, len(true))
     rng = np.random.default_rng(check_seed(seed))
@@ -36,16 +36,16 @@ def instance_dependent(
 
 
 def instance_transitions(labels: Labels, inputs: NDArray[Any], rates: Floats, projections: Floats) -> Floats:
-    """How likely each sample is given each label, (N, K).
+    """The probability (N, K) of each given label.
 
-    A sample keeps its label with probability 1 − rate (`rates`: (N,)); the rest goes to the other classes by the
-    softmax of its inputs (N, D) times the projection of its true class (`projections`: (K, D, K)).
+    A sample keeps its label with probability 1 − rate (`rates`: (N,)). The rest is divided between the other classes by
+    the softmax of its inputs (N, D) times the projection of its true class (`projections`: (K, D, K)).
     """
     from scipy.special import softmax
 
     classes = len(projections)
     transitions = np.empty((len(labels), classes))
-    for true, rows in enumerate(members(labels, classes)):
+    for true, rows in enumerate(rows_by_class(labels, classes)):
         scores = np.asarray(inputs[rows], dtype=np.float64) @ projections[true]
         scores[:, true] = -np.inf
         transitions[rows] = rates[rows, None] * softmax(scores, axis=1)
@@ -57,7 +57,7 @@ def flip_rates(rate: float, samples: int, rng: np.random.Generator) -> Floats:
     """Flip rates (N,) around `rate`, between 0 and 1."""
     from scipy.stats import truncnorm
 
-    # Of uniform numbers, because how scipy draws by itself has changed between its versions.
+    # From uniform numbers, because the sampler of scipy differs between versions.
     uniform = rng.random(samples)
     rates: Floats = truncnorm.ppf(uniform, -rate / SPREAD, (1 - rate) / SPREAD, loc=rate, scale=SPREAD)
     return rates
@@ -66,7 +66,7 @@ def flip_rates(rate: float, samples: int, rng: np.random.Generator) -> Floats:
 def _draw(transitions: Floats, rng: np.random.Generator) -> Labels:
     """A label (N,) from each row of `transitions` (N, K)."""
     cumulative = np.cumsum(transitions, axis=1)
-    # Divided by its own end, a row that sums to 1 - 1e-16 cannot leave a draw beyond the last possible class.
+    # Divided by the last value, because a row may sum to 1 - 1e-16.
     passed = cumulative / cumulative[:, -1:] <= rng.random((len(transitions), 1))
     given: Labels = passed.sum(axis=1, dtype=np.int64)
     return given
@@ -82,5 +82,5 @@ def _check_inputs(inputs: ArrayLike, samples: int) -> NDArray[Any]:
     table = checked.reshape(samples, -1)
     finite = np.isfinite(table).all(axis=1)
     if not finite.all():
-        raise InputError(f"inputs of sample {int(np.argmin(finite))} are not finite; fill in what is missing first")
+        raise InputError(f"inputs of sample {int(np.argmin(finite))} are not finite; fill in missing values first")
     return table

@@ -1,4 +1,4 @@
-"""Draw labels from a transition matrix, and say what came of it."""
+"""Labels drawn from a transition matrix, with the realised noise."""
 
 import hashlib
 from collections.abc import Mapping
@@ -17,14 +17,14 @@ Draw = Literal["independent", "exact"]
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """Labels after noise, and what was done to them."""
+    """Labels with noise."""
 
     labels: Labels
     """Given labels, (N,)."""
     truth: NDArray[np.bool_]
     """True where the label is wrong, (N,)."""
     realised: Labels
-    """Counts that came of it, true class × given label, (K, K)."""
+    """Counts by true class (row) and given label (column), (K, K)."""
     seed: int
 
     @property
@@ -43,7 +43,7 @@ class NoisyLabels:
         return label_hash(self.labels)
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Plain values that identify this noise in a result file."""
+        """Plain values that describe this noise in a result file."""
         return {"count": self.count, "rate": self.rate, "hash": self.hash, "seed": self.seed}
 
 
@@ -52,19 +52,19 @@ class MatrixNoise(NoisyLabels):
     """Labels drawn from a transition matrix."""
 
     matrix: Floats
-    """Transition matrix asked for, (K, K)."""
+    """The transition matrix, (K, K)."""
     draw: Draw
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Plain values that identify this noise in a result file."""
+        """Plain values that describe this noise in a result file."""
         return super().metadata() | {"draw": self.draw}
 
 
 def inject(labels: ArrayLike, matrix: ArrayLike, *, draw: Draw = "independent", seed: int = 0) -> MatrixNoise:
-    """Give every sample of `labels` (N,) a label from its class's row of `matrix` (K, K).
+    """Draw a label for every sample of `labels` (N,) from its class's row of `matrix` (K, K).
 
-    "independent" draws each label on its own, so that the realised rate varies around the one asked for. "exact" gives
-    every pair of classes its nearest whole number of samples and draws which samples those are.
+    "independent" draws each label independently, so that the realised rate varies. "exact" flips for every pair of
+    classes the nearest whole number of samples, and draws which ones.
     """
     if draw not in ("independent", "exact"):
         raise InputError(f"draw must be 'independent' or 'exact', not {draw!r}")
@@ -99,12 +99,12 @@ def asymmetric(
     draw: Draw = "independent",
     seed: int = 0,
 ) -> MatrixNoise:
-    """Asymmetric noise on `labels` (N,), from each class in `flips` to one other: see `asymmetric_matrix`, `inject`."""
+    """Asymmetric noise on `labels` (N,), from the classes in `flips`: see `asymmetric_matrix` and `inject`."""
     return inject(labels, asymmetric_matrix(count_classes(labels, num_classes), rate, flips), draw=draw, seed=seed)
 
 
 def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
-    """Count samples by true class (row) and given label (column), both (N,), in a matrix (K, K)."""
+    """Counts (K, K) by true class (row) and given label (column), both (N,)."""
     rows, columns = check_labels(true, num_classes), check_labels(given, num_classes)
     if len(rows) != len(columns):
         raise InputError(f"there are {len(rows)} true labels but {len(columns)} given ones")
@@ -112,23 +112,23 @@ def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
 
 
 def label_hash(labels: ArrayLike) -> str:
-    """SHA-256 of `labels` (N,) as little-endian int64: the same on every machine for the same labels."""
+    """SHA-256 of `labels` (N,) as little-endian int64, the same on every machine."""
     return hashlib.sha256(_class_numbers(labels).astype("<i8").tobytes()).hexdigest()
 
 
-def members(labels: Labels, num_classes: int) -> list[NDArray[np.intp]]:
-    """Find the samples of each class, in sample order."""
+def rows_by_class(labels: Labels, num_classes: int) -> list[NDArray[np.intp]]:
+    """The rows of each class, in order."""
     by_class = np.argsort(labels, kind="stable")
     return np.split(by_class, np.cumsum(np.bincount(labels, minlength=num_classes))[:-1])
 
 
 def count_classes(labels: ArrayLike, num_classes: int | None) -> int:
-    """Count the classes up to the highest label, unless told."""
+    """The number of classes; None: the highest label + 1."""
     return int(_class_numbers(labels).max(initial=-1)) + 1 if num_classes is None else num_classes
 
 
 def check_some_labels(labels: ArrayLike, num_classes: int) -> Labels:
-    """Labels (N,) of that many classes, at least one of them."""
+    """Labels (N,) of `num_classes` classes; N must not be 0."""
     checked = check_labels(labels, num_classes)
     if not len(checked):
         raise InputError("labels are empty")
@@ -136,34 +136,34 @@ def check_some_labels(labels: ArrayLike, num_classes: int) -> Labels:
 
 
 def _class_numbers(labels: ArrayLike) -> Labels:
-    """Labels of a number of classes that is not told."""
+    """Labels of an unknown number of classes."""
     return check_labels(labels, np.iinfo(np.int64).max)
 
 
 def _draw_independent(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
     uniform = rng.random(len(true))
     given = np.empty_like(true)
-    for row, rows in zip(matrix, members(true, len(matrix)), strict=True):
+    for row, rows in zip(matrix, rows_by_class(true, len(matrix)), strict=True):
         cumulative = np.cumsum(row)
-        # Divided by its own end, a row that sums to 1 - 1e-16 cannot leave a draw beyond the last possible class.
+        # Divided by the last value, because a row may sum to 1 - 1e-16.
         given[rows] = np.searchsorted(cumulative / cumulative[-1], uniform[rows], side="right")
     return given
 
 
 def _draw_exact(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
     given = np.empty_like(true)
-    for row, rows in zip(matrix, members(true, len(matrix)), strict=True):
+    for row, rows in zip(matrix, rows_by_class(true, len(matrix)), strict=True):
         counts = _largest_remainder(len(rows) * row / row.sum(), rng)
         given[rng.permutation(rows)] = np.repeat(np.arange(len(row)), counts)
     return given
 
 
 def _largest_remainder(quotas: Floats, rng: np.random.Generator) -> Labels:
-    """Whole numbers nearest to `quotas` (K,) with the same sum; equal remainders are served in random order."""
-    # Rounded, so that remainders that differ by float error alone are equal, and no class is favoured for it.
+    """Whole numbers near `quotas` (K,) with the same sum; equal remainders are rounded up in random order."""
+    # Rounded, so that remainders that differ only by a rounding error are equal.
     rounded = quotas.round(9)
     counts = np.floor(rounded).astype(np.int64)
     left = round(float(quotas.sum())) - int(counts.sum())
-    first_served = np.lexsort((rng.permutation(len(quotas)), -(rounded - counts).round(9)))[:left]
-    counts[first_served] += 1
+    rounded_up = np.lexsort((rng.permutation(len(quotas)), -(rounded - counts).round(9)))[:left]
+    counts[rounded_up] += 1
     return counts
