@@ -2,8 +2,9 @@
 
 import numbers
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ROWS_RENUMBERED = "the rows of the copy have new numbers, so decisions about the original do not apply to the copy"
+ClassesFor = Callable[[str], list[Any]]  # the classes that a text may stand for
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,64 +76,58 @@ def plan_corrections(
     """
     decisions = as_decisions(decisions)
     writer = open_writer(source, label, id, link)
-    samples, classes = writer.samples, ClassLookup(writer.samples.classes)
+    samples = writer.samples
     positions = {id_: position for position, id_ in enumerate(samples.ids)}
-    known = [entry for entry in decisions.entries if entry.id in positions]
-    labels = {entry.id: samples.labels[positions[entry.id]] for entry in known}
-    applied = {e.id for e in known if e.changes_label and classes.is_class(e.new_label, labels[e.id])}
-    valid = {e.id: e for e in known if e.id in applied or classes.is_class(e.label, labels[e.id])}
+    classes_for = cache(partial(classes_for_text, classes=samples.classes))
+    current = {entry.id: samples.labels[positions[entry.id]] for entry in decisions.entries if entry.id in positions}
+    by_status: dict[str, list[Decision]] = defaultdict(list)
+    for entry in decisions.entries:
+        by_status[_status(entry, current.get(entry.id), classes_for)].append(entry)
     if not skip_stale:
-        _refuse_unknown_ids([entry.id for entry in decisions.entries if entry.id not in positions], decisions, writer)
-        _refuse_changed_labels([entry for entry in known if entry.id not in valid], labels, decisions)
-    changing = [(e, positions[e.id]) for e in valid.values() if e.changes_label and e.id not in applied]
-    edits = LabelEdits(tuple(_edits(changing, samples, classes)), drop)
+        _refuse_unknown_ids(by_status["unknown id"], decisions.origin, writer.path)
+        _refuse_changed_labels(by_status["label changed"], current, decisions.origin)
+    edits = LabelEdits(tuple(_edits(by_status["change"], samples, positions, classes_for)), drop)
     writer.check(edits)
+    stale = len(by_status["unknown id"]) + len(by_status["label changed"])
     plan = CorrectionPlan(
         writer=writer,
         edits=edits,
         origin=decisions.origin,
-        kept=sum(entry.decision == "keep" for entry in valid.values()),
-        already_applied=len(applied),
-        skipped=sum(entry.decision == "skip" for entry in valid.values()),
-        stale=len(decisions.entries) - len(valid),
-        undecided=len(samples.ids) - len(valid),
+        kept=len(by_status["keep"]),
+        already_applied=len(by_status["already applied"]),
+        skipped=len(by_status["skip"]),
+        stale=stale,
+        undecided=len(samples.ids) - len(decisions.entries) + stale,
         remarks=(),
     )
     renumbered = drop and id is None and not isinstance(writer, ImageFolder)
-    return replace(plan, remarks=(*_class_remarks(plan, classes), *([ROWS_RENUMBERED] if renumbered else [])))
+    return replace(plan, remarks=(*_class_remarks(plan), *([ROWS_RENUMBERED] if renumbered else [])))
 
 
-class ClassLookup:
-    """Finds the class that a text stands for. Decisions hold text, whatever type the labels have."""
+def _status(decision: Decision, label: Any, classes_for: ClassesFor) -> str:
+    """What the decision does to its sample, which has this label now (None if there is no such sample)."""
+    if label is None:
+        return "unknown id"
+    if decision.changes_label and _contains(classes_for(decision.new_label), label):
+        return "already applied"
+    if not _contains(classes_for(decision.label), label):
+        return "label changed"
+    return "change" if decision.changes_label else decision.decision
 
-    def __init__(self, classes: Iterable[Any]) -> None:
-        self._classes = tuple(classes)
-        self._by_text: dict[str, list[Any]] = defaultdict(list)
-        for value in self._classes:
-            self._by_text[str(value)].append(value)
 
-    def classes_for(self, text: str) -> list[Any]:
-        """All classes that the text may stand for. Spreadsheets turn 1 into 1.0 and True into TRUE."""
-        if text not in self._by_text:
-            self._by_text[text] = [value for value in self._classes if _equals(text, value)]
-        return self._by_text[text]
+def classes_for_text(text: str, classes: Sequence[Any]) -> list[Any]:
+    """The classes that a text in decisions.csv may stand for. Spreadsheets turn 1 into 1.0 and True into TRUE."""
+    return [value for value in classes if str(value) == text] or [value for value in classes if _equals(text, value)]
 
-    def is_class(self, text: str, label: Any) -> bool:
-        """Whether the text may stand for this class."""
-        return any(type(value) is type(label) and value == label for value in self.classes_for(text))
 
-    def new_class(self, text: str) -> Any:
-        """A class that does not exist yet: a number if all classes are numbers and the text is one, else the text."""
-        number = _number(text)
-        if number is None or not all(map(_is_number, self._classes)):
-            return text
-        if all(isinstance(value, numbers.Integral) for value in self._classes):
-            return int(number) if number == int(number) else text
-        return number
-
-    def has_type_of(self, label: Any) -> bool:
-        """Whether any class has the type of this label."""
-        return _type_name(label) in map(_type_name, self._classes)
+def new_class(text: str, classes: Sequence[Any]) -> Any:
+    """A class that does not exist yet: a number if all classes are numbers and the text is one, else the text."""
+    number = _number(text)
+    if number is None or not all(map(_is_number, classes)):
+        return text
+    if all(isinstance(value, numbers.Integral) for value in classes):
+        return int(number) if number == int(number) else text
+    return number
 
 
 def _equals(text: str, value: Any) -> bool:
@@ -140,12 +136,17 @@ def _equals(text: str, value: Any) -> bool:
     return _is_number(value) and _number(text) == value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def _contains(classes: Sequence[Any], label: Any) -> bool:
+    """Whether the label is among the classes. True, 1 and 1.0 are different classes."""
+    return any(type(value) is type(label) and value == label for value in classes)
 
 
 def _type_name(value: Any) -> str:
     return "number" if _is_number(value) else type(value).__name__
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _number(text: str) -> float | None:
@@ -158,46 +159,47 @@ def _number(text: str) -> float | None:
 
 
 def _edits(
-    changing: Sequence[tuple[Decision, int]], samples: LabelledSamples, classes: ClassLookup
+    decisions: Sequence[Decision], samples: LabelledSamples, positions: Mapping[str, int], classes_for: ClassesFor
 ) -> Iterator[LabelEdit]:
-    """One edit per pair of a decision and the position of its sample."""
     examples: dict[Any, int] = {}
     for label, row in zip(samples.labels, samples.rows, strict=True):
         examples.setdefault(label, row)
-    for decision, position in changing:
-        candidates = classes.classes_for(decision.new_label)
+    for decision in decisions:
+        candidates = classes_for(decision.new_label)
         if len(candidates) > 1:
             raise InputError(
                 f"the new label {decision.new_label!r} of id {decision.id!r} matches several classes of the data: "
-                f"{' and '.join(map(repr, candidates))}. Merge these classes first."
+                f"{listed(candidates)}. Merge these classes first."
             )
-        after = candidates[0] if candidates else classes.new_class(decision.new_label)
+        after = candidates[0] if candidates else new_class(decision.new_label, samples.classes)
+        position = positions[decision.id]
         yield LabelEdit(samples.rows[position], samples.labels[position], after, examples.get(after), decision)
 
 
-def _refuse_unknown_ids(ids: Sequence[str], decisions: Decisions, writer: LabelWriter) -> None:
-    if ids:
+def _refuse_unknown_ids(decisions: Sequence[Decision], origin: str, path: Path) -> None:
+    if decisions:
         raise InputError(
-            f"no labelled sample of {writer.path} has the {'id' if len(ids) == 1 else 'ids'} {listed(ids)} "
-            f"from {decisions.origin}. Check that it belongs to this data and that --id is the same as for find; "
-            "--skip-stale ignores these decisions."
+            f"no labelled sample of {path} has the {'id' if len(decisions) == 1 else 'ids'} "
+            f"{listed(decision.id for decision in decisions)} from {origin}. Check that {origin} belongs to this data "
+            "and that --id is the same as for find. --skip-stale ignores such decisions."
         )
 
 
-def _refuse_changed_labels(entries: Sequence[Decision], labels: Mapping[str, Any], decisions: Decisions) -> None:
-    if entries:
-        first = entries[0]
+def _refuse_changed_labels(decisions: Sequence[Decision], current: Mapping[str, Any], origin: str) -> None:
+    if decisions:
+        first = decisions[0]
         raise InputError(
-            f"id {first.id!r} has the label {labels[first.id]!r}, but had {first.label!r} when {decisions.origin} was "
-            f"made ({counted(len(entries), 'such sample')}). Review again, or ignore these decisions with --skip-stale."
+            f"id {first.id!r} has the label {current[first.id]!r}, but had {first.label!r} when {origin} was made "
+            f"({counted(len(decisions), 'such sample')}). Review again, or ignore such decisions with --skip-stale."
         )
 
 
-def _class_remarks(plan: CorrectionPlan, classes: ClassLookup) -> Iterator[str]:
+def _class_remarks(plan: CorrectionPlan) -> Iterator[str]:
     """Changes of the classes that the user may not expect."""
+    types = {_type_name(value) for value in plan.writer.samples.classes}
     for label in plan.edits.new_classes:
         yield f"class {label!r} is new: no sample had it before"
-        if not classes.has_type_of(label):
+        if _type_name(label) not in types:
             yield f"the label {label!r} has another type than all other labels: software that reads them may fail"
     counts = plan.class_counts()
     emptied = counts[(counts["after"] == 0) & (counts["before"] > 0)]["label"].tolist()

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically, save_array
 from errata.errors import InputError
 from errata.readers.arrays import LABEL_NAMES
-from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, writes
+from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, WriterFactory
 from errata.wording import listed
 
 
@@ -51,7 +51,6 @@ class NpzFile(LabelWriter):
                     shutil.copyfileobj(_npy_content(changed[name]) if name in changed else before, after)
 
 
-@writes(".npz")
 def npz_file(path: Path, samples: LabelledSamples, label: str | None) -> NpzFile:
     """The writer for a .npz file, whose array of labels may have a default name."""
     with np.load(path, allow_pickle=False) as arrays:
@@ -77,10 +76,12 @@ class LabelArray(LabelWriter):
         return _relabelled(np.load(self.path, allow_pickle=False), edits, str(self.path))
 
 
-@writes(".npy")
 def label_array(path: Path, samples: LabelledSamples, label: str) -> LabelArray:
     """The writer for inputs in a .npy file: `label` is the path of the labels."""
     return LabelArray(Path(label).expanduser(), samples)
+
+
+WRITERS: dict[str, WriterFactory] = {".npz": npz_file, ".npy": label_array}
 
 
 def _relabelled(labels: NDArray[Any], edits: LabelEdits, where: str) -> NDArray[Any]:
