@@ -3,7 +3,7 @@
 import numbers
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,6 @@ from errata.wording import counted, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_RENUMBERED = "the rows of the copy have new numbers, so decisions about the original do not apply to the copy"
 ClassesFor = Callable[[str], list[Any]]  # the classes that a text may stand for
 
 
@@ -26,38 +25,17 @@ ClassesFor = Callable[[str], list[Any]]  # the classes that a text may stand for
 class CorrectionPlan:
     """What `apply` will write.
 
-    Numbers of samples: kept (decision keep), skipped (decision skip), already_applied (the sample already has the new
-    label), undecided (no decision). stale: decisions about samples that are gone or whose label has changed since.
+    counts: the number of samples by status: changed, kept, skipped, changed before (the sample already has the new
+    label), outdated (it has another label than when it was reviewed), unknown id, and undecided.
+    class_counts: the number of samples per class: label, before, after.
     """
 
     writer: LabelWriter
     edits: LabelEdits
-    origin: str
-    kept: int
-    already_applied: int
-    skipped: int
-    stale: int
-    undecided: int
+    decisions: Decisions
+    counts: "Counter[str]"
+    class_counts: "pd.DataFrame"
     remarks: tuple[str, ...]
-
-    @property
-    def changed(self) -> int:
-        """How many samples are relabelled or removed."""
-        return len(self.edits.entries)
-
-    def class_counts(self) -> "pd.DataFrame":
-        """The number of samples per class: label, before, after."""
-        import pandas as pd
-
-        before: Counter[Any] = Counter(dict.fromkeys(self.writer.samples.classes, 0))
-        before.update(self.writer.samples.labels)
-        after = before.copy()
-        for edit in self.edits.entries:
-            after[edit.before] -= 1
-            if not self.edits.drop:
-                after[edit.after] += 1
-        rows = [(label, before[label], after[label]) for label in after]
-        return pd.DataFrame(rows, columns=["label", "before", "after"])
 
 
 def plan_corrections(
@@ -84,35 +62,38 @@ def plan_corrections(
     for entry in decisions.entries:
         by_status[_status(entry, current.get(entry.id), classes_for)].append(entry)
     if not skip_stale:
-        _refuse_unknown_ids(by_status["unknown id"], decisions.origin, writer.path)
-        _refuse_changed_labels(by_status["label changed"], current, decisions.origin)
-    edits = LabelEdits(tuple(_edits(by_status["change"], samples, positions, classes_for)), drop)
+        _refuse_stale(by_status["unknown id"], by_status["outdated"], current, decisions.origin, writer.path)
+    edits = LabelEdits(tuple(_edits(by_status["changed"], samples, positions, classes_for)), drop)
     writer.check(edits)
-    stale = len(by_status["unknown id"]) + len(by_status["label changed"])
-    plan = CorrectionPlan(
-        writer=writer,
-        edits=edits,
-        origin=decisions.origin,
-        kept=len(by_status["keep"]),
-        already_applied=len(by_status["already applied"]),
-        skipped=len(by_status["skip"]),
-        stale=stale,
-        undecided=len(samples.ids) - len(decisions.entries) + stale,
-        remarks=(),
-    )
-    renumbered = drop and id is None and not isinstance(writer, ImageFolder)
-    return replace(plan, remarks=(*_class_remarks(plan), *([ROWS_RENUMBERED] if renumbered else [])))
+    counts = Counter({status: len(entries) for status, entries in by_status.items()})
+    counts["undecided"] = len(samples.ids) - len(decisions.entries) + counts["unknown id"] + counts["outdated"]
+    class_counts = _class_counts(samples, edits)
+    remarks = list(_class_remarks(samples.classes, edits.new_classes, class_counts))
+    if drop and id is None and not isinstance(writer, ImageFolder):
+        remarks.append("the rows of the copy have new numbers, so decisions about the original do not apply to it")
+    return CorrectionPlan(writer, edits, decisions, counts, class_counts, tuple(remarks))
+
+
+def _class_counts(samples: LabelledSamples, edits: LabelEdits) -> "pd.DataFrame":
+    import pandas as pd
+
+    before = Counter(dict.fromkeys(samples.classes, 0))
+    before.update(samples.labels)
+    after = before.copy()
+    after.subtract(edit.before for edit in edits.entries)
+    after.update(edit.after for edit in edits.relabelled)
+    return pd.DataFrame([(label, before[label], after[label]) for label in after], columns=["label", "before", "after"])
 
 
 def _status(decision: Decision, label: Any, classes_for: ClassesFor) -> str:
-    """What the decision does to its sample, which has this label now (None if there is no such sample)."""
+    """The status of a decision about a sample that now has this label (None if there is no such sample)."""
     if label is None:
         return "unknown id"
     if decision.changes_label and _contains(classes_for(decision.new_label), label):
-        return "already applied"
+        return "changed before"
     if not _contains(classes_for(decision.label), label):
-        return "label changed"
-    return "change" if decision.changes_label else decision.decision
+        return "outdated"
+    return {"keep": "kept", "skip": "skipped"}.get(decision.decision, "changed")
 
 
 def classes_for_text(text: str, classes: Sequence[Any]) -> list[Any]:
@@ -176,32 +157,30 @@ def _edits(
         yield LabelEdit(samples.rows[position], samples.labels[position], after, examples.get(after), decision)
 
 
-def _refuse_unknown_ids(decisions: Sequence[Decision], origin: str, path: Path) -> None:
-    if decisions:
+def _refuse_stale(
+    unknown: Sequence[Decision], outdated: Sequence[Decision], current: Mapping[str, Any], origin: str, path: Path
+) -> None:
+    if unknown:
         raise InputError(
-            f"no labelled sample of {path} has the {'id' if len(decisions) == 1 else 'ids'} "
-            f"{listed(decision.id for decision in decisions)} from {origin}. Check that {origin} belongs to this data "
+            f"no labelled sample of {path} has the {'id' if len(unknown) == 1 else 'ids'} "
+            f"{listed(decision.id for decision in unknown)} from {origin}. Check that {origin} belongs to this data "
             "and that --id is the same as for find. --skip-stale ignores such decisions."
         )
-
-
-def _refuse_changed_labels(decisions: Sequence[Decision], current: Mapping[str, Any], origin: str) -> None:
-    if decisions:
-        first = decisions[0]
+    if outdated:
+        first = outdated[0]
         raise InputError(
             f"id {first.id!r} has the label {current[first.id]!r}, but had {first.label!r} when {origin} was made "
-            f"({counted(len(decisions), 'such sample')}). Review again, or ignore such decisions with --skip-stale."
+            f"({counted(len(outdated), 'such sample')}). Review again, or ignore such decisions with --skip-stale."
         )
 
 
-def _class_remarks(plan: CorrectionPlan) -> Iterator[str]:
+def _class_remarks(classes: Sequence[Any], new_classes: Sequence[Any], counts: "pd.DataFrame") -> Iterator[str]:
     """Changes of the classes that the user may not expect."""
-    types = {_type_name(value) for value in plan.writer.samples.classes}
-    for label in plan.edits.new_classes:
+    types = {_type_name(value) for value in classes}
+    for label in new_classes:
         yield f"class {label!r} is new: no sample had it before"
         if _type_name(label) not in types:
             yield f"the label {label!r} has another type than all other labels: software that reads them may fail"
-    counts = plan.class_counts()
     emptied = counts[(counts["after"] == 0) & (counts["before"] > 0)]["label"].tolist()
     if emptied:
         yield f"no sample is left in {'class' if len(emptied) == 1 else 'classes'} {listed(emptied)}"

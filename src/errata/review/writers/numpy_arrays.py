@@ -1,6 +1,5 @@
 """NumPy files: .npz with inputs and labels, .npy with labels. All other arrays stay byte for byte the same."""
 
-import io
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +47,10 @@ class NpzFile(LabelWriter):
                 info = ZipInfo(member.filename, member.date_time)
                 info.compress_type = member.compress_type
                 with old.open(member) as before, new.open(info, "w", force_zip64=True) as after:
-                    shutil.copyfileobj(_npy_content(changed[name]) if name in changed else before, after)
+                    if name in changed:
+                        np.save(after, changed[name], allow_pickle=False)
+                    else:
+                        shutil.copyfileobj(before, after)
 
 
 def npz_file(path: Path, samples: LabelledSamples, label: str | None) -> NpzFile:
@@ -106,10 +108,3 @@ def _new_labels(values: list[Any], dtype: np.dtype[Any], where: str) -> NDArray[
     if new.tolist() != values:
         raise InputError(f"{where} has the type {dtype}, which cannot hold the new label {listed(values)}")
     return new
-
-
-def _npy_content(array: NDArray[Any]) -> io.BytesIO:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    file.seek(0)
-    return file
