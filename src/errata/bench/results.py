@@ -4,10 +4,10 @@ FOLDER/cells/SETTING/GATHERING-seedN.parquet          numbers of a cell: method,
 FOLDER/cells/SETTING/GATHERING-seedN.ranks.parquet    rankings of a cell: method, size, errors
 FOLDER/cells/SETTING/GATHERING-seedN.scores.parquet   per-sample scores of a cell; not committed
 FOLDER/cells/SETTING/GATHERING-seedN.failed.json      why a cell failed, until it is run again
-FOLDER/cells/SETTING.parquet                          numbers and rankings of several cells (see `errata bench pack`)
+FOLDER/cells/SETTING.parquet                          packed: numbers and rankings of the cells of a setting
 FOLDER/recipes/SETTING.json                           recipe found by `errata bench choose`
 
-If a cell has files of its own and is packed too, its own files count.
+`errata bench pack` moves the files of cells into the packed file. If a cell has both, its own files are read.
 
 A ranking is a sequence of groups of equal score, most suspicious first, with the size of each group and its number of
 errors. Every metric of `errata.core.metrics` has the same value on a ranking as on the scores.
@@ -15,6 +15,7 @@ errors. Every metric of `errata.core.metrics` has the same value on a ranking as
 
 import json
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from errata.training.recipes import AnyRecipe
 
 NUMBERS, RANKS, SCORES, FAILURE = ".parquet", ".ranks.parquet", ".scores.parquet", ".failed.json"
+RANK_COLUMNS = {"method": "category", "size": "int32", "errors": "int32"}
 RATE_METRICS = {"rate": "noise_rate", "low": "noise_rate_low", "high": "noise_rate_high"}  # of noise-rate estimates
 
 
@@ -43,25 +45,25 @@ class Results:
 
     def has(self, cell: Cell) -> bool:
         """Whether the cell has numbers and rankings. Per-sample scores may be absent."""
-        return self._file(cell, NUMBERS).exists() and self._file(cell, RANKS).exists()
+        return self._has_files(cell) or cell in self._packed_cells(self.packed_path(cell.setting))
 
     def write(self, cell: Cell, numbers: "pd.DataFrame", scores: "pd.DataFrame") -> None:
         """Write the files of a cell. The numbers come last: they mark the cell as done."""
         for kind, table in ((SCORES, scores), (RANKS, rankings(scores)), (NUMBERS, numbers)):
-            path = self._file(cell, kind)
+            path = self.file(cell, kind)
             path.parent.mkdir(parents=True, exist_ok=True)
             replace_atomically(path, partial(table.to_parquet, index=False, compression="zstd"))
-        self._file(cell, FAILURE).unlink(missing_ok=True)
+        self.file(cell, FAILURE).unlink(missing_ok=True)
 
     def write_failure(self, cell: Cell, reason: str) -> None:
         """Store why a cell failed."""
-        path = self._file(cell, FAILURE)
+        path = self.file(cell, FAILURE)
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, lambda file: file.write(json.dumps({"reason": reason}, indent=1).encode()))
 
     def failure(self, cell: Cell) -> str | None:
         """Why a cell failed, or None."""
-        path = self._file(cell, FAILURE)
+        path = self.file(cell, FAILURE)
         return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
 
     def failure_line(self, cell: Cell) -> str:
@@ -69,14 +71,14 @@ class Results:
         return ((self.failure(cell) or "").strip().splitlines() or [""])[-1]
 
     def cells(self) -> list[Cell]:
-        """All cells that have results."""
-        found = []
-        for path in sorted(self.folder.glob(f"cells/*/*-seed*{RANKS}")):
+        """All cells that have numbers and rankings, sorted."""
+        found = {cell for path in self.folder.glob("cells/*.parquet") for cell in self._packed_cells(path)}
+        for path in self.folder.glob(f"cells/*/*-seed*{RANKS}"):
             gathering, _, seed = path.name.removesuffix(RANKS).rpartition("-seed")
             cell = Cell(path.parent.name, gathering, int(seed))  # type: ignore[arg-type]
-            if self.has(cell):
-                found.append(cell)
-        return found
+            if self._has_files(cell):
+                found.add(cell)
+        return sorted(found)
 
     def numbers(self) -> "pd.DataFrame":
         """The numbers of all cells in one table."""
@@ -89,15 +91,19 @@ class Results:
 
     def numbers_of(self, cell: Cell) -> "pd.DataFrame":
         """The numbers of one cell: one row per method and metric."""
-        return read_parquet(self._file(cell, NUMBERS))
+        if self._has_files(cell):
+            return read_parquet(self.file(cell, NUMBERS))
+        return read_packed_numbers(self.packed_path(cell.setting), cell)
 
     def scores(self, cell: Cell) -> "pd.DataFrame":
         """One row per sample: id, given label, truth, and one column of scores per method."""
-        return read_parquet(self._file(cell, SCORES))
+        return read_parquet(self.file(cell, SCORES))
 
     def ranks(self, cell: Cell) -> "pd.DataFrame":
         """One row per group of equal scores, most suspicious first: method, size, errors."""
-        return read_parquet(self._file(cell, RANKS))
+        if self._has_files(cell):
+            return read_parquet(self.file(cell, RANKS))
+        return read_packed_ranks(self.packed_path(cell.setting), cell)
 
     def recipe(self, setting: Setting) -> "AnyRecipe":
         """The recipe that was found for the setting, or else the setting's own."""
@@ -112,18 +118,47 @@ class Results:
         """The folder in which a group is trained: checkpoints and dynamics."""
         return self.folder / "work" / name
 
-    def _file(self, cell: Cell, kind: str) -> Path:
+    def packed_path(self, setting: str) -> Path:
+        """The packed file of a setting."""
+        return self.folder / "cells" / f"{setting}.parquet"
+
+    def file(self, cell: Cell, kind: str) -> Path:
+        """A file of one cell; kind is its ending."""
         return self.folder / "cells" / cell.setting / f"{cell.gathering}-seed{cell.seed}{kind}"
 
+    def _has_files(self, cell: Cell) -> bool:
+        return self.file(cell, NUMBERS).exists() and self.file(cell, RANKS).exists()
 
-def read_parquet(path: Path) -> "pd.DataFrame":
+    def _packed_cells(self, path: Path) -> set[Cell]:
+        if not path.exists():
+            return set()
+        keys = read_parquet(path, columns=["gathering", "seed"], filters=[("table", "==", "numbers")])
+        return {Cell(path.stem, *key) for key in keys.drop_duplicates().itertuples(index=False, name=None)}
+
+
+def read_parquet(path: Path | BytesIO, **options: Any) -> "pd.DataFrame":
     """Read a table; StoreError names a file that cannot be read."""
     import pandas as pd
 
     try:
-        return pd.read_parquet(path)
+        return pd.read_parquet(path, **options)
     except (OSError, ValueError) as error:
         raise StoreError(f"Cannot read {path}: {error}") from error
+
+
+def read_packed_numbers(path: Path | BytesIO, cell: Cell) -> "pd.DataFrame":
+    """The numbers of one cell in a packed file, as in the file of the cell."""
+    numbers = read_parquet(path, filters=_packed_filters("numbers", cell))
+    return numbers.drop(columns=["table", "size", "errors"]).astype({"budget": "Int64"})
+
+
+def read_packed_ranks(path: Path | BytesIO, cell: Cell) -> "pd.DataFrame":
+    """The rankings of one cell in a packed file, as in the file of the cell."""
+    return read_parquet(path, columns=[*RANK_COLUMNS], filters=_packed_filters("ranks", cell)).astype(RANK_COLUMNS)
+
+
+def _packed_filters(table: str, cell: Cell) -> list[tuple[str, str, Any]]:
+    return [("table", "==", table), ("gathering", "==", cell.gathering), ("seed", "==", cell.seed)]
 
 
 def as_json(values: Any) -> str:
@@ -145,8 +180,7 @@ def rankings(scores: "pd.DataFrame") -> "pd.DataFrame":
         size = np.bincount(group, minlength=len(values))[::-1]
         errors = np.bincount(group, truth, minlength=len(values))[::-1]
         tables.append(pd.DataFrame({"method": method, "size": size, "errors": errors}))
-    whole = pd.concat(tables, ignore_index=True)
-    return whole.astype({"method": "category", "size": np.int32, "errors": np.int32})
+    return pd.concat(tables, ignore_index=True).astype(RANK_COLUMNS)
 
 
 def as_scores(ranking: "pd.DataFrame") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:

@@ -153,6 +153,19 @@ def choose(
         print(f"{name}: {found}", flush=True)
 
 
+@bench.command()
+def pack(out: OutOption = Path("results")) -> None:
+    """Move the results of single cells into one Parquet file per setting, to commit them."""
+    require("filelock", "filelock", "torch", "packing")
+    from errata.bench.packing import pack as pack_results
+    from errata.bench.results import Results
+
+    packed = pack_results(Results(out))
+    for name, cells in packed.items():
+        print(f"{Results(out).packed_path(name)}: {cells} cells")
+    print(f"{len(packed)} settings packed in {out}")
+
+
 def planned_cells(
     suite: str | None, settings: list[str] | None, gathering: Sequence[str] | None, seeds: int | None
 ) -> "list[Cell]":
