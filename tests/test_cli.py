@@ -248,14 +248,14 @@ def test_a_mistyped_command_is_no_traceback(run):
 
 
 def test_a_demonstration_without_what_it_needs_says_so_first(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr("errata.cli.demo.find_spec", lambda name: None)
     code, _, complaints = run("demo")
     assert (code, complaints) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
     assert not list(tmp_path.iterdir())
 
 
 def test_the_demonstration_finds_most_errors_and_writes_its_files(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("errata.demo.EPOCHS", 20)  # enough to find them, a third of the time
+    monkeypatch.setattr("errata.cli.demo.EPOCHS", 20)  # enough to find them, a third of the time
     code, said, complaints = run("demo", "--out", "shown")
     assert (code, complaints) == (0, [])
     assert sorted(file.name for file in (tmp_path / "shown").iterdir()) == [

@@ -50,6 +50,11 @@ def print_table(table: "pd.DataFrame", title: str) -> None:
     console.print(shown)
 
 
+def intervals(rates: "pd.DataFrame") -> list[str]:
+    """One text per row: low to high, in percent."""
+    return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
+
+
 class progress_bar:  # noqa: N801
     """A progress bar on stderr, if that is a terminal; entering gives a function that advances it."""
 

@@ -38,3 +38,9 @@ def listed(names: Iterable[Any], most: int = MOST_NAMED) -> str:
 def gigabytes(size: float) -> str:
     """`1.5 GB`."""
     return f"{size / 1e9:,.1f} GB"
+
+
+def percent(share: float) -> str:
+    """`20 %`, or with one decimal below ten percent: `4.3 %`."""
+    value = 100 * share
+    return f"{value:.0f} %" if value == 0 or round(value, 1) >= 10 else f"{value:.1f} %"

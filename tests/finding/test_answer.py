@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 import errata
-from errata.cli.shown import as_probability
+from errata.cli.find_command import as_probability
 from errata.core.rates import NoiseRate
-from errata.finding.answer import answer, disagree_widely, expectation, suggested_budget
-from errata.finding.error_counts import expected_curve
-from errata.finding.found import Found, no_conflicts
+from errata.finding.answer import answer, data_notes, expectation, notes, reasons, report_data, suggested_budget
+from errata.finding.found import Found, expected_curve, no_conflicts
+from errata.finding.trust import disagree_widely
 from errata.report.payload import payload
 
 
@@ -40,25 +40,33 @@ def found_with(p_wrong, rate=None):
 
 def test_the_answer_has_the_numbers_in_it():
     found = found_with(np.repeat([0.7, 0.1, 0.0], [200, 600, 200]))
-    how_many, where_to_stop, confused, assumed = answer(found)
-    assert how_many.startswith("About 200 labels are wrong of 1,000 (20.0%), probably between 100 and 400.")
-    assert how_many.endswith("Made up for this test.")
-    assert where_to_stop == "Look at the first 200: expect about 140 errors; after that about 30% of the errors remain."
-    assert "cat → dog (1,200), dog → cat (3)" in confused
-    assert "assume" in assumed
+    assert answer(found) == [
+        "About 200 of 1,000 labels are wrong (20 %, 10–40 %).",
+        "Look at the first 200: expect about 140 errors, 70 % of all.",
+    ]
+    how, assumption = reasons(found)
+    assert how == "Made up for this test."
+    assert "assume" in assumption
+    assert "cat → dog (1,200), dog → cat (3)" in notes(found)[0]
 
 
-def test_conflicts_are_counted_where_there_are_any():
+def test_conflicts_are_counted():
     found = found_with(np.full(100, 0.5))
     twins = pd.DataFrame({"group": [1, 1, 2, 2, 2], "id": range(5), "label": list("ababa")})
-    sentences = answer(replace(found, conflicts=twins))
-    assert any(sentence.startswith("5 samples in 2 groups have the same inputs") for sentence in sentences)
+    (note,) = data_notes(replace(found, conflicts=twins))
+    assert note.startswith("5 samples in 2 groups have the same inputs")
 
 
-def test_where_nothing_is_expected_some_are_worth_a_look_all_the_same():
-    sentences = answer(replace(found_with(np.zeros(50)), confusions=pd.DataFrame()))
-    assert sentences[0].startswith("About 0 labels are wrong of 50")
-    assert sentences[1] == "Look at the first 20 all the same: no estimate is sure of none."
+def test_some_samples_are_worth_a_look_even_if_no_error_is_expected():
+    how_many, what_to_do = answer(found_with(np.zeros(50)))
+    assert how_many.startswith("About 0 of 50 labels are wrong (0 %")
+    assert what_to_do.startswith("Look at the first 20 anyway: expect less than one error")
+
+
+def test_one_error_is_singular():
+    how_many, what_to_do = answer(found_with(np.full(1000, 0.001)))
+    assert how_many == "About 1 of 1,000 labels is wrong (0.1 %, 0.1–0.2 %)."
+    assert what_to_do.startswith("Look at the first 20 anyway")
 
 
 @pytest.mark.parametrize(
@@ -71,8 +79,8 @@ def test_the_budget_is_a_round_number_about_as_large_as_the_errors(expected, sam
 
 def test_expectations_are_those_of_the_curve():
     found = found_with([0.9, 0.5, 0.1, 0.0])
-    assert expectation(found, 2) == (pytest.approx(1.4), pytest.approx(0.1 / 1.5))
-    assert expectation(found, 99) == (pytest.approx(1.5), pytest.approx(0.0))
+    assert expectation(found, 2) == (pytest.approx(1.4), pytest.approx(1.4 / 1.5))
+    assert expectation(found, 99) == (pytest.approx(1.5), pytest.approx(1.0))
 
 
 @pytest.mark.parametrize(
@@ -87,27 +95,11 @@ def test_expectations_are_those_of_the_curve():
         (0, 5, 2, 150, False),
     ],
 )
-def test_estimates_far_apart_are_said_to_be(low, high, expected, samples, widely):
-    assert disagree_widely(low, high, expected, samples) == widely
+def test_a_wide_interval_gives_a_warning(low, high, expected, samples, widely):
     estimate = NoiseRate(expected / samples, low / samples, high / samples, None, "")
-    (how_many,) = (
-        sentence
-        for sentence in answer(replace(found_with(np.full(samples, expected / samples)), estimate=estimate))
-        if sentence.startswith("About")
-    )
-    assert ("disagree widely" in how_many) == widely
-
-
-def test_less_than_one_error_is_not_said_to_leave_a_share_of_them():
-    sentences = answer(found_with(np.full(1000, 0.001)))
-    assert sentences[1] == "Look at the first 20 all the same: less than one error is expected among them."
-
-
-def test_out_of_sample_the_number_is_an_upper_end():
-    found = found_with(np.full(100, 0.2))
-    judged_unseen = replace(found, dynamics=replace(found.dynamics, gathering="out-of-sample"))
-    assert any("take it for an upper end" in sentence for sentence in answer(judged_unseen))
-    assert not any("upper end" in sentence for sentence in answer(found))
+    assert disagree_widely(estimate, samples) == widely
+    found = replace(found_with(np.full(samples, expected / samples)), estimate=estimate)
+    assert any("disagree widely" in line for line in answer(found)) == widely
 
 
 @pytest.fixture
@@ -115,21 +107,22 @@ def run(errata_command):
     return partial(errata_command, "find")
 
 
-def test_a_remark_is_printed_once_and_kept_in_the_notes(run, clouds, tmp_path):
+def test_a_single_remark_is_printed_and_all_are_in_the_summary(run, clouds, tmp_path):
     inputs, noisy = clouds
     frame = pd.DataFrame(inputs, columns=list("abcd")).assign(kind=noisy.labels.astype(str))
     frame.loc[:3, "kind"] = None
     frame.to_csv("bees.csv", index=False)
     code, out, _ = run("bees.csv", "--label", "kind", "--model", "boosting")
     assert code == 0
-    assert out.count("4 rows have no label and are left out") == 1
+    assert out.count("Note: 4 rows have no label and are left out.") == 1
+    assert len(out[: out.index("the 10 most suspicious")].splitlines()) <= 6
     notes = json.loads((tmp_path / "errata-out" / "summary.json").read_text())["notes"]
     assert any("4 rows have no label and are left out" in note for note in notes)
-    assert any(note.startswith("Ranked by") and " rounds" in note for note in notes)
+    assert any("Ranked by" in note and " rounds" in note for note in notes)
     assert '"unit":"round"' in (tmp_path / "errata-out" / "report.html").read_text()
 
 
-def test_one_epoch_is_one(curves):
+def test_one_epoch_is_singular(curves):
     logits, labels, _ = curves(3, samples=60)
     found = errata.find(errata.Dynamics.from_arrays(logits[-1:], labels))
     assert any(note.endswith("over 1 epoch.") for note in found.summary["notes"])
@@ -139,12 +132,12 @@ def test_one_epoch_is_one(curves):
 @pytest.mark.parametrize(
     ("share", "shown"), [(1.0, "> 0.99"), (0.9996, "> 0.99"), (0.991, "0.991"), (0.25, "0.25"), (0.0, "0.0")]
 )
-def test_no_probability_reads_as_certain(share, shown):
+def test_no_probability_is_printed_as_certain(share, shown):
     assert as_probability(share) == shown
 
 
-def test_the_page_takes_no_probability_for_certain(curves, tmp_path):
+def test_the_page_shows_no_probability_as_certain(curves, tmp_path):
     logits, labels, _ = curves(3, samples=60)
     found = errata.find(errata.Dynamics.from_arrays(logits, labels))
     sure = found.ranking.assign(p_wrong=np.r_[1.0, 0.99999, np.zeros(58)])
-    assert payload(replace(found, ranking=sure), tmp_path)["pWrong"][:3] == [0.9999, 0.9999, 0.0]
+    assert payload(report_data(replace(found, ranking=sure)), tmp_path)["pWrong"][:3] == [0.9999, 0.9999, 0.0]

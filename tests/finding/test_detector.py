@@ -81,6 +81,6 @@ def test_labels_of_any_types_are_suggested_in_them(clouds, names, make):
 
 def test_missing_labels_are_refused_before_training(clouds, monkeypatch):
     inputs, noisy = clouds
-    monkeypatch.setattr("errata.finding.find.learn", lambda *arguments: pytest.fail("it was trained"))
+    monkeypatch.setattr("errata.finding.find.train_model", lambda *arguments: pytest.fail("it was trained"))
     with pytest.raises(ValueError, match="rows without a label"):
         errata.ErrataDetector(model="mlp").fit(inputs, ["x", None, *noisy.labels[2:].tolist()])

@@ -1,4 +1,5 @@
 import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,8 +11,7 @@ from errata.core import metrics
 from errata.errors import InputError
 from errata.finding import embedding
 from errata.finding.candidates import candidates_for
-from errata.finding.find import find_in_data
-from errata.finding.model_training import FindOptions, NoProgress
+from errata.finding.model_training import NoProgress
 from errata.readers import open_data
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
@@ -68,7 +68,7 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
     assert found.summary["kind"] == "text"
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
     assert found.summary["settings"]["embed"] == str(folder)
-    assert "Note: texts are embedded by minilm in 3 directions." in found.summary["notes"]
+    assert "texts are embedded by minilm in 3 directions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
 
 
@@ -101,17 +101,17 @@ def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, enco
 
 def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp_path, texts):
     monkeypatch.setattr(embedding, "AT_ONCE", 50)
-    data, wanted = open_data(table, "kind"), FindOptions("mlp", embed=str(folder))
+    find = partial(errata.find, table, "kind", model="mlp", embed=folder)
     impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: impatient)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, wanted, tmp_path / "out")
+        find(out=tmp_path / "out")
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: patient)
-    found = find_in_data(data, wanted, tmp_path / "out")
+    found = find(out=tmp_path / "out")
     assert impatient.asked == texts[:100]
     assert patient.asked == texts[100:]
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: whole)
-    pd.testing.assert_frame_equal(found.ranking, find_in_data(data, wanted).ranking)
+    pd.testing.assert_frame_equal(found.ranking, find().ranking)
     assert not (tmp_path / "out" / "work").exists()
 
 
@@ -165,7 +165,7 @@ def test_nothing_is_embedded_for_what_is_refused_anyway(table, clouds, curves, f
         (table, "kind", {"model": "cnn9"}, "cnn9 does not take text"),
         (table, "kind", {"device": "abacus"}, "abacus"),
         (clouds[0], clouds[1].labels, {}, "no text to embed"),
-        (errata.Dynamics.from_arrays(logits, labels), None, {}, "ranked as they are"),
+        (errata.Dynamics.from_arrays(logits, labels), None, {}, "embed=` has no effect"),
     ):
         with pytest.raises(InputError, match=sentence):
             errata.find(source, label, embed=folder, **options)

@@ -15,8 +15,7 @@ from errata.core import metrics
 from errata.errors import ErrataError
 from errata.finding import candidates, model_training, trials
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
-from errata.finding.find import find_in_data
-from errata.finding.model_training import FindOptions, NoProgress
+from errata.finding.model_training import NoProgress
 from errata.finding.sources import open_source
 from errata.finding.trials import PATIENCE, attempt, least_to_come
 
@@ -46,8 +45,9 @@ def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
     before = (tmp_path / "bees.csv").read_bytes()
     code, out, err = run("bees.csv", "--label", "kind", "--id", "name")
     assert (code, err) == (0, "")
-    assert "180 samples in 3 classes, table" in out
-    assert "number: a, b, c, d" in out
+    assert out.startswith("bees.csv: 180 samples in 3 classes, table (columns: 4 number)\nClasses: ")
+    assert len(out[: out.index("the 10 most suspicious")].splitlines()) <= 6
+    assert out.endswith("then: errata apply bees.csv --decisions decisions.csv\n")
     assert "Look at the first 20" in out
     folder = tmp_path / "errata-out"
     assert {"ranking.csv", "ranking.parquet", "summary.json", "report.html", "dynamics"} <= {
@@ -153,7 +153,7 @@ def test_a_folder_of_hugging_face_datasets_is_read(table, tmp_path):
     pd.testing.assert_frame_equal(found.ranking, errata.find(table, "kind", id="name", model="mlp").ranking)
     (tmp_path / "both" / "train").mkdir(parents=True)
     (tmp_path / "both" / "dataset_dict.json").write_text("{}")
-    with pytest.raises(ErrataError, match=r"give one, as .*train"):
+    with pytest.raises(ErrataError, match=r"pass one of them, such as .*train"):
         errata.find(tmp_path / "both", "kind")
 
 
@@ -178,7 +178,7 @@ def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, mon
     assert "broken.png cannot be read as an image" in err
     code, out, err = run(pictures, "--skip-bad")
     assert (code, err) == (0, "")
-    assert "12 samples in 2 classes, images" in out
+    assert "12 samples in 2 classes, 12 images of 32 × 32 pixels" in out
     assert "broken.png" in out
     assert "Ranked by Unmixed-kNN-RampProb-LM" in out
     ranking = pd.read_csv("errata-out/ranking.csv")
@@ -187,13 +187,13 @@ def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, mon
 
 def test_the_network_follows_the_size_of_the_images(tmp_path):
     small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
-    arrays = open_source(small, [0, 1] * 10, None, None, False)
+    arrays = open_source(small, [0, 1] * 10)
     names = [candidates_for(arrays, "auto", 0, device)[0].name for device in ("cuda", "cpu")]
     assert names == ["cnn9", "cnn4"]
     for number in range(12):
         (tmp_path / str(number % 2)).mkdir(exist_ok=True)
         Image.new("RGB", (90 + number, 100), (number,) * 3).save(tmp_path / str(number % 2) / f"{number}.jpg")
-    files = open_source(tmp_path, None, None, None, False)
+    files = open_source(tmp_path)
     (candidate,) = candidates_for(files, "auto", 0, "cuda")
     assert candidate.name == "resnet18"
     assert len(candidate.inputs) == 12
@@ -221,7 +221,7 @@ def slow_network(monkeypatch):
 
 def test_a_network_that_cannot_win_is_given_up(slow_network):
     inputs, labels = load_digits(return_X_y=True)
-    data = open_source(inputs[:500], labels[:500], None, None, False)
+    data = open_source(inputs[:500], labels[:500])
     (network,) = candidates_for(data, "mlp", 0)
     epochs: list[int] = []
     whole = attempt(network, data, "cpu", epochs.append)
@@ -271,18 +271,17 @@ class Noting(NoProgress):
 def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch, slow_network):
     monkeypatch.setattr(model_training, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
-    data = open_source(inputs, noisy.labels, None, None, False)
-    wanted = FindOptions("mlp", seed=1)
+    find = partial(errata.find, inputs, noisy.labels, model="mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, wanted, tmp_path / "out", Impatient(5))
+        find(out=tmp_path / "out", progress=Impatient(5))
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {".errata-find", "work"}
     noting = Noting()
-    found = find_in_data(data, wanted, tmp_path / "out", noting)
+    found = find(out=tmp_path / "out", progress=noting)
     assert not any(name.startswith("trying") for name in noting.begun)
     assert max(noting.steps[1:]) >= 5  # the epochs that were done already are told at once
     assert sum(noting.steps) == noting.totals[-1]
     assert not (tmp_path / "out" / "work").exists()
-    whole = find_in_data(data, wanted, None, None)
+    whole = find()
     pd.testing.assert_frame_equal(found.ranking, whole.ranking)
     assert found.summary["held_out_loss"] == whole.summary["held_out_loss"]
 
@@ -301,12 +300,12 @@ class Hasty(NoProgress):
 
 def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds, tmp_path):
     inputs, noisy = clouds
-    data = open_source(inputs, noisy.labels, None, None, False)
+    find = partial(errata.find, inputs, noisy.labels, seed=1)
     whole, resumed = Noting(), Noting()
-    expected = find_in_data(data, FindOptions(seed=1), None, whole)
+    expected = find(progress=whole)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, FindOptions(seed=1), tmp_path / "out", Hasty())
-    found = find_in_data(data, FindOptions(seed=1), tmp_path / "out", resumed)
+        find(out=tmp_path / "out", progress=Hasty())
+    found = find(out=tmp_path / "out", progress=resumed)
     assert resumed.begun == whole.begun[1:]
     assert sum(resumed.steps) == resumed.totals[-1] == whole.totals[-1]
     assert found.summary["notes"] == expected.summary["notes"]
@@ -328,25 +327,24 @@ class Restless(NoProgress):
 def test_a_trial_that_was_interrupted_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
     monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
-    data = open_source(inputs, noisy.labels, None, None, False)
+    find = partial(errata.find, inputs, noisy.labels, model="mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, FindOptions("mlp", seed=1), tmp_path / "out", Restless(5))
+        find(out=tmp_path / "out", progress=Restless(5))
     assert list((tmp_path / "out" / "work").rglob("trial-0-mlp.begun"))
     resumed = Noting()
-    found = find_in_data(data, FindOptions("mlp", seed=1), tmp_path / "out", resumed)
+    found = find(out=tmp_path / "out", progress=resumed)
     assert resumed.steps[0] == 5  # of six epochs the last was not secured
-    expected = find_in_data(data, FindOptions("mlp", seed=1), None, None)
+    expected = find()
     assert found.summary["notes"] == expected.summary["notes"]
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
 
 def test_other_data_in_the_same_folder_is_begun_afresh(clouds, tmp_path):
     inputs, noisy = clouds
-    data = open_source(inputs, noisy.labels, None, None, False)
+    find = partial(errata.find, model="mlp", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        find_in_data(data, FindOptions("mlp"), tmp_path, Impatient(3))
-    other = open_source(inputs[:90], noisy.labels[:90], None, None, False)
-    assert len(find_in_data(other, FindOptions("mlp"), tmp_path).ranking) == 90
+        find(inputs, noisy.labels, progress=Impatient(3))
+    assert len(find(inputs[:90], noisy.labels[:90]).ranking) == 90
 
 
 @pytest.mark.parametrize("model", ["mlp", "boosting"])
@@ -416,6 +414,7 @@ def test_text_that_is_not_utf8_is_read_with_a_remark(run, tmp_path):
     (tmp_path / "menu.csv.gz").write_bytes(gzip.compress("\n".join(lines).encode("latin-1")))
     code, out, _ = run("menu.csv.gz", "--label", "kind", "--text", "title")
     assert code == 0
+    assert "Note: " in out
     assert "is not UTF-8 and was read as Latin-1" in out
 
 

@@ -4,15 +4,17 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import errata
 from errata.dynamics.recorder import Recorder
 from errata.errors import StoreError
-from errata.finding.find import find_in_dynamics
-from errata.finding.found import Found
+from errata.finding.found import Found, confused_pairs, expected_curve
 
 
-def named(logits, labels, classes, ids=None):
+def named_dynamics(logits, labels, classes, ids=None):
     return errata.Dynamics.from_arrays(logits, [classes[label] for label in labels], ids=ids, classes=classes)
 
 
@@ -21,10 +23,10 @@ def found(curves):
     logits, labels, _ = curves(0)
     ids = np.array([f"sample {row}" for row in range(len(labels))])
     classes = ["ant", "bee", "cat", "dog", "NA"]
-    return errata.find(named(logits, labels, classes, ids))
+    return errata.find(named_dynamics(logits, labels, classes, ids))
 
 
-def test_what_is_saved_is_read_back(found, tmp_path):
+def test_a_saved_result_is_read_back(found, tmp_path):
     folder = found.save(tmp_path / "out")
     again = Found.open(folder)
     pd.testing.assert_frame_equal(again.ranking, found.ranking, check_dtype=False)
@@ -38,7 +40,7 @@ def test_what_is_saved_is_read_back(found, tmp_path):
     np.testing.assert_array_equal(again.dynamics.logits, found.dynamics.logits)
 
 
-def test_the_folder_holds_files_that_others_can_read(found, tmp_path):
+def test_the_folder_holds_files_that_other_programs_can_read(found, tmp_path):
     found.save(tmp_path)
     names = {entry.name for entry in tmp_path.iterdir()}
     written = {"ranking.csv", "ranking.parquet", "summary.json", "confusions.csv", "report.html", "dynamics"}
@@ -52,21 +54,21 @@ def test_the_folder_holds_files_that_others_can_read(found, tmp_path):
     assert summary["method"] == "Unmixed-MeanProb-LM"
 
 
-def test_saving_again_replaces_what_was_there(found, curves, tmp_path):
+def test_saving_again_replaces_the_files(found, curves, tmp_path):
     found.save(tmp_path)
     other = errata.find(errata.Dynamics.from_arrays(*curves(1)[:2]))
     other.save(tmp_path)
     assert Found.open(tmp_path).ranking["id"].tolist() == other.ranking["id"].tolist()
 
 
-def test_dynamics_that_lie_in_the_folder_already_stay(found, tmp_path):
+def test_dynamics_that_are_in_the_folder_already_are_not_rewritten(found, tmp_path):
     found.save(tmp_path)
     before = (tmp_path / "dynamics" / "logits.npy").stat().st_ino
-    find_in_dynamics(errata.Dynamics.open(tmp_path / "dynamics"), tmp_path)
+    errata.find(tmp_path / "dynamics", out=tmp_path)
     assert (tmp_path / "dynamics" / "logits.npy").stat().st_ino == before
 
 
-def test_a_folder_with_other_files_is_left_alone(found, tmp_path):
+def test_a_folder_with_other_files_is_refused(found, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(StoreError, match="holds other files"):
         found.save(tmp_path)
@@ -76,7 +78,7 @@ def test_a_folder_with_other_files_is_left_alone(found, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["ranking.csv", "summary.json", "work/thesis.tex", "dynamics/mine.txt"])
-def test_files_that_only_have_the_names_of_its_own_are_left_alone(found, name, tmp_path):
+def test_files_with_the_names_of_results_are_not_overwritten(found, name, tmp_path):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("mine")
     with pytest.raises(StoreError, match="holds other files"):
@@ -84,31 +86,31 @@ def test_files_that_only_have_the_names_of_its_own_are_left_alone(found, name, t
     assert (tmp_path / name).read_text() == "mine"
 
 
-def test_what_was_put_beside_its_own_files_stays(found, tmp_path):
+def test_other_files_in_the_folder_stay(found, tmp_path):
     found.save(tmp_path)
     (tmp_path / "work").mkdir()
     (tmp_path / "work" / "thesis.tex").write_text("mine")
     (tmp_path / "decisions.csv").write_text("mine")
-    find_in_dynamics(found.dynamics, tmp_path)
+    errata.find(found.dynamics, out=tmp_path)
     assert (tmp_path / "work" / "thesis.tex").exists()
     assert (tmp_path / "decisions.csv").exists()
 
 
-def test_labels_of_several_types_are_written_as_text(curves, tmp_path):
+def test_labels_of_mixed_types_are_written_as_text(curves, tmp_path):
     logits, labels, _ = curves(2)
     dynamics = errata.Dynamics.from_arrays(logits, labels)
     errata.find(replace(dynamics, classes=(7, "two", 3.5, True, "five")), out=tmp_path)
     assert set(Found.open(tmp_path).ranking["label"]) == {"7", "two", "3.5", "True", "five"}
 
 
-def test_labels_beyond_any_number_of_a_file_are_written_as_text(curves, tmp_path):
+def test_labels_beyond_64_bits_are_written_as_text(curves, tmp_path):
     logits, labels, _ = curves(2)
     classes = tuple(10**20 + number for number in range(5))
     errata.find(replace(errata.Dynamics.from_arrays(logits, labels), classes=classes), out=tmp_path)
     assert set(Found.open(tmp_path).ranking["label"]) == set(map(str, classes))
 
 
-def test_running_sums_are_kept_as_such(curves, tmp_path):
+def test_running_sums_are_saved(curves, tmp_path):
     logits, labels, _ = curves(3)
     recorder = Recorder(labels=labels, num_classes=5, keep="stream", quiet=True)
     for epoch in logits:
@@ -120,8 +122,23 @@ def test_running_sums_are_kept_as_such(curves, tmp_path):
 
 
 def test_a_folder_without_a_summary_is_refused(tmp_path):
-    with pytest.raises(StoreError, match="no folder that `errata find` has finished"):
+    with pytest.raises(StoreError, match="not a complete folder of `errata find`"):
         Found.open(tmp_path)
     (tmp_path / "summary.json").write_text("{")
     with pytest.raises(StoreError, match="cannot be read"):
         Found.open(tmp_path)
+
+
+@given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1)))
+def test_the_curve_adds_the_probabilities(p_wrong):
+    curve = expected_curve(p_wrong)
+    assert curve["inspected"].tolist() == list(range(len(p_wrong) + 1))
+    for inspected, errors in curve.itertuples(index=False):
+        assert errors == pytest.approx(sum(p_wrong[: int(inspected)]))
+
+
+def test_confused_pairs_are_counted_among_the_first_samples():
+    ranking = pd.DataFrame({"label": list("aabaab"), "suggested": list("bbbbba")})
+    assert confused_pairs(ranking, 4).to_dict("records") == [{"label": "a", "suggested": "b", "count": 3}]
+    assert confused_pairs(ranking, 0).empty
+    assert list(confused_pairs(ranking, 6)["count"]) == [4, 1]

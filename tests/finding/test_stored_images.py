@@ -16,7 +16,7 @@ from errata.finding.candidates import candidates_for
 from errata.finding.conflicts import conflicts
 from errata.finding.sources import open_source
 from errata.readers.stored_images import StoredImages
-from errata.report.contents import contents_of
+from errata.report.contents import sample_contents
 from errata.review.exports.fiftyone import write_fiftyone
 from errata.review.exports.label_studio import label_studio_tasks
 
@@ -74,7 +74,7 @@ def mixed(tmp_path):
 
 
 def opened(folder, **options):
-    return open_source(folder, **({"label": "kind", "text": None, "id": None, "skip_bad": False} | options))
+    return open_source(folder, **({"label": "kind"} | options))
 
 
 def test_small_images_of_one_size_are_the_pixels_that_were_saved(small):
@@ -153,7 +153,7 @@ def test_other_columns_are_left_out_with_a_remark(mixed):
 
 
 def test_what_is_ambiguous_is_refused(mixed, tmp_path):
-    with pytest.raises(InputError, match="for its text"):
+    with pytest.raises(InputError, match="to train on its text"):
         opened(mixed, text="name")
     twice = save(tmp_path / "twice", stored([encoded(drawn(0))] * 4), more=["mask"])
     with pytest.raises(InputError, match="images in the columns 'image' and 'mask': keep one"):
@@ -181,12 +181,12 @@ def picture(address):
 
 
 def test_the_report_shows_them_in_their_shape(mixed, small, tmp_path):
-    shown = contents_of(opened(mixed), np.array([11, 0]), 12, NAMES, tmp_path)
+    shown = sample_contents(opened(mixed), np.array([11, 0]), 12, NAMES, tmp_path)
     assert (shown["form"], shown["pixels"], shown["files"]) == ("picture", False, None)
     assert [picture(row).size for row in shown["rows"]] == [(35, 30), (24, 30)]
     brightness = [np.asarray(picture(row).convert("L")).mean() for row in shown["rows"]]
     assert brightness == pytest.approx([200, 50], abs=10)
-    assert contents_of(opened(small), np.array([1]), 12, NAMES, tmp_path)["pixels"] is True
+    assert sample_contents(opened(small), np.array([1]), 12, NAMES, tmp_path)["pixels"] is True
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_from_the_folder_to_a_corrected_copy(run, kind, request, monkeypatch, tm
     monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 1)
     folder = request.getfixturevalue(kind)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
-    assert "12 samples in 2 classes, images" in run("find", folder, "--label", "kind")
+    assert "12 samples in 2 classes, 12 images" in run("find", folder, "--label", "kind")
     assert "data:image/webp" in (tmp_path / "errata-out" / "report.html").read_text(encoding="utf-8")
     decisions = pd.DataFrame({"id": [4], "label": ["dark"], "decision": ["accept"], "new_label": ["bright"]})
     decisions.to_csv("decisions.csv", index=False)

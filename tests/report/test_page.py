@@ -1,4 +1,4 @@
-"""The report in a real browser: what it shows, and what a reviewer does with it."""
+"""The report in a browser: what it shows, and how a reviewer uses it."""
 
 import csv
 import io
@@ -15,7 +15,6 @@ from errata.core.rates import NoiseRate
 from errata.dynamics.store import Dynamics
 from errata.finding.found import Found
 from errata.readers import open_data
-from errata.report import write_report
 
 CLASSES = ("cat", "dog", "owl")
 EPOCHS = 6
@@ -28,7 +27,7 @@ HOSTILE = (
 
 
 def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expected=20, epochs=EPOCHS):
-    """A finding whose sample at place i has the label i mod K and the suggestion (i + 1 + i // K mod 2) mod K."""
+    """A result in which the sample at place i has the label i mod K and the suggestion (i + 1 + i // K mod 2) mod K."""
     rng = np.random.default_rng(0)
     labels = np.arange(samples) % len(classes)
     suggested = (labels + 1 + np.arange(samples) // len(classes) % 2) % len(classes)
@@ -74,7 +73,8 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
             "model": "mlp",
             "method": "MeanProb-LM",
             "held_out_loss": 0.1,
-            "notes": ["3 rows have no label and are left out"],
+            "trust": ["The ranking uses all 6 epochs."],
+            "remarks": ["3 rows have no label and are left out."],
             "seconds": 1.5,
             "version": "1.2.3",
         },
@@ -84,25 +84,25 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
 
 @pytest.fixture
 def opened(page, tmp_path):
-    """Open the report of a finding; anything that it asks of the network fails the test."""
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
+    """Open the report of a result; a network request fails the test."""
+    requests = []
+    page.on("request", lambda request: requests.append(request.url))
 
     def open_report(found):
-        path = write_report(found, tmp_path / "errata-out" / "report.html")
+        path = found.write_report(tmp_path / "errata-out" / "report.html")
         page.goto(path.as_uri())
         expect(page.locator("#progress-text")).to_contain_text("Decided")
         return page
 
     yield open_report
-    assert all(url.startswith(("file:", "data:", "blob:")) for url in asked)
+    assert all(url.startswith(("file:", "data:", "blob:")) for url in requests)
 
 
 def options(page):
     return page.locator("#list [role=option]")
 
 
-def chosen(page):
+def selected(page):
     return page.locator("#list [role=option][aria-selected=true]")
 
 
@@ -123,18 +123,22 @@ def press(page, *keys):
         page.keyboard.press(key)
 
 
-def test_the_answer_is_at_the_top_in_words(opened):
+def test_the_answer_is_at_the_top_and_the_reasons_are_collapsed(opened):
     page = opened(made_up())
-    expect(page.locator("#head")).to_have_text(
-        "About 20 labels are wrong of 60 (33.3%), though the estimates disagree widely: between 0 and 60."
-    )
+    expect(page.locator("#head")).to_have_text("About 20 of 60 labels are wrong (33 %, 0–100 %).")
+    expect(page.locator("#answer li")).to_have_count(2)
     expect(page.locator("#answer")).to_contain_text("Look at the first 20: expect about 16 errors")
+    expect(page.locator("#answer")).to_contain_text("Warning: the estimates of this number disagree widely.")
+    expect(page.locator("#trust li")).to_have_text("The ranking uses all 6 epochs.")
+    expect(page.locator("#reasons li").first).to_be_hidden()
+    page.locator("#reasons summary").click()
+    expect(page.locator("#reasons li").first).to_have_text("Made up.")
     expect(page.locator("#facts")).to_contain_text("MeanProb-LM")
     page.locator("#remarks summary").click()
-    expect(page.locator("#remarks li")).to_have_text("3 rows have no label and are left out")
+    expect(page.locator("#remarks li").first).to_have_text("3 rows have no label and are left out.")
 
 
-def test_keys_decide_and_the_download_says_what_was_decided(opened):
+def test_keys_decide_and_the_download_has_the_decisions(opened):
     page = opened(made_up())
     press(page, "k", "a", "s", "r")
     page.keyboard.type("OW")
@@ -146,10 +150,12 @@ def test_keys_decide_and_the_download_says_what_was_decided(opened):
         {"id": "3", "label": "cat", "decision": "accept", "new_label": "owl"},
         {"id": "5", "label": "owl", "decision": "accept", "new_label": "dog"},
     ]
-    expect(page.locator("#progress-text")).to_contain_text("Decided 5 of the first 20: 3 of 4 judged were wrong")
+    expect(page.locator("#progress-text")).to_contain_text(
+        "Decided 5 of the first 20: 3 of 4 reviewed labels were wrong"
+    )
 
 
-def test_another_label_is_chosen_with_arrows_typed_or_new_and_escape_goes_back(opened):
+def test_another_label_is_selected_typed_or_new_and_escape_cancels(opened):
     page = opened(made_up())
     press(page, "r")
     expect(page.locator("#choices li")).to_have_text(["cat (the given label)", "dog", "owl"])
@@ -163,11 +169,11 @@ def test_another_label_is_chosen_with_arrows_typed_or_new_and_escape_goes_back(o
     page.keyboard.type("o")
     expect(page.locator("#choices li")).to_have_text(["owl (the given label)", "dog", "new class: o"])
     page.locator("#choices li").nth(1).click()
-    told = [(row["id"], row["decision"], row["new_label"]) for row in downloaded(page)]
-    assert told == [("0", "relabel", "owl"), ("1", "relabel", "Wolf"), ("2", "relabel", "dog")]
+    decisions = [(row["id"], row["decision"], row["new_label"]) for row in downloaded(page)]
+    assert decisions == [("0", "relabel", "owl"), ("1", "relabel", "Wolf"), ("2", "relabel", "dog")]
 
 
-def test_ids_come_back_digit_by_digit_however_large(opened):
+def test_large_integer_ids_are_downloaded_exactly(opened):
     page = opened(made_up(ids=np.arange(60) + 2**62 + 1))
     press(page, "k")
     assert downloaded(page)[0]["id"] == str(2**62 + 1)
@@ -185,15 +191,15 @@ def test_buttons_do_what_keys_do(opened):
 
 
 @pytest.mark.parametrize("key", ["u", "Control+z"])
-def test_undo_takes_back_one_step_at_a_time_and_returns_to_the_sample(opened, key):
+def test_undo_reverts_one_step_and_selects_its_sample(opened, key):
     page = opened(made_up())
     press(page, "a", "k", "ArrowUp", "a")
     assert [row["decision"] for row in downloaded(page)] == ["accept", "accept"]
     press(page, key)
-    expect(chosen(page)).to_have_attribute("id", "option-1")
+    expect(selected(page)).to_have_attribute("id", "option-1")
     assert [row["decision"] for row in downloaded(page)] == ["accept", "keep"]
     press(page, key, key)
-    expect(chosen(page)).to_have_attribute("id", "option-0")
+    expect(selected(page)).to_have_attribute("id", "option-0")
     expect(page.locator("#download")).to_be_disabled()
     press(page, key)
     expect(page.locator("#message")).to_have_text("There is nothing to undo.")
@@ -203,14 +209,14 @@ def test_decisions_survive_a_reload_of_their_run_only(opened, tmp_path):
     page = opened(made_up())
     press(page, "a", "s")
     page.reload()
-    expect(page.locator("#message")).to_have_text("Back from an earlier visit: 2 decisions.")
-    expect(chosen(page)).to_have_attribute("id", "option-2")
+    expect(page.locator("#message")).to_have_text("Restored 2 decisions from an earlier visit.")
+    expect(selected(page)).to_have_attribute("id", "option-2")
     assert [row["decision"] for row in downloaded(page)] == ["accept", "skip"]
     page = opened(made_up(samples=61))
     expect(page.locator("#progress-text")).to_have_text("Decided 0 of the first 20")
 
 
-def test_two_windows_on_one_run_do_not_wipe_out_each_others_decisions(opened):
+def test_two_windows_of_one_run_share_their_decisions(opened):
     page = opened(made_up())
     other = page.context.new_page()
     other.goto(page.url)
@@ -225,7 +231,7 @@ def test_decisions_are_loaded_from_files_and_merged(opened):
     press(page, "k", "k")
     mine = "id,label,decision,new_label\n"
     choose_file(page, mine + "1,dog,accept,owl\r\n2,owl,relabel,cat\r\n3,cat,skip,\r\n")
-    expect(page.locator("#message")).to_have_text("Loaded 3 decisions. Decided otherwise here, and replaced: 1.")
+    expect(page.locator("#message")).to_have_text("Loaded 3 decisions. Replaced 1 decision made here.")
     decided = {row["id"]: (row["decision"], row["new_label"]) for row in downloaded(page)}
     # what somebody else's file accepts is checked against this page's suggestion: for sample 2 it is the label "cat"
     assert decided == {"0": ("keep", ""), "1": ("accept", "owl"), "2": ("accept", "cat"), "3": ("skip", "")}
@@ -233,14 +239,14 @@ def test_decisions_are_loaded_from_files_and_merged(opened):
     assert [row["decision"] for row in downloaded(page)] == ["keep", "keep"]
     choose_file(page, mine + "999,cat,keep,\n4,owl,keep,\n5,owl,maybe,\n6,cat,relabel,\n")
     expect(page.locator("#message")).to_have_text(
-        "Loaded 0 decisions. Left out: 1 of samples not listed here; 1 of samples that have another label here; "
-        "2 that are not keep, accept, relabel or skip, or name no new label."
+        "Loaded 0 decisions. Ignored: 1 for samples not in this list; 1 for samples with another label here; "
+        "2 invalid (not keep, accept, relabel or skip, or without a new label)."
     )
     choose_file(page, "a,b\n1,2\n")
-    expect(page.locator("#message")).to_contain_text("This is no decisions.csv")
+    expect(page.locator("#message")).to_contain_text("This file is not a decisions.csv")
 
 
-def test_what_was_downloaded_loads_again_whatever_labels_and_ids_hold(opened):
+def test_a_download_can_be_loaded_again_with_any_labels_and_ids(opened):
     ids = [f"{text} {place}" for place in range(20) for text in HOSTILE][:60]
     found = made_up(classes=HOSTILE, ids=ids, expected=60)
     page = opened(found)
@@ -262,7 +268,7 @@ def test_nothing_in_the_data_becomes_markup(opened):
     texts = pd.DataFrame({"text": [f"{HOSTILE[place % 4]} some words of row {place}" for place in range(60)]})
     data = open_data(texts, np.arange(60) % 4, text="text")
     found = made_up(classes=HOSTILE, data=data, groups=[(0, 1)])
-    found.summary["notes"].append(HOSTILE[0])
+    found.summary["remarks"].append(HOSTILE[0])
     page = opened(found)
     assert page.title() == "errata: labels to look at"
     assert page.locator("main img, main b b, header script").count() == 0
@@ -286,17 +292,17 @@ def test_the_slider_and_the_number_set_the_budget(opened):
     page.locator("#budget-slider").focus()
     press(page, "End")
     expect(page.locator("#budget")).to_have_value("60")
-    expect(page.locator("#expectation")).to_contain_text("After that about 0 % of the errors remain.")
+    expect(page.locator("#expectation")).to_contain_text("After these, about 0 % of the errors remain.")
     press(page, "Home")
     expect(options(page)).to_have_count(1)
     assert page.locator("#budget-slider").get_attribute("aria-valuetext") == "1 sample"
 
 
-def test_less_than_one_error_is_not_said_to_leave_a_share_of_them(opened):
+def test_less_than_one_expected_error_leaves_no_share(opened):
     found = made_up()
     page = opened(replace(found, curve=found.curve.assign(expected_errors_found=found.curve["inspected"] / 100)))
     expect(page.locator("#expectation")).to_have_text(
-        "Among the first 20 samples expect less than one error. Dashed: looking in no particular order."
+        "Among the first 20 samples expect less than one error. Dashed: random order."
     )
 
 
@@ -320,10 +326,10 @@ def test_the_heat_map_counts_the_pairs_and_a_click_filters_by_one(opened):
     expect(options(page).first).to_have_attribute("aria-setsize", "20")
 
 
-def test_filters_join_and_are_cleared_together(opened):
+def test_filters_combine_and_are_cleared_together(opened):
     page = opened(made_up(groups=[(0, 4), (2, 50)]))
     page.locator("#given").select_option("cat")
-    expect(page.locator("#matching")).to_have_text("7 of the first 20 pass the filters.")
+    expect(page.locator("#matching")).to_have_text("7 of the first 20 match the filters.")
     page.locator("#suggested").select_option("owl")
     expect(options(page)).to_have_count(3)
     press(page, "Tab")
@@ -334,18 +340,18 @@ def test_filters_join_and_are_cleared_together(opened):
     page.locator("#agreeing").select_option("1")
     expect(options(page)).to_have_count(int((np.linspace(5, 0, 60)[:20].round() == 5).sum()))
     page.locator("#search").fill("nothing like it")
-    expect(page.locator("#list")).to_contain_text("No sample passes these filters.")
+    expect(page.locator("#list")).to_contain_text("No sample matches these filters.")
     page.locator("#search").blur()
     press(page, "k", "n", "a")
     expect(page.locator("#download")).to_be_disabled()
 
 
-def test_deciding_among_the_undecided_goes_on_to_the_next_of_them(opened):
+def test_deciding_among_the_undecided_selects_the_next_one(opened):
     page = opened(made_up())
     page.locator("#status").select_option("undecided")
     page.locator("#list").focus()
     press(page, "a", "s", "k")
-    expect(chosen(page)).to_have_attribute("id", "option-3")
+    expect(selected(page)).to_have_attribute("id", "option-3")
     page.locator("#status").select_option("changed")
     expect(options(page)).to_have_count(1)
     page.locator("#status").select_option("skip")
@@ -359,20 +365,20 @@ def test_agreement_is_counted_and_a_click_filters_by_it(opened):
     expect(bar.locator(".level")).to_have_text("80 %")
     expect(bar.locator(".count")).to_have_text(str((levels == 4).sum()))
     bar.click()
-    expect(page.locator("#matching")).to_have_text(f"{(levels >= 4).sum()} of the first 20 pass the filters.")
+    expect(page.locator("#matching")).to_have_text(f"{(levels >= 4).sum()} of the first 20 match the filters.")
 
 
-def test_conflicts_are_listed_and_lead_to_their_samples(opened):
+def test_conflicts_are_listed_and_link_to_their_samples(opened):
     page = opened(made_up(groups=[(0, 4), (2, 50)]))
     expect(page.locator("#conflict-note")).to_contain_text("4 samples in 2 groups")
     page.locator("#conflict-table button", has_text="50").click()
-    expect(chosen(page)).to_have_attribute("id", "option-50")
-    expect(page.locator("#detail")).to_contain_text("The same inputs have another label elsewhere")
+    expect(selected(page)).to_have_attribute("id", "option-50")
+    expect(page.locator("#detail")).to_contain_text("Another sample has the same inputs and a different label")
     page = opened(made_up())
     expect(page.locator("#conflicts")).to_be_hidden()
 
 
-def test_the_loss_curve_is_drawn_and_told(opened):
+def test_the_loss_curve_is_drawn_and_described(opened):
     from scipy.special import log_softmax
 
     found = made_up()
@@ -380,12 +386,12 @@ def test_the_loss_curve_is_drawn_and_told(opened):
     assert found.dynamics.logits is not None
     losses = -log_softmax(found.dynamics.logits[:, 0].astype(float), axis=1)[:, found.dynamics.labels[0]]
     words = page.locator("#detail svg.loss").get_attribute("aria-label")
-    said = [float(text) for text in re.findall(r"[\d.]+(?= at)", words)]
-    assert said == pytest.approx([losses[0], losses[-1]], abs=0.06)
+    values = [float(text) for text in re.findall(r"[\d.]+(?= at)", words)]
+    assert values == pytest.approx([losses[0], losses[-1]], abs=0.06)
     assert page.locator("#detail svg.loss .own").get_attribute("d").count("L") == EPOCHS - 1
 
 
-def test_help_opens_with_a_question_mark_and_keys_wait_until_it_is_closed(opened):
+def test_help_opens_with_a_question_mark_and_blocks_keys(opened):
     page = opened(made_up())
     press(page, "?")
     expect(page.locator("#help")).to_be_visible()
@@ -398,12 +404,12 @@ def test_help_opens_with_a_question_mark_and_keys_wait_until_it_is_closed(opened
     expect(page.locator("#download")).to_be_disabled()
 
 
-def test_a_screen_reader_is_told_which_sample_is_chosen_and_what_was_done(opened):
+def test_screen_readers_get_the_selection_and_the_last_action(opened):
     page = opened(made_up())
     page.locator("#list").focus()
     press(page, "ArrowDown", "End")
     assert page.locator("#list").get_attribute("aria-activedescendant") == "option-19"
-    assert chosen(page).get_attribute("aria-posinset") == "20"
+    assert selected(page).get_attribute("aria-posinset") == "20"
     press(page, "Home", "a")
     expect(page.locator("#message[role=status]")).to_have_text("Accepted dog: sample 0.")
     label = page.locator("#option-0").get_attribute("aria-label")
@@ -411,7 +417,7 @@ def test_a_screen_reader_is_told_which_sample_is_chosen_and_what_was_done(opened
     assert page.locator("button:not([aria-label])").evaluate_all("all => all.every(one => one.textContent.trim())")
 
 
-def test_paper_gets_a_plain_table(opened):
+def test_a_plain_table_is_printed(opened):
     page = opened(made_up(samples=300, expected=300))
     press(page, "a")
     page.emulate_media(media="print")
@@ -435,9 +441,9 @@ def test_images_are_a_gallery_whose_arrows_move_by_rows_and_columns(opened):
     assert across > 1
     page.locator("#list").focus()
     press(page, "ArrowDown", "ArrowRight")
-    expect(chosen(page)).to_have_attribute("id", f"option-{across + 1}")
+    expect(selected(page)).to_have_attribute("id", f"option-{across + 1}")
     press(page, "ArrowUp", "ArrowLeft", "p")
-    expect(chosen(page)).to_have_attribute("id", "option-0")
+    expect(selected(page)).to_have_attribute("id", "option-0")
     options(page).nth(3).click()
     expect(page.locator("#detail h2")).to_have_text("#4 3")
 
@@ -455,7 +461,7 @@ def test_an_image_file_is_one_click_away(opened, tmp_path):
     assert address == (tmp_path / "images" / data.ids[0]).as_uri()
 
 
-def test_a_row_is_shown_beside_what_is_typical_of_both_classes(opened):
+def test_a_row_is_shown_with_the_typical_values_of_both_classes(opened):
     labels = np.arange(60) % 3
     frame = pd.DataFrame({"length": 10.0 * labels, "colour": np.array(["red", "green", "blue"])[labels]})
     frame.loc[57:] = [[0.5, "grey"]] * 3  # columns that say the same as the label would be left out
@@ -467,38 +473,38 @@ def test_a_row_is_shown_beside_what_is_typical_of_both_classes(opened):
         ("colour", "red", "red", "green"),
     }
     page.locator("#search").fill("blue")
-    expect(page.locator("#matching")).to_have_text("6 of the first 20 pass the filters.")
+    expect(page.locator("#matching")).to_have_text("6 of the first 20 match the filters.")
 
 
-def test_what_was_not_learned_from_is_shown_lighter_and_found_by_the_search(opened):
+def test_excluded_columns_are_shown_lighter_and_can_be_searched(opened):
     rng = np.random.default_rng(0)
     columns = {f"n{number}": rng.normal(size=60) for number in range(35)}
     frame = pd.DataFrame(columns | {"name": [f"Quinn-{place}" for place in range(60)], "source": "<b>web"})
     page = opened(made_up(data=open_data(frame, np.array(CLASSES)[np.arange(60) % 3])))
-    below = page.locator("#detail .columns tbody.unlearned")
+    below = page.locator("#detail .columns tbody.excluded")
     assert below.locator("tr").all_inner_texts() == [
-        "not learned from",
+        "not used for training",
         "name\nlike an id\n\tQuinn-0",
         "source\nconstant\n\t<b>web",
     ]
     colours = "cells => cells.map(cell => getComputedStyle(cell).color)"
-    learned, unlearned = (
+    used, excluded = (
         page.locator(f"#detail .columns tbody{kind} tr:last-child td:nth-child(2)")
-        for kind in (":not(.unlearned)", ".unlearned")
+        for kind in (":not(.excluded)", ".excluded")
     )
-    assert learned.evaluate_all(colours) != unlearned.evaluate_all(colours)
+    assert used.evaluate_all(colours) != excluded.evaluate_all(colours)
     page.locator("#search").fill("quinn-17")
     expect(options(page)).to_have_attribute("id", "option-17")
 
 
-def test_a_text_is_shown_whole_above_what_was_not_learned_from(opened):
+def test_a_text_is_shown_above_the_excluded_columns(opened):
     frame = pd.DataFrame({"review": [f"a few words of {place}" for place in range(60)], "author_id": np.arange(60)})
     page = opened(made_up(data=open_data(frame, np.array(CLASSES)[np.arange(60) % 3])))
     expect(page.locator("#detail blockquote")).to_have_text("a few words of 0")
     expect(page.locator("#detail .columns tr").last).to_have_text("author_idlike an id0")
 
 
-def test_a_long_text_is_shortened_until_it_is_asked_for(opened):
+def test_a_long_text_is_shortened_until_expanded(opened):
     texts = [f"{number}: {'many words ' * 100}" for number in range(60)]
     page = opened(made_up(data=open_data(texts, np.arange(60) % 3)))
     text = page.locator("#detail .text")
@@ -519,38 +525,38 @@ def test_fifty_thousand_samples_open_scroll_and_filter(opened):
     expect(options(page).first).to_have_attribute("aria-setsize", "50000")
     expect(page.locator("#notes")).to_contain_text("for the 10,000 most suspicious")
     press(page, "End")
-    expect(chosen(page)).to_have_attribute("id", "option-49999")
-    expect(page.locator("#detail")).to_contain_text("is not in this page, to keep it small")
+    expect(selected(page)).to_have_attribute("id", "option-49999")
+    expect(page.locator("#detail")).to_contain_text("are not included, to keep the page small")
     page.locator("#search").fill("sample 9999")
     expect(options(page)).to_have_attribute("id", "option-9999")
     page.locator("#search").fill("ticket-7654")
     expect(options(page)).to_have_attribute("id", "option-7654")
-    expect(page.locator("#matching")).to_contain_text("contents of the first 10,000 are in this page and were searched")
+    expect(page.locator("#matching")).to_contain_text("Only the contents of the first 10,000 samples were searched")
     page.locator("#clear").click()
     press(page, "End")
     page.locator("#given").select_option("owl")
-    expect(page.locator("#matching")).to_have_text("16,666 of the first 50,000 pass the filters.")
-    expect(chosen(page)).to_have_attribute("aria-posinset", "1")
+    expect(page.locator("#matching")).to_have_text("16,666 of the first 50,000 match the filters.")
+    expect(selected(page)).to_have_attribute("aria-posinset", "1")
 
 
-def test_a_browser_that_keeps_nothing_says_so(opened, page):
+def test_a_browser_without_storage_gives_a_warning(opened, page):
     page.add_init_script("Storage.prototype.getItem = Storage.prototype.setItem = () => { throw new Error('no') }")
     opened(made_up())
     press(page, "k")
-    expect(page.locator("#message")).to_contain_text("This browser keeps nothing of this page")
+    expect(page.locator("#message")).to_contain_text("This browser cannot store decisions")
     assert len(downloaded(page)) == 1
 
 
-def test_the_same_findings_give_the_same_bytes_and_other_ones_another_key(tmp_path):
+def test_equal_results_give_equal_bytes_and_others_another_key(tmp_path):
     def run_of(path):
         return json.loads(re.search(r'id="data">(.*?)</script>', path.read_text(), re.DOTALL)[1])["run"]
 
-    one, two = (write_report(made_up(), tmp_path / name) for name in ("one.html", "two.html"))
+    one, two = (made_up().write_report(tmp_path / name) for name in ("one.html", "two.html"))
     assert one.read_bytes() == two.read_bytes()
-    assert run_of(one) != run_of(write_report(made_up(classes=("cat", "dog", "hen")), tmp_path / "three.html"))
+    assert run_of(one) != run_of(made_up(classes=("cat", "dog", "hen")).write_report(tmp_path / "three.html"))
 
 
-def test_nearly_all_and_nearly_none_do_not_read_as_all_and_none(opened):
+def test_shares_near_0_and_1_are_not_rounded_to_0_and_100_percent(opened):
     page = opened(made_up())
     shares = [0, 0.004, 0.006, 0.5, 0.994, 0.996, 1, None]
     wanted = ["0 %", "< 1 %", "1 %", "50 %", "99 %", "> 99 %", "100 %", "unknown"]

@@ -1,4 +1,4 @@
-"""What of the data the report holds: pictures, texts, rows and loss curves, each against another way to get it."""
+"""What the report shows of samples: pictures, texts, rows and loss curves, compared with independent code."""
 
 import base64
 import io
@@ -14,21 +14,28 @@ from scipy.special import log_softmax
 from sklearn.feature_selection import mutual_info_classif
 from sklearn.metrics import mutual_info_score
 
+from errata.dynamics.ids import match_ids
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.readers import open_data
 from errata.report import contents as contents_module
 from errata.report import thumbnails as pictures_module
-from errata.report.contents import contents_of
-from errata.report.shown_tables import COLUMNS_SHOWN, LONGEST, in_parts, mutual_information
-from errata.report.training_curves import loss_curves, rows_of
-from errata.report.unlearned import LONGEST_UNLEARNED, UNLEARNED_SHOWN
+from errata.report.contents import sample_contents
+from errata.report.loss_curves import loss_curves
+from errata.report.table_contents import (
+    LONGEST,
+    LONGEST_EXCLUDED,
+    MOST_COLUMNS,
+    MOST_EXCLUDED,
+    binned,
+    mutual_information,
+)
 
 
-def seen(data, ids, tmp_path, listed=None):
+def contents_for(data, ids, tmp_path, listed=None):
     classes = [str(name) for name in data.classes]
-    return contents_of(data, np.asarray(ids), len(ids) if listed is None else listed, classes, tmp_path)
+    return sample_contents(data, np.asarray(ids), len(ids) if listed is None else listed, classes, tmp_path)
 
 
 def pixels_of(address):
@@ -51,10 +58,10 @@ def folder(tmp_path):
     return root
 
 
-def test_image_files_become_small_pictures_with_a_way_to_the_file(folder, tmp_path):
+def test_image_files_become_thumbnails_with_a_link_to_the_file(folder, tmp_path):
     data = open_data(folder)
     ids = data.ids[::-1]
-    shown = seen(data, ids, tmp_path / "errata-out")
+    shown = contents_for(data, ids, tmp_path / "errata-out")
     assert shown["form"] == "picture"
     assert shown["files"] == "../my%20images"
     for id_, address in zip(ids, shown["rows"], strict=True):
@@ -64,13 +71,13 @@ def test_image_files_become_small_pictures_with_a_way_to_the_file(folder, tmp_pa
         assert np.abs(pixels.mean(axis=(0, 1)) - wanted).max() < 8
 
 
-def test_a_file_that_is_gone_by_now_is_counted_not_passed_over(folder, tmp_path):
+def test_a_missing_file_is_counted(folder, tmp_path):
     data = open_data(folder)
     (folder / data.ids[0]).unlink()
-    shown = seen(data, data.ids, tmp_path)
+    shown = contents_for(data, data.ids, tmp_path)
     assert shown["rows"][0] == ""
     assert all(shown["rows"][1:])
-    assert shown["notes"] == ["1 of the image files could not be read when this page was made."]
+    assert shown["notes"] == ["1 image file could not be read for this page."]
 
 
 def test_images_in_memory_keep_their_pixels_and_colours(tmp_path):
@@ -78,31 +85,31 @@ def test_images_in_memory_keep_their_pixels_and_colours(tmp_path):
     images[:, :, :8, 0] = 240
     images[:, :, 8:, 2] = 240
     data = open_data(images, np.arange(8) % 2)
-    pixels = pixels_of(seen(data, [3], tmp_path)["rows"][0]).astype(int)
+    pixels = pixels_of(contents_for(data, [3], tmp_path)["rows"][0]).astype(int)
     assert pixels.shape == (16, 16, 3)
     assert pixels[:, :6, 0].min() > 200 > 60 > pixels[:, :6, 2].max()
     assert pixels[:, 10:, 2].min() > 200 > 60 > pixels[:, 10:, 0].max()
 
 
-def test_only_as_many_as_there_is_room_for_are_in_the_page_and_it_says_so(folder, tmp_path, monkeypatch):
+def test_contents_are_limited_with_a_note(folder, tmp_path, monkeypatch):
     data = open_data(folder)
-    one = len(seen(data, data.ids[:1], tmp_path)["rows"][0])
-    monkeypatch.setattr(contents_module, "ROOM", 3 * one)
-    shown = seen(data, data.ids, tmp_path)
+    one = len(contents_for(data, data.ids[:1], tmp_path)["rows"][0])
+    monkeypatch.setattr(contents_module, "MOST_CHARACTERS", 3 * one)
+    shown = contents_for(data, data.ids, tmp_path)
     assert 1 < len(shown["rows"]) < len(data.ids)
-    assert f"Pictures are in this page for the {len(shown['rows'])} most suspicious" in shown["notes"][0]
+    assert f"Pictures are included for the {len(shown['rows'])} most suspicious" in shown["notes"][0]
 
 
-def test_without_pillow_the_page_says_what_to_install(tmp_path, monkeypatch):
+def test_without_pillow_a_note_names_the_package(tmp_path, monkeypatch):
     data = open_data(np.zeros((4, 16, 16), dtype=np.uint8), np.arange(4) % 2)
     monkeypatch.setattr(pictures_module, "find_spec", lambda name: None)
-    assert "pip install 'errata[data]'" in seen(data, [0], tmp_path)["notes"][0]
+    assert "pip install 'errata[data]'" in contents_for(data, [0], tmp_path)["notes"][0]
 
 
-def test_without_the_data_the_page_says_so(tmp_path):
-    shown = contents_of(None, np.arange(3), 3, ["a", "b"], tmp_path)
+def test_without_the_data_a_note_explains_how_to_pass_them(tmp_path):
+    shown = sample_contents(None, np.arange(3), 3, ["a", "b"], tmp_path)
     assert shown["form"] == "nothing"
-    assert "known by their ids alone" in shown["notes"][0]
+    assert "shown by their ids only" in shown["notes"][0]
 
 
 def a_table(samples=400):
@@ -122,9 +129,9 @@ def a_table(samples=400):
     return frame, np.array(["x", "y", "z"])[labels]
 
 
-def test_columns_that_tell_most_come_first_texts_before_and_what_was_left_out_behind(tmp_path):
+def test_texts_come_first_then_informative_columns_then_excluded_ones(tmp_path):
     frame, labels = a_table()
-    shown = seen(open_data(frame, labels), np.arange(400), tmp_path)
+    shown = contents_for(open_data(frame, labels), np.arange(400), tmp_path)
     names = [column["name"] for column in shown["columns"]]
     assert names[0] == "remark"
     assert names[-1] == "row_id"
@@ -142,9 +149,9 @@ def test_mutual_information_is_scikit_learns(seed, samples, parts, classes):
 
 
 @given(values=st.lists(st.one_of(st.none(), st.floats(-5, 5), st.just(1.0)), min_size=1, max_size=80))
-def test_parts_of_numbers_follow_their_order_and_none_holds_far_more_than_a_tenth(values):
+def test_bins_of_numbers_are_ordered_and_hold_at_most_a_tenth(values):
     column = pd.Series(values, dtype=float)
-    parts = in_parts(column)
+    parts = binned(column)
     present = column.notna().to_numpy()
     assert (np.diff(parts[present][np.argsort(column[present], kind="stable")]) >= 0).all()
     if present.any():
@@ -153,10 +160,10 @@ def test_parts_of_numbers_follow_their_order_and_none_holds_far_more_than_a_tent
         assert np.bincount(parts[present], minlength=1).max() <= present.sum() / 10 + 1
 
 
-def test_rows_are_those_of_their_samples_and_what_is_missing_is_empty(tmp_path):
+def test_rows_belong_to_their_samples_and_missing_values_are_empty(tmp_path):
     frame, labels = a_table()
     ids = [7, 399, 1]
-    shown = seen(open_data(frame, labels), ids, tmp_path)
+    shown = contents_for(open_data(frame, labels), ids, tmp_path)
     for id_, row in zip(ids, shown["rows"], strict=True):
         for column, value in zip(shown["columns"], row, strict=True):
             original = frame[column["name"]][id_]
@@ -167,9 +174,9 @@ def test_rows_are_those_of_their_samples_and_what_is_missing_is_empty(tmp_path):
                 assert value == original
 
 
-def test_typical_is_the_median_of_numbers_and_what_more_than_half_have_of_the_rest(tmp_path):
+def test_typical_is_the_median_or_the_value_of_more_than_half(tmp_path):
     frame, labels = a_table()
-    shown = seen(open_data(frame, labels), [0], tmp_path)
+    shown = contents_for(open_data(frame, labels), [0], tmp_path)
     for code, own in enumerate("xyz"):
         for column, value in zip(shown["columns"], shown["typical"][code], strict=True):
             values = frame.loc[labels == own, column["name"]]
@@ -181,31 +188,31 @@ def test_typical_is_the_median_of_numbers_and_what_more_than_half_have_of_the_re
                 assert value == ""
 
 
-def test_a_wide_sparse_array_shows_its_telling_columns(tmp_path):
+def test_a_wide_sparse_array_shows_its_informative_columns(tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(300) % 2
     values = sparse.random(300, 3000, density=0.01, random_state=rng, format="lil")
     values[:, 1234] = (1 + labels)[:, None]
-    shown = seen(open_data(values.tocsr(), labels), np.arange(300), tmp_path)
+    shown = contents_for(open_data(values.tocsr(), labels), np.arange(300), tmp_path)
     assert shown["columns"][0]["name"] == "column 1234"
     assert [row[0] for row in shown["rows"]] == [str(1 + label) for label in labels]
-    assert len(shown["columns"]) == COLUMNS_SHOWN
-    assert f"the {COLUMNS_SHOWN} most telling of 3,000 columns" in shown["notes"][0]
+    assert len(shown["columns"]) == MOST_COLUMNS
+    assert f"The {MOST_COLUMNS} most informative of 3,000 columns are shown." in shown["notes"][0]
 
 
 def a_wide_table(samples=60, **left_out):
     """More columns of numbers than are shown, columns that are left out of the training, and labels."""
     labels = np.arange(samples) % 3
-    numbers = np.random.default_rng(2).normal(size=(samples, COLUMNS_SHOWN + 10))
+    numbers = np.random.default_rng(2).normal(size=(samples, MOST_COLUMNS + 10))
     frame = pd.DataFrame(numbers, columns=[f"n{number}" for number in range(numbers.shape[1])])
     return frame.assign(**left_out), labels
 
 
-def unlearned(shown):
-    return {column["name"]: column["unlearned"] for column in shown["columns"] if "unlearned" in column}
+def excluded(shown):
+    return {column["name"]: column["excluded"] for column in shown["columns"] if "excluded" in column}
 
 
-def test_columns_that_were_not_learned_from_stand_behind_the_others_with_the_reason(tmp_path):
+def test_excluded_columns_come_last_with_the_reason(tmp_path):
     frame, labels = a_wide_table(
         source="web",
         nothing=None,
@@ -215,8 +222,8 @@ def test_columns_that_were_not_learned_from_stand_behind_the_others_with_the_rea
         tags=[[number, "a"] for number in range(60)],
         when=pd.Timestamp("2024-05-01"),
     )
-    shown = seen(open_data(frame, labels), [7, 3], tmp_path)
-    assert unlearned(shown) == {
+    shown = contents_for(open_data(frame, labels), [7, 3], tmp_path)
+    assert excluded(shown) == {
         "passenger": "like an id",
         "ticket": "like an id",
         "grade": "like the label",
@@ -225,31 +232,28 @@ def test_columns_that_were_not_learned_from_stand_behind_the_others_with_the_rea
         "nothing": "empty",
         "when": "constant",
     }
-    assert [column["name"] for column in shown["columns"][COLUMNS_SHOWN:]] == list(unlearned(shown))
-    told = [row[COLUMNS_SHOWN:] for row in shown["rows"]]
+    assert [column["name"] for column in shown["columns"][MOST_COLUMNS:]] == list(excluded(shown))
+    values = [row[MOST_COLUMNS:] for row in shown["rows"]]
     same = ["web", "", "2024-05-01 00:00:00"]
-    assert told[0] == ["Smith-7", "1000000007", "high", "[7, 'a']", *same]
-    assert told[1] == ["Smith-3", "1000000003", "low", "[3, 'a']", *same]
-    assert {tuple(row[COLUMNS_SHOWN:]) for row in shown["typical"]} == {("",) * 7}
-    assert shown["notes"] == [f"Shown are the {COLUMNS_SHOWN} most telling of {COLUMNS_SHOWN + 10} columns."]
+    assert values[0] == ["Smith-7", "1000000007", "high", "[7, 'a']", *same]
+    assert values[1] == ["Smith-3", "1000000003", "low", "[3, 'a']", *same]
+    assert {tuple(row[MOST_COLUMNS:]) for row in shown["typical"]} == {("",) * 7}
+    assert shown["notes"] == [f"The {MOST_COLUMNS} most informative of {MOST_COLUMNS + 10} columns are shown."]
 
 
-def test_the_column_of_the_ids_is_not_shown_beside_them(tmp_path):
+def test_the_id_column_is_not_shown_again(tmp_path):
     frame, labels = a_table()
-    shown = seen(open_data(frame.assign(kind=labels), "kind", id="row_id"), ["r0003"], tmp_path)
+    shown = contents_for(open_data(frame.assign(kind=labels), "kind", id="row_id"), ["r0003"], tmp_path)
     assert "row_id" not in [column["name"] for column in shown["columns"]]
 
 
-def test_what_was_not_learned_from_takes_little_room(tmp_path):
-    codes = {f"code{number}": [f"{number}-{row}" for row in range(60)] for number in range(UNLEARNED_SHOWN)}
+def test_excluded_columns_are_limited(tmp_path):
+    codes = {f"code{number}": [f"{number}-{row}" for row in range(60)] for number in range(MOST_EXCLUDED)}
     frame, labels = a_wide_table(source="web", long=["x" * 3000 + str(row) for row in range(60)], **codes)
-    shown = seen(open_data(frame, labels), [5], tmp_path)
-    assert list(unlearned(shown)) == ["long", *list(codes)[:-1]]
-    assert (
-        shown["notes"][1]
-        == f"Shown are {UNLEARNED_SHOWN} of the {UNLEARNED_SHOWN + 2} columns that were not learned from."
-    )
-    assert shown["rows"][0][COLUMNS_SHOWN] == "x" * LONGEST_UNLEARNED + " … (3,001 characters in all)"
+    shown = contents_for(open_data(frame, labels), [5], tmp_path)
+    assert list(excluded(shown)) == ["long", *list(codes)[:-1]]
+    assert shown["notes"][1] == f"{MOST_EXCLUDED} of the {MOST_EXCLUDED + 2} columns not used for training are shown."
+    assert shown["rows"][0][MOST_COLUMNS] == "x" * LONGEST_EXCLUDED + " … (3,001 characters in all)"
 
 
 @pytest.mark.parametrize(
@@ -263,18 +267,18 @@ def test_what_was_not_learned_from_takes_little_room(tmp_path):
         (None, ""),
     ],
 )
-def test_of_nested_values_the_first_items_are_shown(tmp_path, value, wanted):
+def test_the_first_items_of_nested_values_are_shown(tmp_path, value, wanted):
     frame, labels = a_wide_table()
     frame["nested"] = [value, *([[1], [2, 3]] * 30)][:60]
-    shown = seen(open_data(frame, labels), [0], tmp_path)
-    assert unlearned(shown) == {"nested": "nested"}
+    shown = contents_for(open_data(frame, labels), [0], tmp_path)
+    assert excluded(shown) == {"nested": "nested"}
     assert shown["rows"][0][-1] == wanted
 
 
-def test_a_very_long_text_keeps_its_head_and_its_length(tmp_path):
+def test_a_very_long_text_is_shortened(tmp_path):
     texts = [f"sample {number} has a few words" for number in range(40)]
     texts[3] = "word " * 10_000
-    row = seen(open_data(texts, np.arange(40) % 2), [3], tmp_path)["rows"][0]
+    row = contents_for(open_data(texts, np.arange(40) % 2), [3], tmp_path)["rows"][0]
     assert row[0] == texts[3][:LONGEST] + " … (50,000 characters in all)"
 
 
@@ -309,7 +313,7 @@ def test_curves_are_the_cross_entropy_of_the_given_label(samples, epochs, scale,
     assert (middles <= curves["top"] + 1e-9).all()  # of no sample is half the curve cut off
 
 
-def test_an_epoch_at_which_a_sample_was_not_recorded_is_a_gap():
+def test_an_epoch_without_the_sample_is_a_gap():
     logits = np.zeros((3, 2, 2))
     logits[1, 0] = np.nan
     dynamics = Dynamics.from_arrays(logits, [0, 1], partial="allow")
@@ -317,14 +321,14 @@ def test_an_epoch_at_which_a_sample_was_not_recorded_is_a_gap():
     assert (heights == 255).tolist() == [[False, True, False], [False, False, False]]
 
 
-def test_a_run_of_running_sums_has_no_curves():
+def test_running_sums_have_no_curves():
     recorder = Recorder(labels=[0, 1, 0], keep="stream")
     recorder.update(np.arange(3), np.eye(3)[:, :2])
     recorder.end_epoch()
     assert loss_curves(recorder.finish(), np.arange(3), np.arange(3)) is None
 
 
-def test_ids_are_found_whether_numbers_or_text_and_a_stranger_is_named():
-    assert rows_of(np.array([5, 7, 9]), np.array(["9", "5"])).tolist() == [2, 0]
-    with pytest.raises(InputError, match="sample 8 is ranked, but it is not in the data"):
-        rows_of(np.array([5, 7, 9]), np.array([9, 8]))
+def test_ids_match_as_numbers_or_text_and_an_unknown_one_is_named():
+    assert match_ids(np.array([5, 7, 9]), np.array(["9", "5"])).tolist() == [2, 0]
+    with pytest.raises(InputError, match="sample 8 is ranked but not in the data"):
+        match_ids(np.array([5, 7, 9]), np.array([9, 8]))

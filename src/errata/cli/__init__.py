@@ -1,4 +1,8 @@
-"""The command line: parse, call, print. Every module here adds its commands to the one app."""
+"""The command line: each module parses the options of its commands, calls the package and prints the result.
+
+app: the `errata` command, and how errors are printed. training_bar: progress. Every other module adds commands.
+May import every package; nothing imports errata.cli.
+"""
 
 from errata.cli import (  # noqa: F401  # each registers its commands
     apply,
@@ -7,7 +11,7 @@ from errata.cli import (  # noqa: F401  # each registers its commands
     data,
     demo,
     export,
-    find,
+    find_command,
     scoring,
     training,
 )

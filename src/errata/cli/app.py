@@ -1,5 +1,6 @@
-"""The command itself: its name, its version, and how it says no."""
+"""The `errata` command: its name, its version, and how errors are printed."""
 
+import re
 import sys
 import warnings
 from typing import Annotated
@@ -7,6 +8,8 @@ from typing import Annotated
 import typer
 
 from errata.errors import ErrataError
+
+PARAMETER = re.compile(r"`(\w+)=`")  # how messages name a parameter of a Python function
 
 app = typer.Typer(
     name="errata",
@@ -18,23 +21,28 @@ app = typer.Typer(
 
 
 def main() -> None:
-    """Run a command; what errata refuses, or the disk does, is one line on stderr and exit code 2."""
+    """Run a command. Errors of errata and of the operating system are one line on stderr, with exit code 2."""
     warnings.showwarning = lambda message, *_: print(f"errata: warning: {message}", file=sys.stderr)
     try:
         app()
     except ErrataError as error:
-        _refuse(str(error))
+        _exit_with(str(error))
     except OSError as error:
-        _refuse(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+        _exit_with(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
 
 
-def _refuse(sentence: str) -> None:
-    print(f"errata: {sentence}", file=sys.stderr)
+def as_options(message: str) -> str:
+    """The message with `skip_bad=`, a parameter in Python, written as the option --skip-bad."""
+    return PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", message)
+
+
+def _exit_with(message: str) -> None:
+    print(f"errata: {as_options(message)}", file=sys.stderr)
     sys.exit(2)
 
 
-def _show_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         from errata.version import installed_version
 
         print(f"errata {installed_version()}")
@@ -44,7 +52,7 @@ def _show_version(asked: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
     """Find the wrong labels in a dataset from the way an ordinary model learned it."""

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from errata.cli.app import app
-from errata.cli.shown import intervals
 from errata.errors import InputError
-from errata.terminal import check_out, print_table, progress_bar, write_table
+from errata.terminal import check_out, intervals, print_table, progress_bar, write_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +94,9 @@ def rank(
 ) -> None:
     """Rank the samples, most suspicious first, with the label the model would have given."""
     from errata.core.default import parse_or_default
+    from errata.core.rates import NoiseRate
     from errata.dynamics.ranking import analyse, can_compare, noise_rates, ranking_table, rates_table
+    from errata.finding.trust import trust_lines
 
     if out is not None:
         check_out(out)
@@ -108,9 +109,8 @@ def rank(
         write_table(table, out)
     shown = table.head(top).drop(columns=["agree", "mean_loss"], errors="ignore").round(4)
     print_table(shown, f"the {len(shown)} most suspicious of {len(table):,} samples")
-    used, every = analysis.epochs_used, analysis.dynamics.epochs
-    until = "" if used == every else f", over the first {used} of {every} epochs, before the model begins to memorise"
-    print(f"ranked by {analysis.method.name}{until}")
+    print(f"ranked by {analysis.method.name}")
+    rate = None
     try:
         estimates = rates_table(analysis) if analysis.is_default else noise_rates(dynamics, window=window)
     except InputError as error:  # the ranking does not need them
@@ -118,6 +118,11 @@ def rank(
     else:
         for line in _in_words(estimates):
             print(line)
+        if not math.isnan(estimates["rate"][0]):
+            rate = NoiseRate(estimates["rate"][0], estimates["low"][0], estimates["high"][0], None, "")
+    print("how far to trust this:")
+    for line in trust_lines(analysis, table, rate):
+        print(f"- {line}")
     if out is not None:
         print(f"wrote {len(table):,} rows to {out}")
 

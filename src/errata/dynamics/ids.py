@@ -74,6 +74,17 @@ def portable_ids(values: NDArray[Any]) -> NDArray[Any]:
     return values if values.dtype.kind in _PLAIN_KINDS else np.array([str(value) for value in values])
 
 
+def match_ids(known: NDArray[Any], ids: NDArray[Any]) -> Rows:
+    """The position (n,) of each of `ids` among `known`, both compared as text: files may turn numbers into text."""
+    import pandas as pd
+
+    places = pd.Index(np.asarray(known).astype(str)).get_indexer(pd.Index(np.asarray(ids).astype(str)))
+    if (places < 0).any():
+        missing = np.asarray(ids)[int(np.argmax(places < 0))]
+        raise InputError(f"sample {missing} is ranked but not in the data: give the data that were ranked")
+    return np.asarray(places, dtype=np.int64)
+
+
 def refuse_alike(values: NDArray[Any]) -> None:
     """Refuse ids that cannot be told apart once they are written."""
     texts = portable_ids(values)

@@ -1,1 +1,7 @@
-"""From anybody's labelled data to a ranked, readable list of label errors."""
+"""`errata.find`: choose a model, train it, rank the samples, answer and write the results.
+
+find: the steps in order. sources, attached_data: what is read. candidates, trials, choosing, model_training,
+embedding: the model and its training. conflicts: equal inputs with different labels. trust, answer: the
+sentences. found: the result and its folder. detector: the same as a scikit-learn estimator.
+May be imported by errata.review and errata.cli.
+"""

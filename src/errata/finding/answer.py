@@ -1,126 +1,179 @@
-"""The answer in the user's terms: how many labels are wrong, how far to look, what is confused, what was assumed."""
+"""The answer in sentences: how many labels are wrong, how many samples to look at, and why."""
 
-import math
 from typing import TYPE_CHECKING
 
-from errata.finding.chance import learned_nothing
-from errata.wording import counted
+import numpy as np
+
+from errata.dynamics.store import Dynamics
+from errata.finding.trust import disagree_widely, guessing_reason
+from errata.report import ReportData
+from errata.wording import counted, percent
 
 if TYPE_CHECKING:
     from errata.finding.found import Found
+    from errata.readers import UserData
 
-CONFUSIONS_NAMED = 5
-FEWEST_TO_LOOK_AT = 20
-WIDELY = 3  # times as many errors as estimated, or as few
-WIDELY_OF_ALL = 0.5  # of the samples, between the two ends
-FEWEST_APART = 10  # labels: ends as close as that are no wide disagreement, however few are estimated
-FEW_SAMPLES = 1_000
+MOST_CLASSES = 12  # named in one line
+MOST_COLUMNS = 20
+MOST_CONFUSIONS = 5
+SMALLEST_BUDGET = 20
+ASSUMPTION = (
+    "These numbers assume that the model has learned what most samples of a class have in common, and that wrong "
+    "labels are exceptions. Systematic errors, the same for all similar samples, look right to the model."
+)
+RECORDED = "as recorded"  # the model of dynamics that were not trained here
+FACTS = {
+    "samples": "samples",
+    "classes": "classes",
+    "kind": "data",
+    "model": "model",
+    "method": "ranked by",
+    "seconds": "seconds taken",
+}
+
+
+def what_was_read(name: str, opened: "UserData | Dynamics") -> list[str]:
+    """Two short lines before the training starts: the samples, and the classes with their sizes."""
+    counts = np.bincount(opened.labels, minlength=opened.num_classes)
+    largest = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
+    classes = opened.classes or range(opened.num_classes)
+    names = [f"{classes[k]} ({counts[k]:,})" for k in largest.tolist()]
+    if opened.num_classes > len(names):
+        names.append(f"and {opened.num_classes - len(names):,} more")
+    return [
+        f"{name}: {len(opened.labels):,} samples in {opened.num_classes:,} classes, {_form(opened)}",
+        f"Classes: {', '.join(names)}",
+    ]
+
+
+def _form(opened: "UserData | Dynamics") -> str:
+    """`table (columns: 60 number, 4 left out)`, `300 images of 32 × 32 pixels` or `recorded over 12 epochs`."""
+    if isinstance(opened, Dynamics):
+        return f"recorded over {counted(opened.epochs, 'epoch')}"
+    treatments = [treatment.partition(":")[0] for treatment in opened.columns.values()]
+    if opened.kind in ("images", "image files"):
+        return next((text for text in treatments if " pixels" in text), opened.kind)
+    kinds = dict.fromkeys(sorted(treatments, key="left out".__eq__))
+    columns = ", ".join(f"{treatments.count(kind):,} {kind}" for kind in kinds if kind not in ("label", "id"))
+    return f"{opened.kind} (columns: {columns})" if columns else opened.kind
+
+
+def column_note(data: "UserData") -> str:
+    """Which columns were read as numbers, categories or text; the columns left out have remarks of their own."""
+    by_treatment: dict[str, list[str]] = {}
+    for name, treatment in data.columns.items():
+        if treatment in ("number", "category", "text"):
+            by_treatment.setdefault(treatment, []).append(name)
+    parts = [
+        f"{treatment}: {', '.join(names[:MOST_COLUMNS])}{', ...' if len(names) > MOST_COLUMNS else ''}"
+        for treatment, names in by_treatment.items()
+    ]
+    return f"Columns read as {'; '.join(parts)}." if parts else ""
+
+
+def how_ranked(found: "Found") -> str:
+    """One line: the model, the method and the epochs, as in `Ranked by Unmixed-MeanProb-LM over 30 epochs.`."""
+    summary, every = found.summary, counted(found.dynamics.epochs, found.summary["unit"])
+    model = "" if summary["model"] == RECORDED else f"Model: {summary['model']}. "
+    some = "" if summary["epochs_used"] == found.dynamics.epochs else f"the first {summary['epochs_used']:,} of "
+    return f"{model}Ranked by {summary['method']} over {some}{every}."
 
 
 def answer(found: "Found") -> list[str]:
-    """Sentences to print, most important first."""
-    said = [
-        learned_nothing(found),
-        how_many(found),
-        upper_end(found),
-        where_to_stop(found),
-        what_is_confused(found),
-        certain_conflicts(found),
-        assumed(found),
-    ]
-    return [sentence for sentence in said if sentence]
-
-
-def as_note(remark: str) -> str:
-    """What was noticed of the data, as a sentence."""
-    return f"Note: {remark}."
+    """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted."""
+    lines = [how_many(found), what_to_do(found)]
+    if guessing_reason(found.dynamics.labels, found.ranking, found.summary.get("held_out_loss")):
+        return ["Warning: the model predicts no better than guessing, so these numbers mean nothing.", *lines]
+    if disagree_widely(found.estimate, len(found.ranking)):
+        return [*lines, "Warning: the estimates of this number disagree widely. Trust the order, not the number."]
+    return lines
 
 
 def how_many(found: "Found") -> str:
-    """The estimated number of wrong labels, with its interval and how it was estimated."""
-    samples, estimate = len(found.ranking), found.estimate
-    low, high = math.floor(estimate.low * samples), math.ceil(estimate.high * samples)
-    number = counted(found.expected, "label is", "labels are")
-    wide = disagree_widely(low, high, found.expected, samples)
-    between = "though the estimates disagree widely: between" if wide else "probably between"
-    few = f" With {samples:,} samples such numbers are rough." if samples < FEW_SAMPLES else ""
-    return (
-        f"About {number} wrong of {samples:,} ({estimate.rate:.1%}), {between} {low:,} and {high:,}. "
-        f"{estimate.how}{few}"
-    )
+    """The estimate and its interval, as in `About 380 of 1,797 labels are wrong (21 %, 18–25 %).`."""
+    rate = found.estimate
+    interval = f"{percent(rate.low).removesuffix(' %')}–{percent(rate.high)}"
+    verb = "is" if found.expected == 1 else "are"
+    return f"About {found.expected:,} of {len(found.ranking):,} labels {verb} wrong ({percent(rate.rate)}, {interval})."
 
 
-def disagree_widely(low: int, high: int, expected: int, samples: int) -> bool:
-    """Whether an interval of numbers of errors says little of how many there are."""
-    if high - low < FEWEST_APART:
-        return False
-    far = high > WIDELY * max(1, expected) or WIDELY * low < expected
-    return far or high - low > WIDELY_OF_ALL * samples
+def what_to_do(found: "Found") -> str:
+    """How many samples to look at, as in `Look at the first 400: expect about 363 errors, 95 % of all.`."""
+    budget = suggested_budget(found.expected, len(found.ranking))
+    errors, share = expectation(found, budget)
+    if round(errors) == 0:
+        return f"Look at the first {budget:,} anyway: expect less than one error, but no estimate is certain."
+    return f"Look at the first {budget:,}: expect about {counted(round(errors), 'error')}, {percent(share)} of all."
 
 
-def upper_end(found: "Found") -> str:
-    """What the estimate also counts where every sample was judged by a model that has not seen it."""
-    if found.dynamics.gathering != "out-of-sample":
-        return ""
-    return (
-        "Out-of-sample that number also counts right labels which a model that has not seen the sample gets wrong: "
-        "take it for an upper end (in the benchmark it came out 7 points too high on average)."
-    )
-
-
-def where_to_stop(found: "Found") -> str:
-    """How many errors to expect when some of the ranking is looked at, and how many are left then."""
-    looked_at = suggested_budget(found.expected, len(found.ranking))
-    hits, left = expectation(found, looked_at)
-    if found.expected == 0:
-        return f"Look at the first {looked_at:,} all the same: no estimate is sure of none."
-    if round(hits) == 0:
-        return f"Look at the first {looked_at:,} all the same: less than one error is expected among them."
-    return (
-        f"Look at the first {looked_at:,}: expect about {counted(round(hits), 'error')}; "
-        f"after that about {left:.0%} of the errors remain."
-    )
-
-
-def expectation(found: "Found", looked_at: int) -> tuple[float, float]:
-    """How many errors are expected among the first so many of the ranking, and which share of all is then left."""
+def expectation(found: "Found", budget: int) -> tuple[float, float]:
+    """The expected number of errors among the first `budget` samples, and its share of all expected errors."""
     curve = found.curve["expected_errors_found"].to_numpy()
-    hits, every = float(curve[min(looked_at, len(curve) - 1)]), float(curve[-1])
-    return hits, 1 - hits / every if every > 0 else 0.0
+    errors, total = float(curve[min(budget, len(curve) - 1)]), float(curve[-1])
+    return errors, errors / total if total > 0 else 1.0
 
 
 def suggested_budget(expected: int, samples: int) -> int:
-    """A round number of samples to look at, about as many as there are errors."""
-    if expected < FEWEST_TO_LOOK_AT:
-        return min(FEWEST_TO_LOOK_AT, samples)
+    """A round number of samples to look at, close to the number of expected errors."""
+    if expected < SMALLEST_BUDGET:
+        return min(SMALLEST_BUDGET, samples)
     unit: int = 10 ** (len(str(expected)) - 1)
-    return min(samples, max(FEWEST_TO_LOOK_AT, round(2 * expected / unit) * unit // 2))
+    return min(samples, max(SMALLEST_BUDGET, round(2 * expected / unit) * unit // 2))
 
 
-def what_is_confused(found: "Found") -> str:
-    """The pairs of classes that stand out among the estimated errors."""
-    if not len(found.confusions):
-        return ""
-    rows = found.confusions.head(CONFUSIONS_NAMED).itertuples(index=False)
-    pairs = [f"{row.label} → {row.suggested} ({row.count:,})" for row in rows]
-    among = f"the {found.expected:,} most suspicious" if found.expected > 1 else "the most suspicious"
-    return f"Most often among {among} (given → suggested): {', '.join(pairs)}."
+def reasons(found: "Found") -> list[str]:
+    """How the number was estimated, how the model was chosen, and what is assumed."""
+    lines = [found.estimate.how, found.summary.get("model_choice") or "", ASSUMPTION]
+    return [line for line in lines if line]
 
 
-def certain_conflicts(found: "Found") -> str:
-    """Samples with the same inputs and different labels."""
-    if not len(found.conflicts):
-        return ""
-    groups = int(found.conflicts["group"].nunique())
-    return (
-        f"{counted(len(found.conflicts), 'sample')} in {counted(groups, 'group')} have the same inputs as another and "
-        "a different label: at least one label of each group is wrong, or the inputs do not tell the classes apart."
+def data_notes(found: "Found") -> list[str]:
+    """What a user should know about the data: samples with equal inputs and different labels, remarks on columns."""
+    conflicts = []
+    if len(found.conflicts):
+        groups = counted(int(found.conflicts["group"].nunique()), "group")
+        conflicts.append(
+            f"{counted(len(found.conflicts), 'sample')} in {groups} have the same inputs as another sample and a "
+            "different label: at least one label per group is wrong, or the inputs do not determine the class."
+        )
+    return [*conflicts, *found.summary.get("remarks", [])]
+
+
+def notes(found: "Found") -> list[str]:
+    """The notes on the data, the most frequent confusions and the types of the columns."""
+    lines = data_notes(found)
+    if len(found.confusions):
+        rows = found.confusions.head(MOST_CONFUSIONS).itertuples(index=False)
+        pairs = ", ".join(f"{row.label} → {row.suggested} ({row.count:,})" for row in rows)
+        lines.append(f"Most frequent among the first {found.expected:,} (given → suggested): {pairs}.")
+    columns = "" if found.data is None else column_note(found.data)
+    return [*lines, columns] if columns else lines
+
+
+def report_data(found: "Found") -> ReportData:
+    """The contents of report.html."""
+    summary = found.summary
+    headline, *lines = answer(found)
+    facts = [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
+    return ReportData(
+        headline=headline,
+        answer=lines,
+        trust=summary.get("trust", []),
+        reasons=reasons(found),
+        notes=notes(found),
+        facts=facts,
+        budget=suggested_budget(found.expected, len(found.ranking)),
+        unit=summary.get("unit", "epoch"),
+        version=summary["version"],
+        ranking=found.ranking,
+        curve=found.curve,
+        conflicts=found.conflicts,
+        dynamics=found.dynamics,
+        data=found.data,
     )
 
 
-def assumed(found: "Found") -> str:
-    """What the numbers rest on."""
-    return (
-        "These numbers assume that the model has learned what most of a class have in common, and that wrong labels "
-        "are the exception to it. Mistakes that follow a rule, the same for samples alike, look right to it."
-    )
+def _as_text(value: object) -> str:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return f"{value:,.1f}" if isinstance(value, float) else str(value)

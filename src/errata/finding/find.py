@@ -1,4 +1,7 @@
-"""errata.find: one call from labelled data to the list of labels to look at."""
+"""errata.find: from labelled data to the list of labels that are probably wrong.
+
+open -> choose and train a model (or take recorded dynamics) -> rank -> answer -> write
+"""
 
 import hashlib
 import shutil
@@ -8,34 +11,33 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.dynamics.ranking import RunAnalysis, analyse, ranking_table
+from errata.dynamics.ranking import analyse, ranking_table
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.answer import answer, as_note
-from errata.finding.chance import HELD_OUT_LOSS
+from errata.finding.answer import RECORDED, answer, how_ranked, notes, reasons, what_was_read
+from errata.finding.attached_data import RunToRank, recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
-from errata.finding.error_counts import confusions, expected_curve
-from errata.finding.found import DYNAMICS, Found, check_folder, claim_folder, no_conflicts
-from errata.finding.model_training import (
-    FindOptions,
-    FindProgress,
-    NoProgress,
-    TrainedModel,
-    check_options,
-    train_model,
+from errata.finding.found import (
+    DYNAMICS,
+    Found,
+    check_folder,
+    claim_folder,
+    confused_pairs,
+    expected_curve,
+    no_conflicts,
 )
-from errata.finding.recorded import Recorded, about_data, recorded
-from errata.finding.sources import Named, open_source
+from errata.finding.model_training import FindOptions, FindProgress, NoProgress, check_options, train_model
+from errata.finding.sources import DataSource
+from errata.finding.trust import trust_lines
 from errata.readers import UserData
 from errata.version import installed_version
-from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.finding.candidates import ModelName
 
 KEY_DIGITS = 16
-WORK = "work"  # what an interrupted run needs to go on, inside the folder it writes to
+WORK = "work"  # subfolder with the resume files of an interrupted run
 
 
 def find(
@@ -52,145 +54,139 @@ def find(
     seed: int = 0,
     out: str | Path | None = None,
     skip_bad: bool = False,
+    progress: FindProgress | None = None,
 ) -> Found:
-    """Find the samples whose labels are probably wrong; nothing of the data is ever changed.
+    """Find the samples whose labels are probably wrong. The data are never changed.
 
-    source, label, text, id and skip_bad say what the data is, as for `errata.readers.open_data`: find(X, y), a
-    data frame or a file with the name of its label column, a folder of images. Dynamics, a folder of them or an .npz
-    with `logits` and `labels` are ranked as they are; anything else is learned by a `model`, once, in-sample, or once a
-    fold with `folds`, out-of-sample.
-    data: of dynamics, the samples that they are of, in any of these forms, for the report to show; they are found by
-    their ids, by default the row. label, text, id and skip_bad are then about them; arrays and frames need no label.
-    embed: the folder of a model of sentence-transformers, whose vectors of the texts take the place of TF-IDF terms.
-    out: a folder for the ranking, the report and the dynamics. Interrupted, the same call goes on from there.
+    source: inputs with `label` as the labels, as in find(X, y); a data frame or a file with `label` as the name of the
+    label column; or a folder of images. A model is trained on these, in-sample, or once per fold, out-of-sample, with
+    `folds`. Dynamics, a folder of them, or saved logits with labels are ranked without training.
+    label, text, id, skip_bad: how to read the data, see `errata.readers.open_data`.
+    data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
+    matched by id, by default the row number. label, text, id and skip_bad then describe `data`; arrays and data frames
+    need no label.
+    embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
+    out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
+    progress: an object with the methods of `FindProgress`, called while a model is trained; None is silent.
     """
-    opened = open_source(source, label, text, id, skip_bad)
-    folder = None if out is None else Path(out)
-    wanted = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
-    if isinstance(opened, Dynamics):
-        said = about_data(source, label, text, id, skip_bad)
-        return find_in_dynamics(recorded(source, opened, wanted, data, said), folder)
-    if data is not None:
-        raise InputError("data goes with dynamics, to say what their samples are; here the samples are the source")
-    named = Named.of(source, label, text, id, skip_bad)
-    return find_in_data(opened, wanted, folder, named=named)
-
-
-def find_in_data(
-    data: UserData,
-    wanted: FindOptions | None = None,
-    out: Path | None = None,
-    watcher: FindProgress | None = None,
-    named: Named | None = None,
-) -> Found:
-    """Train on the data, rank its samples and, with a folder `out`, write everything there.
-
-    named: where the data were read from, kept in the folder for whoever needs them again.
-    """
-    wanted = wanted or FindOptions()
-    if out is not None:
-        check_folder(out)
     started = time.monotonic()
-    watcher = watcher or NoProgress()
-    sentences = None if wanted.embed is None else model_folder(wanted.embed)
-    work = None if out is None else out / WORK / _key(data, wanted, sentences)
-    check_options(data, wanted)
-    if out is not None:
-        claim_folder(out)
-    if sentences is not None:
-        data = embedded(data, sentences, wanted.device, work, watcher)
-    learned = train_model(data, wanted, work, watcher)
-    found = _found(learned.dynamics, data, learned, {**asdict(wanted), "data": data.content_hash}, started)
-    return found if out is None else _kept(_sourced(found, named, out), out)
+    progress = progress or NoProgress()
+    folder = None if out is None else Path(out)
+    options = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
+    described = DataSource(source, label, text, id, skip_bad)
+    opened = described.open()
+    if isinstance(opened, Dynamics):
+        run = _take_recorded(opened, described, data, options, folder, progress)
+    elif data is None:
+        run = _train(opened, described, options, folder, progress)
+    else:
+        raise InputError(f"`data=` is for recorded dynamics and logits; {described.path or 'the source'} holds samples")
+    found = _rank(run, started)
+    return found if folder is None else _write(found, run.source, folder)
 
 
-def find_in_dynamics(run: Recorded | Dynamics, out: Path | None = None) -> Found:
-    """Rank the samples of a run that was recorded before, and show what is in them if it is known."""
-    if isinstance(run, Dynamics):
-        run = Recorded(run)
-    dynamics = run.dynamics
-    if dynamics.num_classes < 2:
-        raise InputError("label errors need at least two classes, and these dynamics have one")
-    if out is not None:
-        check_folder(out)
-    found = _found(dynamics, run.data, None, run.settings, time.monotonic())
-    return found if out is None else _kept(_sourced(found, run.named, out), out)
-
-
-def _sourced(found: Found, named: Named | None, out: Path) -> Found:
-    """With a word on where the data can be read again."""
-    return found if named is None else replace(found, summary=found.summary | {"source": named.seen_from(out)})
-
-
-def _found(
-    dynamics: Dynamics, data: UserData | None, learned: TrainedModel | None, settings: dict[str, Any], started: float
-) -> Found:
-    analysis = analyse(dynamics, compare=True)
-    estimate, ranking = analysis.rate, ranking_table(analysis)
-    found = Found(
-        ranking=ranking,
-        dynamics=dynamics,
-        estimate=estimate,
-        conflicts=no_conflicts() if data is None else conflicts(data),
-        confusions=confusions(ranking, round(estimate.rate * len(ranking))),
-        curve=expected_curve(ranking["p_wrong"].to_numpy()),
-        summary={HELD_OUT_LOSS: None if learned is None else learned.loss},
-        data=data,
-    )
-    method, unit = analysis.method, "epoch" if learned is None else learned.unit
-    summary = {
-        "samples": len(ranking),
-        "classes": dynamics.num_classes,
-        "kind": "dynamics" if data is None else data.kind,
-        "model": "as recorded" if learned is None else learned.model,
-        "method": method.name,
-        "unit": unit,
-        **found.summary,
-        "estimate": asdict(estimate),
-        "notes": [
-            *answer(found),
-            *([] if learned is None else [learned.how]),
-            f"Ranked by {method.name}, {dynamics.gathering or 'in-sample'}, over {_epochs_used(analysis, unit)}.",
-            *(as_note(remark) for remark in (() if data is None else data.remarks)),
-        ],
-        "settings": settings,
-        "seconds": round(time.monotonic() - started, 1),
-        "version": installed_version(),
-    }
-    return replace(found, summary=summary)
-
-
-def _kept(found: Found, out: Path) -> Found:
-    """Written to the folder; from here on what an interruption would have needed is not."""
-    found.save(out)
-    kept = replace(found, dynamics=Dynamics.open(out / DYNAMICS))
-    _drop_work(out / WORK)
-    return kept
-
-
-def is_begun(out: Path) -> bool:
-    """Whether an interrupted run has left something in its folder to go on from."""
+def has_unfinished_work(out: Path) -> bool:
+    """True if an interrupted call left files in `out` to resume from."""
     return (out / WORK).is_dir() and any((out / WORK).iterdir())
 
 
-def _drop_work(folder: Path) -> None:
-    """Remove what unfinished runs have left, and the folder unless something else is in it."""
-    for run in folder.glob(KEY_DIGITS * "[0-9a-f]"):
-        shutil.rmtree(run, ignore_errors=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
+def _take_recorded(
+    dynamics: Dynamics,
+    described: DataSource,
+    data: Any,
+    options: FindOptions,
+    out: Path | None,
+    progress: FindProgress,
+) -> RunToRank:
+    """Recorded dynamics, with their samples if these are given or known."""
+    run = recorded_run(dynamics, described, data, options)
+    if dynamics.num_classes < 2:
+        raise InputError("these dynamics have one class; label errors need at least two")
+    if out is not None:
+        check_folder(out)
+        refuse_to_lose_contents(run, out)
+    _announce(dynamics, described, progress)
+    return run
 
 
-def _key(data: UserData, wanted: FindOptions, sentences: Path | None) -> str:
-    """A name for the work on this data with these wishes: another is begun afresh."""
-    told = f"{data.content_hash} {wanted.model} {wanted.folds} {wanted.seed} {installed_version()}"
+def _train(
+    data: UserData, described: DataSource, options: FindOptions, out: Path | None, progress: FindProgress
+) -> RunToRank:
+    """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
+    if out is not None:
+        check_folder(out)
+    sentences = None if options.embed is None else model_folder(options.embed)
+    work = None if out is None else out / WORK / _work_key(data, options, sentences)
+    check_options(data, options)
+    if out is not None:
+        claim_folder(out)
+    _announce(data, described, progress)
     if sentences is not None:
-        told = f"{told} {model_key(sentences)}"
-    return hashlib.sha256(told.encode()).hexdigest()[:KEY_DIGITS]
+        data = embedded(data, sentences, options.device, work, progress)
+    model = train_model(data, options, work, progress)
+    return RunToRank(model.dynamics, data, described, {**asdict(options), "data": data.content_hash}, model)
 
 
-def _epochs_used(analysis: RunAnalysis, unit: str) -> str:
-    """`30 epochs`, or `the first 12 of 30 epochs, before the model begins to memorise`."""
-    used, recorded_epochs = analysis.epochs_used, analysis.dynamics.epochs
-    every = counted(recorded_epochs, unit)
-    return every if used == recorded_epochs else f"the first {used:,} of {every}, before the model begins to memorise"
+def _announce(opened: UserData | Dynamics, described: DataSource, progress: FindProgress) -> None:
+    for line in what_was_read(str(described.path or "data"), opened):
+        progress.say(line)
+
+
+def _work_key(data: UserData, options: FindOptions, sentences: Path | None) -> str:
+    """The name of the folder with resume files: one per data, options and version."""
+    text = f"{data.content_hash} {options.model} {options.folds} {options.seed} {installed_version()}"
+    if sentences is not None:
+        text = f"{text} {model_key(sentences)}"
+    return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def _rank(run: RunToRank, started: float) -> Found:
+    """Rank the samples and write the summary."""
+    analysis = analyse(run.dynamics, compare=True)
+    ranking, estimate, model = ranking_table(analysis), analysis.rate, run.model
+    unit, loss = ("epoch", None) if model is None else (model.unit, model.loss)
+    summary: dict[str, Any] = {
+        "samples": len(ranking),
+        "classes": run.dynamics.num_classes,
+        "kind": "dynamics" if run.data is None else run.data.kind,
+        "model": RECORDED if model is None else model.model,
+        "model_choice": None if model is None else model.how,
+        "method": analysis.method.name,
+        "unit": unit,
+        "epochs_used": analysis.epochs_used,
+        "held_out_loss": loss,
+        "estimate": asdict(estimate),
+        "trust": trust_lines(analysis, ranking, estimate, loss, unit),
+        "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],
+        "notes": [],
+        "settings": run.settings,
+        "seconds": 0.0,
+        "version": installed_version(),
+    }
+    found = Found(
+        ranking=ranking,
+        dynamics=run.dynamics,
+        estimate=estimate,
+        conflicts=no_conflicts() if run.data is None else conflicts(run.data),
+        confusions=confused_pairs(ranking, round(estimate.rate * len(ranking))),
+        curve=expected_curve(ranking["p_wrong"].to_numpy()),
+        summary=summary,
+        data=run.data,
+    )
+    summary["notes"] = [*answer(found), how_ranked(found), *summary["trust"], *reasons(found), *notes(found)]
+    summary["seconds"] = round(time.monotonic() - started, 1)
+    return found
+
+
+def _write(found: Found, source: DataSource | None, out: Path) -> Found:
+    """Write everything to the folder, then delete the resume files."""
+    stored = None if source is None else source.for_summary(out)
+    if stored is not None:
+        found = replace(found, summary=found.summary | {"source": stored})
+    found.save(out)
+    work = out / WORK
+    for run in work.glob(KEY_DIGITS * "[0-9a-f]"):
+        shutil.rmtree(run, ignore_errors=True)
+    if work.is_dir() and not any(work.iterdir()):
+        work.rmdir()
+    return replace(found, dynamics=Dynamics.open(out / DYNAMICS))

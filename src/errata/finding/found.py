@@ -1,4 +1,4 @@
-"""What was found in a dataset, and the folder it is kept in."""
+"""The result of `errata.find`, and the folder it is written to."""
 
 import json
 import shutil
@@ -6,11 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from errata.core.checks import Floats
 from errata.core.rates import NoiseRate
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
+from errata.finding.answer import report_data
 from errata.readers import UserData
+from errata.report import write_report
 from errata.terminal import write_table
 
 if TYPE_CHECKING:
@@ -18,18 +23,19 @@ if TYPE_CHECKING:
 
 SUMMARY, RANKING, CONFLICTS, CONFUSIONS = "summary.json", "ranking", "conflicts.csv", "confusions.csv"
 REPORT, DYNAMICS = "report.html", "dynamics"
-MARK = ".errata-find"  # in every folder that may be written to again: nobody else names a file so
+MARK = ".errata-find"  # marks a folder that `errata find` may overwrite
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The samples of a dataset from most to least suspicious, and how many of their labels are probably wrong.
+    """The samples of a dataset, most suspicious first, and an estimate of how many labels are wrong.
 
-    ranking: id, label, suggested, score, rank, p_wrong (the estimated probability that the label is wrong), agree (the
-    share of the methods asked that count the sample among the estimated errors) and mean_loss, a row a sample.
+    ranking: one row per sample: id, label, suggested, score, rank, label_probability, suggested_probability, p_wrong
+    (the estimated probability that the label is wrong), agree (the share of the compared methods that count the sample
+    among the estimated errors) and mean_loss.
     conflicts: group, id, label of samples with the same inputs and different labels. confusions: label, suggested and
-    count among the estimated errors. curve: expected_errors_found when so many are `inspected`.
-    summary: what can be said in words and numbers, as it is written to summary.json.
+    count among the estimated errors. curve: expected_errors_found among the first `inspected` samples.
+    summary: the contents of summary.json. data: the samples; None if they are not available.
     """
 
     ranking: "pd.DataFrame"
@@ -43,16 +49,14 @@ class Found:
 
     @property
     def expected(self) -> int:
-        """How many labels are estimated to be wrong."""
+        """The estimated number of wrong labels."""
         return round(self.estimate.rate * len(self.ranking))
 
     def save(self, folder: str | Path) -> Path:
-        """Write everything to a folder, in place of what an earlier run has left there."""
-        from errata.report import write_report
-
+        """Write everything to a folder, replacing the files of an earlier run."""
         target = Path(folder)
         claim_folder(target)
-        (target / SUMMARY).unlink(missing_ok=True)  # it says that all is there, and is written last
+        (target / SUMMARY).unlink(missing_ok=True)  # written last: it marks a complete folder
         portable = _portable(self.ranking)
         write_table(portable, target / f"{RANKING}.csv")
         write_table(portable, target / f"{RANKING}.parquet")
@@ -61,17 +65,19 @@ class Found:
         if len(self.conflicts):
             write_table(self.conflicts, target / CONFLICTS)
         _save_dynamics(self.dynamics, target / DYNAMICS)
-        write_report(self, target / REPORT)
+        self.write_report(target / REPORT)
         text = json.dumps(self.summary, indent=1, ensure_ascii=False) + "\n"
         replace_atomically(target / SUMMARY, lambda file: file.write(text.encode()))
         return target
 
+    def write_report(self, path: str | Path) -> Path:
+        """Write the review page alone."""
+        return write_report(report_data(self), path)
+
     @classmethod
     def open(cls, folder: str | Path) -> "Found":
-        """Read back what `save` wrote; the data itself stays where it is, and `data` is None."""
+        """Read what `save` wrote. The data themselves are not read; `data` is None."""
         import pandas as pd
-
-        from errata.finding.error_counts import expected_curve
 
         source = Path(folder)
         summary = read_summary(source)
@@ -90,33 +96,49 @@ class Found:
         )
 
 
-def check_folder(folder: Path) -> None:
-    """Refuse a folder that holds anything else than what find has written, before any work is done."""
-    if folder.exists() and not folder.is_dir():
-        raise StoreError(f"{folder} is a file; name a folder for what is found")
-    if folder.is_dir() and not (folder / MARK).is_file() and any(folder.iterdir()):
-        raise StoreError(f"{folder} holds other files; name a new folder, or one that find has written before")
+def expected_curve(p_wrong: Floats) -> "pd.DataFrame":
+    """How many errors to expect among the first 0, 1, ... N samples of the ranking, from their p_wrong (N,)."""
+    import pandas as pd
+
+    expected = np.concatenate([[0.0], np.cumsum(np.asarray(p_wrong, dtype=np.float64))])
+    return pd.DataFrame({"inspected": np.arange(len(expected)), "expected_errors_found": expected})
 
 
-def claim_folder(folder: Path) -> None:
-    """Make the folder one that find may write to, now and again."""
-    check_folder(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / MARK).write_text("errata find has made this folder, and writes here again when it is told to.\n")
+def confused_pairs(ranking: "pd.DataFrame", count: int) -> "pd.DataFrame":
+    """Pairs of given and suggested label among the first `count` samples, with their counts, most frequent first."""
+    first = ranking.head(count)
+    differ = first[first["label"] != first["suggested"]]
+    pairs = differ.groupby(["label", "suggested"], sort=False).size().reset_index(name="count")
+    return pairs.sort_values("count", ascending=False, kind="stable", ignore_index=True)
 
 
 def no_conflicts() -> "pd.DataFrame":
-    """The table of conflicts where there are none, or none can be told."""
+    """An empty table of conflicts."""
     import pandas as pd
 
     return pd.DataFrame({"group": [], "id": [], "label": []})
 
 
+def check_folder(folder: Path) -> None:
+    """Refuse a folder with files that `errata find` did not write, before any work is done."""
+    if folder.exists() and not folder.is_dir():
+        raise StoreError(f"{folder} is a file; name a folder for the results")
+    if folder.is_dir() and not (folder / MARK).is_file() and any(folder.iterdir()):
+        raise StoreError(f"{folder} holds other files; name a new folder, or one that errata find wrote before")
+
+
+def claim_folder(folder: Path) -> None:
+    """Create the folder and mark it as one that `errata find` may overwrite."""
+    check_folder(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / MARK).write_text("errata find created this folder and may overwrite its own files in it.\n")
+
+
 def read_summary(folder: Path) -> dict[str, Any]:
-    """What `errata find` has said of itself in a folder."""
+    """The summary.json of a folder that `errata find` wrote."""
     path = folder / SUMMARY
     if not path.is_file():
-        raise StoreError(f"{folder} has no {SUMMARY}: it is no folder that `errata find` has finished")
+        raise StoreError(f"{folder} has no {SUMMARY}: it is not a complete folder of `errata find`")
     try:
         summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
@@ -125,22 +147,22 @@ def read_summary(folder: Path) -> dict[str, Any]:
 
 
 def _portable(table: "pd.DataFrame") -> "pd.DataFrame":
-    """The table with labels of a file's types: numbers or text; labels of several types become text."""
+    """The table with ids and labels of types that CSV and Parquet can hold; mixed types become text."""
     columns = {name: table[name] for name in ("id", "label", "suggested")}
-    return table.assign(**{name: column.map(str) for name, column in columns.items() if not _is_plain(column)})
+    return table.assign(**{name: column.map(str) for name, column in columns.items() if not _fits_file(column)})
 
 
-def _is_plain(column: "pd.Series[Any]") -> bool:
+def _fits_file(column: "pd.Series[Any]") -> bool:
     from pandas.api.types import infer_dtype
 
     kind = infer_dtype(column, skipna=False)
     if kind == "integer":
-        return bool(column.between(-(2**63), 2**63 - 1).all())  # what is beyond fits into no file but as text
+        return bool(column.between(-(2**63), 2**63 - 1).all())
     return kind in ("string", "floating", "boolean")
 
 
 def _save_dynamics(dynamics: Dynamics, folder: Path) -> None:
-    """Write the dynamics whole or not at all; those that are there already stay."""
+    """Write the dynamics in one atomic step, unless they are in this folder already."""
     if dynamics.path is not None and dynamics.path.resolve() == folder.resolve():
         return
     part = folder.with_name(f".{folder.name}.unfinished")

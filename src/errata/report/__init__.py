@@ -1,5 +1,10 @@
-"""report.html: one file, read and reviewed in a browser without a network."""
+"""The review page: `write_report(ReportData, path)` writes one HTML file that works offline.
 
-from errata.report.writing import write_report
+page: the dataclass with everything the page shows, the HTML template and the file. payload: the JSON for the scripts in
+static/. contents, thumbnails, table_contents: what is shown of each sample. loss_curves: its loss over the epochs.
+Imports core, dynamics and readers only. errata.finding fills ReportData; errata.review reads no part of this package.
+"""
 
-__all__ = ["write_report"]
+from errata.report.page import ReportData, write_report
+
+__all__ = ["ReportData", "write_report"]

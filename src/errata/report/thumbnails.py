@@ -1,4 +1,4 @@
-"""Thumbnails that travel inside the page."""
+"""Thumbnails as data URIs, which are stored inside the page."""
 
 import base64
 import io
@@ -18,29 +18,29 @@ from errata.readers.user_data import UserData
 if TYPE_CHECKING:
     from PIL import Image
 
-SIDE = 128  # pixels, at most
+LONGEST_SIDE = 128  # pixels
 QUALITY = 80
-AT_ONCE = 256  # pictures made before asking whether there is room for more
+BLOCK = 256  # thumbnails computed before the caller checks whether more fit
 
 
-def missing_pillow() -> bool:
-    """Whether pictures cannot be made at all."""
+def pillow_is_missing() -> bool:
+    """True if no thumbnails can be made."""
     return find_spec("PIL") is None
 
 
-def pictures(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
-    """The samples at those places as data URIs, made as they are asked for; "" for a file that cannot be read."""
+def thumbnails(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
+    """A data URI per sample at the rows `places` (n,), computed in blocks; "" for a file that cannot be read."""
 
-    def made(place: int) -> str:
+    def thumbnail(place: int) -> str:
         return _from_file(data.root / data.inputs[place]) if data.root else _from_pixels(data.inputs[place])
 
     with ThreadPoolExecutor() as pool:
-        for start in range(0, len(places), AT_ONCE):
-            yield from pool.map(made, places[start : start + AT_ONCE].tolist())
+        for start in range(0, len(places), BLOCK):
+            yield from pool.map(thumbnail, places[start : start + BLOCK].tolist())
 
 
-def way_to_files(root: Path, folder: Path) -> str | None:
-    """The relative address of the images' folder, as seen from the page; None where there is none (another drive)."""
+def relative_address(root: Path, folder: Path) -> str | None:
+    """The URL of the image folder relative to the page's folder; None if there is no relative path (other drive)."""
     try:
         return quote(Path(os.path.relpath(root.resolve(), folder.resolve())).as_posix())
     except ValueError:
@@ -50,7 +50,7 @@ def way_to_files(root: Path, folder: Path) -> str | None:
 def _from_pixels(pixels: NDArray[np.uint8]) -> str:
     from PIL import Image
 
-    return _address(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))))
+    return _data_uri(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))))
 
 
 def _from_file(path: Path) -> str:
@@ -58,14 +58,14 @@ def _from_file(path: Path) -> str:
 
     try:
         with Image.open(path) as image:
-            image.draft("RGB", (SIDE, SIDE))  # a JPEG is decoded no larger than it is needed
-            return _address(_on_white(ImageOps.exif_transpose(image)))
+            image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes a JPEG at a reduced size
+            return _data_uri(_on_white(ImageOps.exif_transpose(image)))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return ""  # the page says how many there are
+        return ""  # the page reports how many
 
 
 def _on_white(image: Any) -> "Image.Image":
-    """Without transparency, which would show the colour of the page."""
+    """The image on a white background in place of transparency, which would show the colour of the page."""
     from PIL import Image
 
     opaque = image.convert("RGBA")
@@ -74,8 +74,8 @@ def _on_white(image: Any) -> "Image.Image":
     return paper.convert("RGB")
 
 
-def _address(image: "Image.Image") -> str:
-    image.thumbnail((SIDE, SIDE))
+def _data_uri(image: "Image.Image") -> str:
+    image.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
     buffer = io.BytesIO()
     image.save(buffer, "WEBP", quality=QUALITY)
     return "data:image/webp;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -18,18 +18,18 @@ function drawBudgetCurve() {
       svg("text", {x: left - 5, y: top + 9, class: "end"}, whole(highest)),
       svg("text", {x: left - 5, y: top + height, class: "end"}, "0"),
       svg("text", {x: left + width, y: top + height + 15, class: "end"}, whole(listed)),
-      svg("text", {x: left + width / 2, y: top + height + 31, class: "middle"}, "samples looked at"),
+      svg("text", {x: left + width / 2, y: top + height + 31, class: "middle"}, "samples inspected"),
       svg("path", {class: "typical", d: `M${x(0)} ${y(0)}L${x(listed)} ${y(expected.at(-1))}`}),
       svg("path", {class: "own", d: line}),
       svg("path", {class: "chosen", d: `M${x(chosen).toFixed(1)} ${top}v${height}`}),
       svg("circle", {class: "chosen", cx: x(chosen).toFixed(1), cy: y(reached).toFixed(1), r: 4}),
     ));
-  const left_over = report.curve.total ? Math.max(0, 1 - reached / report.curve.total) : 0;
+  const remaining = report.curve.total ? Math.max(0, 1 - reached / report.curve.total) : 0;
   byId("expectation").textContent =
-    `${words}${few ? "" : ` After that about ${percent(left_over)} of the errors remain.`} Dashed: looking in no particular order.`;
+    `${words}${few ? "" : ` After these, about ${percent(remaining)} of the errors remain.`} Dashed: random order.`;
 }
 
-/** How often each pair of given and suggested label stands among the first samples. */
+/** The counts of each pair of given and suggested label among the first samples. */
 function countPairs() {
   const pairs = new Map(), involved = new Map();
   for (let place = 0; place < filters.budget; place++) {
@@ -55,18 +55,18 @@ function drawConfusions() {
     const pressed = filters.given === given && filters.suggested === suggested;
     const words = `given ${className(given)}, suggested ${className(suggested)}: ${counted(count, "sample")}`;
     const button = make("button", {type: "button", "aria-label": words, title: words, "aria-pressed": pressed ? "true" : "false"}, String(count));
-    button.style.setProperty("--share", `${Math.round(5 + 50 * count / highest)}%`);  // more would hide the number
+    button.style.setProperty("--share", `${Math.round(5 + 50 * count / highest)}%`);  // a darker cell would hide the number
     button.dataset.pair = `${given} ${suggested}`;
     return make("td", {}, button);
   };
   const head = make("thead", {}, make("tr", {}, make("td"), ...codes.map(code => heading(code, "col"))));
   const body = codes.map(given => make("tr", {}, heading(given, "row"), ...codes.map(suggested => cell(given, suggested))));
   byId("confusions").replaceChildren(make("table", {class: long ? "heat long" : "heat"}, head, make("tbody", {}, ...body)));
-  const some = involved.size > codes.length ? `The ${codes.length} of ${whole(involved.size)} confused classes that occur most often. ` : "";
-  byId("confusion-note").textContent = `${some}Among the first ${whole(filters.budget)}; choose a number to see its samples.`;
+  const some = involved.size > codes.length ? `The ${codes.length} most frequent of ${whole(involved.size)} confused classes. ` : "";
+  byId("confusion-note").textContent = `${some}Among the first ${whole(filters.budget)}; click a number to see its samples.`;
 }
 
-/** The levels of agreement there are, highest first; many are put together in tenths. */
+/** The levels of agreement that occur, highest first; if there are many, rounded down to tenths. */
 const agreementLevels = (() => {
   const known = report.agree.filter(share => share !== null);
   const exact = [...new Set(known)];
@@ -84,7 +84,7 @@ function drawAgreement() {
   byId("agreement").replaceChildren(...[...counts].map(([level, count]) => {
     const bar = make("span", {class: "bar"});
     bar.style.setProperty("--share", `${100 * count / highest}%`);
-    const words = `agreement of ${percent(level)}: ${counted(count, "sample")}; show those with at least as much`;
+    const words = `agreement of ${percent(level)}: ${counted(count, "sample")}; show samples with at least this agreement`;
     const button = make("button", {type: "button", "aria-label": words, "aria-pressed": level > 0 && filters.agreeing === level ? "true" : "false"},
       make("span", {class: "level"}, percent(level)), bar, make("span", {class: "count"}, whole(count)));
     button.dataset.level = level;

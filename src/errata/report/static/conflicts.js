@@ -2,9 +2,9 @@ function drawConflicts() {
   const {rows, groups, group, id, label, place} = report.conflicts;
   if (!rows) return;
   byId("conflicts").hidden = false;
-  const some = rows > group.length ? ` The first ${whole(group.length)} are here; conflicts.csv has all of them.` : "";
+  const some = rows > group.length ? ` The first ${whole(group.length)} are shown; conflicts.csv has all.` : "";
   byId("conflict-note").textContent =
-    `${counted(rows, "sample")} in ${counted(groups, "group")}: in each, the inputs are the same and the labels are not.${some}`;
+    `${counted(rows, "sample")} in ${counted(groups, "group")}: within a group, inputs are the same and labels differ.${some}`;
   const head = make("tr", {}, ...["group", "sample", "label"].map(name => make("th", {scope: "col"}, name)));
   const body = group.map((number, at) => {
     const link = place[at] < 0 ? id[at] : make("button", {type: "button", class: "link"}, id[at]);

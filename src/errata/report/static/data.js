@@ -1,12 +1,12 @@
 "use strict";
-// What was found, a list a property; place 0 is the most suspicious sample.
+// The data of the page: one list per column. Place 0 is the most suspicious sample.
 const report = JSON.parse(document.getElementById("data").textContent);
 const listed = report.id.length;
 const ids = report.id;
 const inConflict = new Set(report.conflicts.places);
 const byId = id => document.getElementById(id);
 
-/** An element with attributes and children; text is always text, never markup. */
+/** An element with attributes and children. Strings become text nodes, never markup. */
 function make(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -25,7 +25,7 @@ const whole = number => Math.round(number).toLocaleString("en-GB");
 const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 const highestOf = (numbers, least) => [...numbers].reduce((highest, number) => Math.max(highest, number), least);
 
-/** A share in whole percent; what is nearly none or nearly all does not read as if it were. */
+/** A share in whole percent; "< 1 %" and "> 99 %" instead of 0 % and 100 % for values in between. */
 function percent(share) {
   if (share === null) return "unknown";
   if (share > 0 && share < 0.005) return "< 1 %";
@@ -35,18 +35,18 @@ function percent(share) {
 
 const number = value => value === null ? "unknown" : String(value);
 
-/** The texts of a sample in the order of its columns; none where the page holds none of them. */
+/** The texts of a sample, one per column; empty if they are not in the page. */
 function columnsOf(place) {
   return report.contents.form === "columns" ? report.contents.rows[place] ?? [] : [];
 }
 
-/** The address of a sample's file beside the page, or null. */
+/** The URL of a sample's image file relative to the page, or null. */
 function fileOf(place) {
   if (!report.contents.files) return null;
   return `${report.contents.files}/${ids[place].split("/").map(encodeURIComponent).join("/")}`;
 }
 
-/** What a sample looks like in one line. */
+/** A sample in one line. */
 function excerptOf(place) {
   const values = columnsOf(place);
   const parts = report.contents.columns?.map((column, at) => column.text ? values[at] : `${column.name} = ${values[at]}`);

@@ -1,12 +1,12 @@
-// place -> {decision, label}; label is the new one, "" where there is none.
+// place -> {decision, label}; label is the new label, or "".
 const decisions = new Map();
-const steps = [];  // steps to undo, each a list of [place, what was decided before]
+const steps = [];  // steps to undo, each a list of [place, earlier decision or null]
 const storageKey = `errata:${report.run}`;
 let storageWorks = true;
 let undownloaded = false;
 
-/** Decisions as they are stored: [place, decision, label]. */
-const asEntries = () => [...decisions].map(([place, made]) => [place, made.decision, made.label]);
+/** Decisions in the form in which they are stored: [place, decision, label]. */
+const asEntries = () => [...decisions].map(([place, entry]) => [place, entry.decision, entry.label]);
 
 function restoreDecisions() {
   try {
@@ -29,22 +29,22 @@ function storeDecisions() {
   }
 }
 
-/** Take in several decisions as one step that can be undone; null takes a decision back. */
+/** Store several decisions as one step that can be undone; null deletes a decision. */
 function decideAll(changes) {
   steps.push(changes.map(([place]) => [place, decisions.get(place) ?? null]));
-  for (const [place, made] of changes) made === null ? decisions.delete(place) : decisions.set(place, made);
+  for (const [place, entry] of changes) entry === null ? decisions.delete(place) : decisions.set(place, entry);
   storeDecisions();
 }
 
-/** To accept what the label says already is to keep it, and to pick the suggestion is to accept it. */
-function decisionFor(place, wanted, label = "") {
-  if (wanted === "accept") label = suggestedOf(place);
-  if (wanted === "keep" || wanted === "skip") return {decision: wanted, label: ""};
+/** Choosing the given label means keep; choosing the suggested label means accept. */
+function decisionFor(place, decision, label = "") {
+  if (decision === "accept") label = suggestedOf(place);
+  if (decision === "keep" || decision === "skip") return {decision, label: ""};
   if (label === givenOf(place)) return {decision: "keep", label: ""};
   return {decision: label === suggestedOf(place) ? "accept" : "relabel", label};
 }
 
-/** Take the last step back; the places it was about, or null where there is nothing to undo. */
+/** Undo the last step; returns its places, or null if there is nothing to undo. */
 function undoLast() {
   const step = steps.pop();
   if (!step) return null;
@@ -53,7 +53,7 @@ function undoLast() {
   return step.map(([place]) => place);
 }
 
-const isChange = made => made !== undefined && (made.decision === "accept" || made.decision === "relabel");
+const isChange = entry => entry !== undefined && (entry.decision === "accept" || entry.decision === "relabel");
 
 function decisionsCsv() {
   const places = [...decisions.keys()].sort((a, b) => a - b);
@@ -61,33 +61,33 @@ function decisionsCsv() {
   return csvLine(["id", "label", "decision", "new_label"]) + places.map(line).join("");
 }
 
-/** Take in a decisions.csv; returns the sentence that says what came of it. */
+/** Load a decisions.csv; returns a message about the result. */
 function loadDecisions(text) {
   const [header = [], ...rows] = parseCsv(text);
   const [idAt, labelAt, decisionAt, newAt] = ["id", "label", "decision", "new_label"].map(name => header.indexOf(name));
   if ([idAt, labelAt, decisionAt, newAt].includes(-1))
-    return "This is no decisions.csv: its first line must name the columns id, label, decision and new_label.";
+    return "This file is not a decisions.csv: its first line must name the columns id, label, decision and new_label.";
   const placeOf = new Map(ids.map((id, place) => [id, place]));
   const changes = new Map();
-  let elsewhere = 0, relabelled = 0, unclear = 0, replaced = 0;
+  let unlisted = 0, relabelled = 0, invalid = 0, replaced = 0;
   for (const row of rows) {
     const place = placeOf.get(row[idAt]);
     const [decision, label] = [row[decisionAt], row[newAt] ?? ""];
-    if (place === undefined) elsewhere++;
+    if (place === undefined) unlisted++;
     else if (row[labelAt] !== givenOf(place)) relabelled++;
-    else if (!DECISIONS.includes(decision) || (label === "" && (decision === "accept" || decision === "relabel"))) unclear++;
+    else if (!DECISIONS.includes(decision) || (label === "" && (decision === "accept" || decision === "relabel"))) invalid++;
     else {
-      const made = decisionFor(place, decision === "accept" ? "relabel" : decision, label);
+      const entry = decisionFor(place, decision === "accept" ? "relabel" : decision, label);
       const before = decisions.get(place);
-      if (before && (before.decision !== made.decision || before.label !== made.label)) replaced++;
-      changes.set(place, made);
+      if (before && (before.decision !== entry.decision || before.label !== entry.label)) replaced++;
+      changes.set(place, entry);
     }
   }
   if (changes.size) decideAll([...changes]);
-  const told = [`Loaded ${counted(changes.size, "decision")}.`];
-  if (replaced) told.push(`Decided otherwise here, and replaced: ${whole(replaced)}.`);
-  const leftOut = [[elsewhere, "of samples not listed here"], [relabelled, "of samples that have another label here"],
-    [unclear, "that are not keep, accept, relabel or skip, or name no new label"]].filter(([count]) => count);
-  if (leftOut.length) told.push(`Left out: ${leftOut.map(([count, why]) => `${whole(count)} ${why}`).join("; ")}.`);
-  return told.join(" ");
+  const message = [`Loaded ${counted(changes.size, "decision")}.`];
+  if (replaced) message.push(`Replaced ${counted(replaced, "decision")} made here.`);
+  const ignored = [[unlisted, "for samples not in this list"], [relabelled, "for samples with another label here"],
+    [invalid, "invalid (not keep, accept, relabel or skip, or without a new label)"]].filter(([count]) => count);
+  if (ignored.length) message.push(`Ignored: ${ignored.map(([count, why]) => `${whole(count)} ${why}`).join("; ")}.`);
+  return message.join(" ");
 }

@@ -1,6 +1,6 @@
-const LONG = 600;  // characters beyond which a value is shortened until it is asked for
+const LONG = 600;  // longer values are shortened, with a button to show the rest
 
-/** A text that can be long: its head, and a button that shows the rest. */
+/** A text; if it is long, its start and a button that shows the rest. */
 function longText(text) {
   if (text.length <= LONG) return make("span", {class: "text"}, text === "" ? make("i", {}, "empty") : text);
   const shown = make("span", {class: "text"}, `${text.slice(0, LONG)} …`);
@@ -14,33 +14,33 @@ function longText(text) {
   return make("div", {}, shown, button);
 }
 
-/** Some columns of a sample beside what is typical of its classes; those that were not learned from stand below. */
+/** Some columns of a sample with the typical values of its classes; columns not used for training are below. */
 function columnTable(place, shown) {
   const {columns, typical} = report.contents;
   const values = columnsOf(place);
-  const learned = shown.filter(at => !columns[at].unlearned);
-  const unlearned = shown.filter(at => columns[at].unlearned);
-  const compares = typical.length > 0 && learned.some(at => !columns[at].text);
+  const used = shown.filter(at => !columns[at].excluded);
+  const excluded = shown.filter(at => columns[at].excluded);
+  const compares = typical.length > 0 && used.some(at => !columns[at].text);
   const ofClass = (code, at) => columns[at].text ? "" : typical[code]?.[at] ?? "";
   const sides = compares ? [report.label[place], ...(agreesWithLabel(place) ? [] : [report.suggested[place]])] : [];
   const head = make("tr", {}, make("th", {scope: "col"}, "column"), make("th", {scope: "col"}, "this sample"),
     ...sides.map(code => make("th", {scope: "col"}, `typical of ${className(code)}`)));
-  const rows = learned.map(at => make("tr", {}, make("th", {scope: "row"}, columns[at].name),
+  const rows = used.map(at => make("tr", {}, make("th", {scope: "row"}, columns[at].name),
     make("td", {class: columns[at].number ? "number" : ""}, longText(values[at])),
     ...sides.map(code => make("td", {class: columns[at].number ? "number soft" : "soft"}, ofClass(code, at)))));
-  const below = unlearned.map(at => make("tr", {},
-    make("th", {scope: "row"}, columns[at].name, make("span", {class: "why"}, columns[at].unlearned)),
+  const below = excluded.map(at => make("tr", {},
+    make("th", {scope: "row"}, columns[at].name, make("span", {class: "why"}, columns[at].excluded)),
     make("td", {colspan: 1 + sides.length}, longText(values[at]))));
-  if (below.length) below.unshift(make("tr", {}, make("th", {scope: "rowgroup", colspan: 2 + sides.length}, "not learned from")));
+  if (below.length) below.unshift(make("tr", {}, make("th", {scope: "rowgroup", colspan: 2 + sides.length}, "not used for training")));
   return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Columns of the sample"},
-    make("table", {class: "columns"}, make("thead", {}, head), make("tbody", {}, ...rows), make("tbody", {class: "unlearned"}, ...below)),
-    sides.length ? make("p", {class: "note"}, "Typical: the median of numbers, otherwise the value that more than half have.") : "");
+    make("table", {class: "columns"}, make("thead", {}, head), make("tbody", {}, ...rows), make("tbody", {class: "excluded"}, ...below)),
+    sides.length ? make("p", {class: "note"}, "Typical: the median of numbers, otherwise the value of more than half of the samples.") : "");
 }
 
 function contentsOf(place) {
   const {form, rows} = report.contents;
   if (form === "nothing") return "";
-  if (rows[place] === undefined) return make("p", {class: "note"}, "What this sample holds is not in this page, to keep it small.");
+  if (rows[place] === undefined) return make("p", {class: "note"}, "The contents of this sample are not included, to keep the page small.");
   if (form === "picture") {
     const address = fileOf(place);
     const link = address ? make("a", {href: address, target: "_blank", rel: "noopener"}, "open the file") : "";
@@ -48,7 +48,7 @@ function contentsOf(place) {
   }
   const {columns} = report.contents;
   const every = [...columns.keys()];
-  const isPlainText = columns[0].text && (columns.length === 1 || columns[1].unlearned);  // those learned from come first
+  const isPlainText = columns[0].text && (columns.length === 1 || columns[1].excluded);  // columns used for training come first
   if (!isPlainText) return columnTable(place, every);
   return make("div", {}, make("blockquote", {}, longText(rows[place][0])), columns.length > 1 ? columnTable(place, every.slice(1)) : "");
 }
@@ -65,16 +65,16 @@ function factsOf(place) {
 }
 
 function decisionButtons(place) {
-  const made = decisions.get(place);
+  const entry = decisions.get(place);
   const same = agreesWithLabel(place);
   const choices = [
     ["keep", "k", "Keep", givenOf(place)],
     ...(same ? [] : [["accept", "a", "Accept", suggestedOf(place)]]),
-    ["relabel", "r", made?.decision === "relabel" ? "Relabelled" : "Another label", made?.decision === "relabel" ? made.label : ""],
+    ["relabel", "r", entry?.decision === "relabel" ? "Relabelled" : "Another label", entry?.decision === "relabel" ? entry.label : ""],
     ["skip", "s", "Skip", ""],
   ];
   return make("div", {class: "decisions", role: "group", "aria-label": "Decision"}, ...choices.map(([name, key, words, label]) => {
-    const button = make("button", {type: "button", class: name, "aria-pressed": made?.decision === name ? "true" : "false", "aria-keyshortcuts": key},
+    const button = make("button", {type: "button", class: name, "aria-pressed": entry?.decision === name ? "true" : "false", "aria-keyshortcuts": key},
       make("span", {}, words, label ? make("b", {}, ` ${label}`) : ""), make("kbd", {}, key));
     button.dataset.decision = name;
     return button;
@@ -83,26 +83,26 @@ function decisionButtons(place) {
 
 function drawDetail() {
   if (!places.length) {
-    byId("detail").replaceChildren(make("p", {class: "note"}, "No sample is chosen."));
+    byId("detail").replaceChildren(make("p", {class: "note"}, "No sample is selected."));
     return;
   }
   const place = current;
   byId("detail").scrollTop = 0;
   const curve = largeLossCurve(place);
-  const told = report.losses && curve
-    ? make("p", {class: "note"}, `Loss of the given label over the ${report.unit}s; dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
-    : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not in this page, to keep it small." : `This run kept no losses of single ${report.unit}s.`);
-  const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "The same inputs have another label elsewhere: one of them is wrong, or the inputs do not tell the classes apart.") : "";
-  const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the label it has.") : "";
+  const caption = report.losses && curve
+    ? make("p", {class: "note"}, `Loss of the given label over the ${report.unit}s. Dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
+    : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not included, to keep the page small." : `This run did not record the loss of each ${report.unit}.`);
+  const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "Another sample has the same inputs and a different label: one of the labels is wrong, or the inputs do not determine the class.") : "";
+  const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the given label.") : "";
   byId("detail").replaceChildren(
     make("h2", {}, make("span", {class: "soft"}, `#${place + 1} `), ids[place]),
     make("p", {class: "labels"}, labelPair(place), badge(place)), same, decisionButtons(place), conflict,
-    contentsOf(place), factsOf(place), curve ?? "", told);
+    contentsOf(place), factsOf(place), curve ?? "", caption);
 }
 
 byId("detail").addEventListener("click", event => {
   const button = event.target.closest("[data-decision]");
   if (!button) return;
-  list.focus({preventScroll: true});  // the button is drawn anew, and its focus would be lost
+  list.focus({preventScroll: true});  // the button is redrawn and would lose its focus
   act(button.dataset.decision);
 });

@@ -9,13 +9,13 @@ const NOT_RECORDED = 255;
 const lossHeights = report.losses ? Uint8Array.from(atob(report.losses.heights), letter => letter.charCodeAt(0)) : null;
 const pointsDrawn = report.losses?.epochs.length ?? 0;
 
-/** Heights 0 to 254 of a sample's loss, or null where the page holds none. */
+/** The heights (0 to 254) of a sample's loss curve, or null if it is not in the page. */
 function lossesOf(place) {
   if (!lossHeights || (place + 1) * pointsDrawn > lossHeights.length) return null;
   return lossHeights.subarray(place * pointsDrawn, (place + 1) * pointsDrawn);
 }
 
-/** A line through heights, broken where nothing was recorded; a single epoch is a level line. */
+/** The path of a curve, with gaps where nothing was recorded; a single epoch is a horizontal line. */
 function linePath(heights, left, top, width, height) {
   const last = report.losses.epochs[pointsDrawn - 1], first = report.losses.epochs[0];
   let path = "", pen = "M";
@@ -40,7 +40,7 @@ function smallLossCurve(place, width, height) {
   return drawing;
 }
 
-/** The loss over the epochs with axes and, in words, where it starts and ends. */
+/** The loss curve with axes, and its first and last value as a label for screen readers. */
 function largeLossCurve(place) {
   const heights = lossesOf(place);
   if (!heights) return null;
@@ -48,7 +48,7 @@ function largeLossCurve(place) {
   const {epochs, top: highest} = report.losses;
   const known = [...heights].filter(value => value !== NOT_RECORDED);
   const loss = value => value === 254 ? `${highest} or more` : (highest * value / 254).toPrecision(2);
-  const words = known.length ? `Loss of the given label: ${loss(known[0])} at first, ${loss(known.at(-1))} at last.` : "No loss recorded.";
+  const words = known.length ? `Loss of the given label: ${loss(known[0])} at the first epoch, ${loss(known.at(-1))} at the last.` : "No loss recorded.";
   return svg("svg", {class: "loss large", viewBox: "0 0 320 132", role: "img", "aria-label": words},
     svg("path", {class: "axis", d: `M${left} ${top}v${height}h${width}`}),
     svg("text", {x: left - 5, y: top + 9, class: "end"}, String(highest)),

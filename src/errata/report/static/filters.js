@@ -1,5 +1,5 @@
 const filters = {budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: "all", search: ""};
-const haystacks = new Array(listed);  // made when first searched: it doubles what the page holds
+const haystacks = new Array(listed);  // built on the first search, to save memory
 
 function haystackOf(place) {
   haystacks[place] ??= [ids[place], givenOf(place), suggestedOf(place), ...columnsOf(place)].join("\n").toLowerCase();
@@ -7,16 +7,16 @@ function haystackOf(place) {
 }
 
 function hasStatus(place, status) {
-  const made = decisions.get(place);
-  if (status === "undecided") return made === undefined;
-  if (status === "decided") return made !== undefined;
-  if (status === "changed") return isChange(made);
-  if (status === "skip") return made?.decision === "skip";
+  const entry = decisions.get(place);
+  if (status === "undecided") return entry === undefined;
+  if (status === "decided") return entry !== undefined;
+  if (status === "changed") return isChange(entry);
+  if (status === "skip") return entry?.decision === "skip";
   if (status === "conflict") return inConflict.has(place);
   return true;
 }
 
-/** The places within the budget that pass every filter, most suspicious first. */
+/** The places within the budget that match all filters, most suspicious first. */
 function matchingPlaces() {
   const {budget, given, suggested, agreeing, status} = filters;
   const search = filters.search.trim().toLowerCase();
@@ -32,7 +32,7 @@ function matchingPlaces() {
   return places;
 }
 
-/** Budgets the slider stops at: close together where they are small. */
+/** The budgets of the slider: dense for small values. */
 function budgetStops() {
   const stops = new Set();
   for (let stop = 1; stop < listed; stop = Math.max(stop + 1, stop * 1.08)) {
@@ -42,7 +42,7 @@ function budgetStops() {
   return [...stops.add(report.budget).add(listed)].sort((a, b) => a - b);
 }
 
-/** Expected errors among the first `count`, between the points of the curve on a straight line. */
+/** The expected errors among the first `count` samples, interpolated linearly. */
 function expectedAmong(count) {
   const {inspected, expected} = report.curve;
   const after = inspected.findIndex(point => point >= count);

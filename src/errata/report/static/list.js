@@ -1,27 +1,27 @@
-// Only what is seen is drawn: fifty thousand samples scroll like fifty.
+// Only visible rows are drawn, so that long lists scroll quickly.
 const list = byId("list");
 const isGallery = report.contents.form === "picture";
 const itemHeight = isGallery ? 186 : 78;
 const cardWidth = 150;
-const overscan = 3;  // rows beyond what is seen
-let places = [];  // those that pass the filters
-let current = 0;  // the place of the chosen sample
+const overscan = 3;  // rows drawn above and below the visible ones
+let places = [];  // places that match the filters
+let current = 0;  // place of the selected sample
 
 const perRow = () => isGallery ? Math.max(1, Math.floor(list.clientWidth / cardWidth)) : 1;
 const currentAt = () => places.indexOf(current);
 
 function optionLabel(place) {
-  const made = decisions.get(place);
-  const decided = made ? `; decided: ${made.decision}${made.label ? ` ${made.label}` : ""}` : "";
+  const entry = decisions.get(place);
+  const decided = entry ? `; decided: ${entry.decision}${entry.label ? ` ${entry.label}` : ""}` : "";
   return `${place + 1}: ${ids[place]}, given ${givenOf(place)}, suggested ${suggestedOf(place)}, ` +
     `probably wrong ${percent(report.pWrong[place])}${decided}`;
 }
 
 function badge(place) {
-  const made = decisions.get(place);
-  if (!made) return "";
-  const words = {keep: "kept", accept: "accepted", relabel: `→ ${made.label}`, skip: "skipped"}[made.decision];
-  return make("span", {class: `badge ${made.decision}`}, words);
+  const entry = decisions.get(place);
+  if (!entry) return "";
+  const words = {keep: "kept", accept: "accepted", relabel: `→ ${entry.label}`, skip: "skipped"}[entry.decision];
+  return make("span", {class: `badge ${entry.decision}`}, words);
 }
 
 function labelPair(place) {
@@ -40,7 +40,7 @@ function option(place, at) {
   const numbers = make("span", {class: "numbers"},
     make("span", {class: "rank"}, `#${place + 1}`),
     make("span", {title: "estimated probability that the label is wrong"}, percent(report.pWrong[place])),
-    inConflict.has(place) ? make("span", {class: "conflict", title: "the same inputs have another label elsewhere"}, "conflict") : "");
+    inConflict.has(place) ? make("span", {class: "conflict", title: "another sample has the same inputs and a different label"}, "conflict") : "");
   const parts = isGallery
     ? [make("span", {class: "frame"}, picture(place)), labelPair(place), numbers,
        make("span", {class: "foot"}, smallLossCurve(place, 60, 22), badge(place))]
@@ -63,12 +63,12 @@ function drawList() {
   const beyond = (Math.ceil((list.scrollTop + list.clientHeight) / itemHeight) + overscan) * columns;
   byId("rows").style.height = `${Math.ceil(places.length / columns) * itemHeight}px`;
   byId("rows").replaceChildren(...places.slice(first, beyond).map((place, at) => option(place, first + at)));
-  if (!places.length) byId("rows").replaceChildren(make("p", {class: "empty"}, "No sample passes these filters."));
+  if (!places.length) byId("rows").replaceChildren(make("p", {class: "empty"}, "No sample matches these filters."));
   if (byId(`option-${current}`)) list.setAttribute("aria-activedescendant", `option-${current}`);
   else list.removeAttribute("aria-activedescendant");
 }
 
-/** Bring the chosen sample into view, and draw. */
+/** Scroll to the selected sample and draw. */
 function showCurrent() {
   const at = currentAt();
   if (at >= 0) {
@@ -80,7 +80,7 @@ function showCurrent() {
   drawDetail();
 }
 
-/** Choose the sample at a position of the list, the nearest there is. */
+/** Select the sample at a position of the list, or the nearest one. */
 function choose(at) {
   if (!places.length) return;
   current = places[Math.min(places.length - 1, Math.max(0, at))];

@@ -1,7 +1,8 @@
-const PRINTED = 200;  // samples on paper
+const PRINTED = 200;  // samples in the printed table
+const NOT_STORED = "This browser cannot store decisions: download them before you close this page.";
 const stops = budgetStops();
 
-const say = words => { byId("message").textContent = words; };
+const showMessage = text => { byId("message").textContent = text; };
 
 function drawToolbar() {
   byId("budget").value = filters.budget;
@@ -16,23 +17,23 @@ function drawToolbar() {
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
   const all = places.length === filters.budget;
   const searched = filters.search && report.contents.form === "columns" ? report.contents.rows.length : Infinity;
-  const unsearched = searched < filters.budget ? ` The contents of the first ${whole(searched)} are in this page and were searched.` : "";
-  byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} pass the filters.${unsearched}`;
+  const unsearched = searched < filters.budget ? ` Only the contents of the first ${whole(searched)} samples were searched.` : "";
+  byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} match the filters.${unsearched}`;
   byId("clear").disabled = all;
 }
 
-/** How far the review of the budget is, and how the labels judged compare with what was expected of them. */
+/** The progress within the budget, and the number of wrong labels so far next to the expected one. */
 function drawProgress() {
-  let decided = 0, judged = 0, wrong = 0, expected = 0;
-  for (const [place, made] of decisions) {
+  let decided = 0, reviewed = 0, wrong = 0, expected = 0;
+  for (const [place, entry] of decisions) {
     if (place >= filters.budget) continue;
     decided++;
-    if (made.decision === "skip") continue;
-    judged++;
-    wrong += isChange(made) ? 1 : 0;
+    if (entry.decision === "skip") continue;
+    reviewed++;
+    wrong += isChange(entry) ? 1 : 0;
     expected += report.pWrong[place] ?? 0;
   }
-  const compared = judged ? `: ${whole(wrong)} of ${whole(judged)} judged were wrong, about ${whole(expected)} expected` : "";
+  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} reviewed labels were wrong, about ${whole(expected)} expected` : "";
   byId("progress-text").textContent = `Decided ${whole(decided)} of the first ${whole(filters.budget)}${compared}`;
   byId("progress").max = filters.budget;
   byId("progress").value = decided;
@@ -40,7 +41,7 @@ function drawProgress() {
   byId("download").disabled = decisions.size === 0;
 }
 
-/** Apply the filters again; the chosen sample stays chosen if it passes, else the next one is, or the first. */
+/** Apply the filters again. The selected sample stays selected if it matches; otherwise the next one, or the first. */
 function refilter() {
   places = matchingPlaces();
   if (!places.includes(current)) current = places.find(place => place > current) ?? places[0] ?? 0;
@@ -50,9 +51,9 @@ function refilter() {
   showCurrent();
 }
 
-function setBudget(wanted) {
-  if (!Number.isFinite(wanted)) return;
-  filters.budget = Math.min(listed, Math.max(1, Math.round(wanted)));
+function setBudget(count) {
+  if (!Number.isFinite(count)) return;
+  filters.budget = Math.min(listed, Math.max(1, Math.round(count)));
   refilter();
 }
 
@@ -61,31 +62,30 @@ function clearFilters(budget = filters.budget) {
   refilter();
 }
 
-/** Decide on the chosen sample and go on to the next. */
-function decide(wanted, label = "") {
+/** Decide on the selected sample and select the next one. */
+function decide(decision, label = "") {
   if (!places.length) return;
-  const place = current, at = currentAt(), made = decisionFor(place, wanted, label);
-  decideAll([[place, made]]);
+  const place = current, at = currentAt(), entry = decisionFor(place, decision, label);
+  decideAll([[place, entry]]);
   places = matchingPlaces();
   drawToolbar();
   drawProgress();
-  const told = {keep: `Kept ${givenOf(place)}`, accept: `Accepted ${made.label}`, relabel: `Relabelled ${made.label}`, skip: "Skipped"}[made.decision];
-  const kept = storageWorks ? "" : " This browser keeps nothing of this page: download the decisions before you close it.";
-  say(`${told}: sample ${ids[place]}.${kept}`);
+  const done = {keep: `Kept ${givenOf(place)}`, accept: `Accepted ${entry.label}`, relabel: `Relabelled ${entry.label}`, skip: "Skipped"}[entry.decision];
+  showMessage(`${done}: sample ${ids[place]}.${storageWorks ? "" : ` ${NOT_STORED}`}`);
   if (places.length) choose(places[at] === place ? at + 1 : at);
   else showCurrent();
 }
 
 function undo() {
   const undone = undoLast();
-  if (undone === null) { say("There is nothing to undo."); return; }
+  if (undone === null) { showMessage("There is nothing to undo."); return; }
   refilter();
   if (places.includes(undone[0])) choose(places.indexOf(undone[0]));
-  say(undone.length === 1 ? `Undone: sample ${ids[undone[0]]}.` : `Undone: ${counted(undone.length, "decision")}.`);
+  showMessage(undone.length === 1 ? `Undone: sample ${ids[undone[0]]}.` : `Undone: ${counted(undone.length, "decision")}.`);
 }
 
 function act(name) {
-  if (name === "relabel") { if (places.length) askForLabel(); } else decide(name);
+  if (name === "relabel") { if (places.length) openRelabel(); } else decide(name);
 }
 
 function download() {
@@ -94,17 +94,17 @@ function download() {
   link.click();
   URL.revokeObjectURL(address);
   undownloaded = false;
-  say(`Downloaded ${counted(decisions.size, "decision")}; give the file to errata apply.`);
+  showMessage(`Downloaded ${counted(decisions.size, "decision")}. Next: errata apply DATA --decisions decisions.csv`);
 }
 
 byId("load").addEventListener("click", () => byId("file").click());
 byId("file").addEventListener("change", async event => {
   const [file] = event.target.files;
   if (!file) return;
-  const told = loadDecisions(await file.text());
-  event.target.value = "";  // the same file can be loaded again
+  const message = loadDecisions(await file.text());
+  event.target.value = "";  // so that the same file can be loaded again
   refilter();
-  say(told);
+  showMessage(message);
 });
 byId("download").addEventListener("click", download);
 byId("undo").addEventListener("click", undo);
@@ -157,7 +157,7 @@ document.addEventListener("keydown", event => {
   event.preventDefault();
 });
 
-// A list that is scrolled prints as it is cut off: paper gets a plain table instead.
+// A scrolled list would print cut off, so print a plain table instead.
 addEventListener("beforeprint", () => {
   const hasTexts = report.contents.form === "columns";
   const heads = ["rank", "sample", "given", "suggested", "probably wrong", "decision", "new label", ...(hasTexts ? ["contents"] : [])];
@@ -171,7 +171,7 @@ addEventListener("beforeprint", () => {
       make("tbody", {}, ...shown.map(place => make("tr", {}, ...row(place).map(text => make("td", {}, text)))))));
 });
 addEventListener("afterprint", () => byId("printed").replaceChildren());
-// Another window on the same run decides too: the later decision must not wipe out the earlier ones.
+// Take over decisions from another window of the same run.
 addEventListener("storage", event => {
   if (event.key !== storageKey) return;
   restoreDecisions();
@@ -190,15 +190,15 @@ function start() {
   byId("listed").textContent = `of ${whole(listed)}`;
   byId("run").textContent = report.run;
   const notes = [...report.contents.notes];
-  if (listed < report.samples) notes.unshift(`The ${whole(listed)} most suspicious of ${whole(report.samples)} samples are listed; ranking.csv has all of them.`);
-  if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are in this page for the ${whole(lossHeights.length / pointsDrawn)} most suspicious.`);
+  if (listed < report.samples) notes.unshift(`The ${whole(listed)} most suspicious of ${whole(report.samples)} samples are listed; ranking.csv has all.`);
+  if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are included for the ${whole(lossHeights.length / pointsDrawn)} most suspicious samples only.`);
   byId("notes").append(...notes.map(note => make("li", {}, note)));
   restoreDecisions();
   drawConflicts();
   refilter();
   choose(places.findIndex(place => !decisions.has(place)));
-  if (decisions.size) say(`Back from an earlier visit: ${counted(decisions.size, "decision")}.`);
-  if (!storageWorks) say("This browser keeps nothing of this page: download the decisions before you close it.");
+  if (decisions.size) showMessage(`Restored ${counted(decisions.size, "decision")} from an earlier visit.`);
+  if (!storageWorks) showMessage(NOT_STORED);
 }
 
 start();

@@ -1,0 +1,113 @@
+"""`errata find`."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from errata.cli.app import app
+from errata.cli.training_bar import TrainingBar
+from errata.terminal import print_table
+
+if TYPE_CHECKING:
+    from errata.finding.found import Found
+
+OUT = Path("errata-out")
+COLUMNS = ["rank", "id", "label", "suggested", "p_wrong", "agree", "mean_loss"]
+
+
+@app.command()
+def find(
+    source: Annotated[
+        Path,
+        typer.Argument(
+            help="A table (.csv .tsv .parquet .jsonl), a folder of images in class folders, arrays or saved logits "
+            "(.npz .npy), a dynamics folder, or a folder saved by Hugging Face datasets."
+        ),
+    ],
+    label: Annotated[
+        str | None, typer.Option(help="The label column of a table; for a .npy file, the .npy file with its labels.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="For dynamics or saved logits: the table or folder with their samples, for the report."),
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
+    embed: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a sentence-transformers model: embed texts with it instead of TF-IDF."),
+    ] = None,
+    model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn4`, `cnn9` or `resnet18`.")] = "auto",
+    folds: Annotated[
+        int | None, typer.Option(help="Train one model per fold, and score each sample out-of-sample.", min=2)
+    ] = None,
+    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
+    top: Annotated[int, typer.Option(help="How many samples to print.", min=0)] = 10,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+) -> None:
+    """Train a model on your data and list the labels that are probably wrong, with a page to review them."""
+    import errata
+    from errata.finding.find import has_unfinished_work
+
+    try:
+        with TrainingBar() as bar:
+            found = errata.find(
+                source,
+                label,
+                data=data,
+                text=text,
+                id=id_column,
+                embed=embed,
+                model=model,  # type: ignore[arg-type]  # find refuses unknown names
+                folds=folds,
+                device=device,
+                seed=seed,
+                out=out,
+                skip_bad=skip_bad,
+                progress=bar,
+            )
+    except KeyboardInterrupt:
+        resumes = f"resumes from {out}" if has_unfinished_work(out) else "starts again: nothing was saved yet"
+        print(f"interrupted: the same command {resumes}", file=sys.stderr)
+        sys.exit(130)
+    _print(found, out, top)
+
+
+def _print(found: "Found", out: Path, top: int) -> None:
+    """The answer, the first samples, and what to do next."""
+    from errata.finding.answer import answer, data_notes, how_ranked
+    from errata.finding.found import REPORT
+
+    for line in (how_ranked(found), *answer(found)):
+        print(line)
+    table = found.ranking.head(top)[COLUMNS].round(3)
+    if top:
+        table["p_wrong"] = [as_probability(share) for share in table["p_wrong"]]
+        print_table(table, f"the {len(table)} most suspicious of {len(found.ranking):,} samples")
+    notes = data_notes(found)
+    if notes:
+        print(f"Note: {notes[0]}" if len(notes) == 1 else f"{len(notes)} notes on the data: see {out / REPORT}")
+    print(f"Wrote ranking.csv, report.html and more to {out}")
+    print(f"Next: review the samples in {out / REPORT}{_apply_command(found, out)}")
+
+
+def _apply_command(found: "Found", out: Path) -> str:
+    """The command that applies the decisions; empty if the path of the data is unknown."""
+    from errata.finding.sources import DataSource
+
+    source = DataSource.from_summary(found.summary, out)
+    if source is None:
+        return ""
+    words = ["errata", "apply", os.path.normpath(source.source), "--decisions", "decisions.csv"]
+    return f", then: {shlex.join(words if out == OUT else [*words, '--found', str(out)])}"
+
+
+def as_probability(share: float) -> str:
+    """A rounded probability; `> 0.99` instead of 1, since an estimate is never certain."""
+    return "> 0.99" if round(share, 2) >= 1 else str(round(share, 3))
