@@ -80,26 +80,6 @@ def test_a_worked_example_with_ties():
     assert lift(scores, truth, 2) == pytest.approx((2 / 3) / 2 / (3 / 5))
 
 
-def test_random_ties_are_one_of_the_orders_and_average_to_the_expectation():
-    scores, truth = np.array([2.0] + [1.0] * 8 + [0.0]), np.array([0, 1, 1, 1, 0, 0, 0, 0, 0, 1], bool)
-    drawn = [fnr(scores, truth, 5, ties="random", seed=seed) for seed in range(4000)]
-    # The expectation takes 4 of the 8 tied samples, 3 of them errors: hypergeometric.
-    assert np.mean(drawn) == pytest.approx(fnr(scores, truth, 5), abs=0.01)
-    assert set(np.round(np.multiply(drawn, 4))) == {1.0, 2.0, 3.0, 4.0}
-    assert drawn[:50] == [fnr(scores, truth, 5, ties="random", seed=seed) for seed in range(50)]
-
-
-@settings(deadline=None, max_examples=50)
-@given(scored(), st.integers(0, 5))
-def test_random_ties_are_a_seeded_permutation_as_second_key(case, seed):
-    scores, truth = case
-    second_key = np.random.default_rng(seed).permutation(len(scores))
-    order = np.lexsort((second_key, -scores))
-    for inspected in range(len(truth) + 1):
-        missed = truth.sum() - found_in_order(truth, order, inspected)
-        assert fnr(scores, truth, inspected, ties="random", seed=seed) == pytest.approx(missed / truth.sum())
-
-
 @settings(deadline=None, max_examples=80)
 @given(scored(both=True), st.randoms(use_true_random=False), st.floats(0.0, 1.0))
 def test_the_order_of_rows_changes_no_metric(case, random, budget):
@@ -272,7 +252,6 @@ def test_unknown_truth_is_left_out_altogether(truth):
         assert metric(scores, truth) == metric(*subset)
     for budget in (0, 1, 2, 3, 0.0, 0.5, 1.0):
         assert fnr(scores, truth, budget) == fnr(*subset, budget)
-        assert fnr(scores, truth, budget, ties="random", seed=3) == fnr(*subset, budget, ties="random", seed=3)
     pd.testing.assert_frame_equal(budget_curve(scores, truth), budget_curve(*subset))
     with pytest.raises(InputError, match=r"outside 0\.\.3"):
         fnr(scores, truth, 4)
@@ -306,8 +285,6 @@ def test_what_is_undefined_is_refused():
         lift([1.0, 2.0], [True, False], 0.0)
     with pytest.raises(InputError, match="every label is an error"):
         auroc([1.0, 2.0], [True, True])
-    with pytest.raises(InputError, match="ties must be"):
-        fnr([1.0, 2.0], [True, False], ties="first")
 
 
 def test_inputs_are_not_written_to():

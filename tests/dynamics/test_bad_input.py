@@ -59,7 +59,7 @@ BAD_ARRAYS = {
     "label beyond": (lambda z, y: (z, y + 1), r"label of sample 2 is 3, outside 0\.\.2"),
     "label NaN": (lambda z, y: (z, [0, np.nan, 2, 0, 1, 2]), "label of sample 1 is nan, not a class number"),
     "half a label": (lambda z, y: (z, y + 0.5), "label of sample 0 is 0.5, not a class number"),
-    "names": (lambda z, y: (z, list("abcabc")), r"labels are names \(the first is 'a'\) .* pass classes=\[...\]"),
+    "names": (lambda z, y: (z, list("abcabc")), r"labels are names \(the first is 'a'\), .* pass classes=\[...\]"),
     "None": (lambda z, y: (z, [None] * 6), r"labels are names \(the first is None\)"),
     "dates": (lambda z, y: (z, np.zeros(6, "datetime64[D]")), "labels must be class numbers, not datetime64"),
 }
@@ -307,13 +307,13 @@ def test_the_input_is_never_written_to(logits, labels):
 def test_an_estimate_from_one_sample_says_why_there_is_none(logits, labels):
     estimates = errata.noise_rates(Dynamics.from_arrays(logits[:, :1], labels[:1])).set_index("estimate")
     assert np.isnan(estimates.loc["mixture on Unmixed-MeanProb-LM", "rate"])
-    assert "no two groups to tell apart" in estimates.loc["mixture on Unmixed-MeanProb-LM", "how"]
+    assert "there are no two groups of scores" in estimates.loc["mixture on Unmixed-MeanProb-LM", "how"]
     assert estimates.loc["sign of Unmixed-MeanProb-LM", "rate"] in (0, 1)
 
 
 @pytest.mark.parametrize("function", [errata.rank, errata.score_many, errata.noise_rates])
-def test_arrays_where_dynamics_are_meant_are_refused_with_a_way_out(function, logits):
-    with pytest.raises(InputError, match=r"takes Dynamics, not ndarray: make them with Dynamics\.from_arrays"):
+def test_arrays_instead_of_dynamics_are_refused(function, logits):
+    with pytest.raises(InputError, match=r"takes Dynamics, not ndarray: create them with Dynamics\.from_arrays"):
         function(logits)
 
 

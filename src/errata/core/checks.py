@@ -100,7 +100,7 @@ def check_scores(scores: ArrayLike) -> Floats:
 
 
 def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
-    """Logits (..., N, K) of a float type with at least two classes; the values are checked later, when they are read."""
+    """Logits (..., N, K) of a float type with at least two classes; their values are checked when they are read."""
     checked = logits if isinstance(logits, np.ndarray) else as_numpy(logits)
     if checked.dtype.kind in "iu":
         checked = checked.astype(np.float64)
@@ -138,7 +138,7 @@ def warn_if_softmax_twice(logits: NDArray[Any]) -> None:
     rows = _some_finite_rows(logits)
     if len(rows) > 1 and (np.ptp(rows, axis=1) <= 1).all() and np.allclose(np.exp(rows).sum(axis=1), 1, atol=1e-3):
         warnings.warn(
-            "these look like the logarithm of a softmax applied twice: no class is more than e times as likely as another",
+            "these look like the logarithm of a softmax applied twice: no class is over e times as likely as another",
             stacklevel=3,
         )
 

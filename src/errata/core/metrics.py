@@ -1,27 +1,26 @@
 """Metrics of a ranking when only a budget of samples can be inspected.
 
 The samples with the highest scores are inspected, and every error among them is corrected. Samples with unknown truth
-are left out, so a budget is a count or a fraction of the samples with known truth. For tied scores, a metric is by
-default its expectation over all orders of the tied samples, so that it does not depend on the order of rows.
+are left out, so a budget is a count or a fraction of the samples with known truth. For tied scores, a metric is its
+expectation over all orders of the tied samples, so that it does not depend on the order of rows.
 """
 
 import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, as_numpy, check_scores, check_seed
+from errata.core.checks import Floats, as_numpy, check_scores
 from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Bools = NDArray[np.bool_]
-Ties = Literal["expectation", "random"]
 
 
 class BudgetMetric(Protocol):
@@ -34,14 +33,10 @@ class BudgetMetric(Protocol):
         scores: ArrayLike,
         truth: ArrayLike,
         budget: int | float | None = None,
-        *,
-        ties: Ties = "expectation",
-        seed: int = 0,
     ) -> float:
         """Scores (N,), and truth (N,), which is True if the label is wrong.
 
-        budget: an int is a count, a float a fraction, None the number of errors. ties: "expectation" over all orders of
-        equal scores, or "random" for one order drawn with `seed`.
+        budget: an int is a count, a float a fraction, None the number of errors.
         """
 
 
@@ -74,13 +69,10 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
         scores: ArrayLike,
         truth: ArrayLike,
         budget: int | float | None = None,
-        *,
-        ties: Ties = "expectation",
-        seed: int = 0,
     ) -> float:
         known_scores, wrong = _known(scores, truth)
         inspected = int(wrong.sum()) if budget is None else budget_count(budget, len(wrong))
-        value = float(_evaluate(formula, wrong, inspected, _errors_found(known_scores, wrong, inspected, ties, seed)))
+        value = float(_evaluate(formula, wrong, inspected, _errors_found(known_scores, wrong, inspected)))
         if math.isnan(value):
             raise InputError(f"{formula.__name__} is undefined when nothing is inspected, so the budget cannot be 0")
         return value
@@ -177,10 +169,8 @@ def _evaluate(formula: Callable[[Inspection], Floats], wrong: Bools, inspected: 
         return formula(inspection)
 
 
-def _errors_found(scores: Floats, wrong: Bools, inspected: int, ties: Ties, seed: int) -> float:
-    """Errors among the `inspected` highest scores, in O(N): only ties at the threshold need an order."""
-    if ties not in ("expectation", "random"):
-        raise InputError(f"ties must be 'expectation' or 'random', not {ties!r}")
+def _errors_found(scores: Floats, wrong: Bools, inspected: int) -> float:
+    """The expected number of errors among the `inspected` highest scores, in O(N)."""
     if inspected == 0:
         return 0.0
     last = len(scores) - inspected
@@ -188,12 +178,7 @@ def _errors_found(scores: Floats, wrong: Bools, inspected: int, ties: Ties, seed
     above = scores > threshold
     tied = np.flatnonzero(scores == threshold)
     slots = inspected - int(above.sum())
-    found_above = int((above & wrong).sum())
-    if ties == "random":
-        order = np.random.default_rng(check_seed(seed)).permutation(len(scores))
-        chosen = tied[np.argsort(order[tied])][:slots]
-        return float(found_above + int(wrong[chosen].sum()))
-    return float(_found_in_ties(found_above, slots, int(wrong[tied].sum()), len(tied)))
+    return float(_found_in_ties(int((above & wrong).sum()), slots, int(wrong[tied].sum()), len(tied)))
 
 
 def _errors_found_everywhere(scores: Floats, wrong: Bools) -> Floats:
