@@ -14,7 +14,7 @@ import numpy as np
 import xgboost
 
 from common import Row, print_rows
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.integrations import LightGBMRecorder, XGBoostRecorder
 
 ROUNDS, REPEAT = 500, 3

@@ -25,7 +25,7 @@ from sklearn.linear_model import LogisticRegression
 
 import errata
 from errata.core.noise import NoisyLabels, symmetric
-from errata.datasets.where import data_dir
+from errata.datasets.locations import data_dir
 from errata.finding.model_training import FindOptions, NoProgress, train_model
 from errata.readers import open_data
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 import errata
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 
 
 def write(folder: Path, setting: str, samples: int) -> NDArray[np.bool_]:

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import errata
 from common import Row, print_rows
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 
 SAMPLES, EPOCHS, BATCH, ROUNDS, REPEAT = 6000, 4, 128, 30, 2
 IN_THE_PASS, PASS_OF_ITS_OWN = 0.4, 0.6  # the most that recording may add

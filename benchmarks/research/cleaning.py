@@ -20,8 +20,8 @@ from errata.bench.running.cell_training import network, test_accuracy
 from errata.core.methods import Composed, Method, parse
 from errata.core.replay import ask
 from errata.core.suggest import Suggestion
-from errata.datasets.inputs import inputs
-from errata.datasets.labelled import Labelled, load_setting
+from errata.datasets.loading import LabelledSetting, load_setting
+from errata.datasets.training_inputs import inputs
 from errata.dynamics.default import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
@@ -41,7 +41,7 @@ COLUMNS = ["setting", "seed", "detector", "action", "samples", "accuracy"]
 class Trainer:
     """Trains the setting's network on some of its samples with some labels."""
 
-    labelled: Labelled
+    labelled: LabelledSetting
     recipe: Recipe
     device: str
 

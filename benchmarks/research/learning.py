@@ -26,7 +26,7 @@ from errata.core.measures import LM
 from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_classes
 from errata.core.methods import Composed
 from errata.core.metrics import fnr
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.dynamics.default import ask_run, epochs_that_count, find_method
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import score

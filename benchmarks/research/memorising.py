@@ -22,7 +22,7 @@ import candidates
 import evidence
 from errata.bench.running.cell_training import table
 from errata.core.metrics import fnr
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.dynamics.default import epochs_that_count, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics

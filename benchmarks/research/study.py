@@ -24,7 +24,7 @@ import shown
 from errata.core.checks import Floats
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import KNN, votes
-from errata.datasets.labelled import Labelled, load_setting
+from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import InputError
 from runs import DEVELOPMENT, Run, ensemble, of_digests, read_runs
 from tried import Candidate, all_candidates
@@ -33,7 +33,7 @@ Row = dict[str, Any]
 Truth = NDArray[np.bool_]
 
 
-def measure(runs: Sequence[Run], labelled: Labelled, cache: Path | None) -> Iterator[Row]:
+def measure(runs: Sequence[Run], labelled: LabelledSetting, cache: Path | None) -> Iterator[Row]:
     """The FNR of every candidate that applies to a setting, a row a candidate and seed."""
     truth = labelled.truth.astype(np.bool_)
     tried = [one for one in all_candidates() if runs[0].is_table or not one.tables]
@@ -77,7 +77,7 @@ def _of_seeds(runs: Sequence[Run]) -> Iterator[Candidate]:
         yield Candidate(f"{name}, the default", family, lambda run: candidates.default(run, third))
 
 
-def _retrained(run: Run, labelled: Labelled, cache: Path | None) -> Iterator[Row]:
+def _retrained(run: Run, labelled: LabelledSetting, cache: Path | None) -> Iterator[Row]:
     from errata.bench.running.cell_training import table
 
     for detector in retraining.RETRAINED:
@@ -119,7 +119,7 @@ def _agreement(values: Floats, run: Run) -> float:
     return 1 - float(evidence.simifeat_vote(values, run.labels).mean())
 
 
-def labelled_as(run: Run) -> Labelled:
+def labelled_as(run: Run) -> LabelledSetting:
     """The setting of a run with its truth, in the order of the run's samples."""
     labelled = load_setting(run.setting)
     if not np.array_equal(labelled.given, run.labels):

@@ -17,7 +17,7 @@ from errata.bench.running.campaign import RunOptions
 from errata.bench.running.cell_training import table
 from errata.bench.running.cost import reason_to_skip
 from errata.core.methods import paper_methods
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting, settings
 from errata.training.boosting import choose_rounds
 from errata.training.recipes import BoostingRecipe

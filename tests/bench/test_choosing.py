@@ -12,7 +12,7 @@ from errata.bench.running.cell_training import table
 from errata.bench.running.cell_training import test_accuracy as accuracy_of_model
 from errata.bench.running.printed import SEEDS, choose_printed
 from errata.bench.running.recipe_choice import choose_for
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting
 from errata.errors import InputError
 from errata.training.choose import choose_recipe

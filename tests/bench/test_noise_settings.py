@@ -8,7 +8,7 @@ import errata
 from errata.bench.evaluation.tables.about import datasets_table
 from errata.bench.plan import suite
 from errata.bench.results import Results
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting
 
 OPEN_SET = "digits-openset-20"

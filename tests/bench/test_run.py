@@ -18,7 +18,7 @@ from errata.bench.running.cost import reason_to_skip
 from errata.core.default import own_methods
 from errata.core.folds import AGGREGATIONS
 from errata.core.methods import paper_methods
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.errors import InputError
 
 PAPER = {method.name for method in paper_methods()}

@@ -20,7 +20,7 @@ from errata.bench.running.campaign import RunOptions
 from errata.bench.running.tuning_candidates import SampleSplit, candidates, stopping_curve
 from errata.bench.running.tuning_run import TuningRun, longer_recipe
 from errata.bench.tuning_results import CANDIDATES, CHOSEN, CURVE, TuningResults, choose
-from errata.datasets.labelled import load_setting
+from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting
 from errata.training.recipes import Recipe
 

@@ -1,4 +1,4 @@
-"""The same promises of every dataset there is."""
+"""Checks that every registered dataset passes."""
 
 import csv
 import re
@@ -7,8 +7,8 @@ from importlib.resources import files
 import pytest
 
 from errata.core.noise import NOISE_MODELS
+from errata.datasets.label_noise import TransitionNoise
 from errata.datasets.registry import dataset, datasets, setting, settings
-from errata.datasets.settings import Drawn
 from errata.errors import InputError
 
 EVERY = pytest.mark.parametrize("name", datasets())
@@ -28,13 +28,13 @@ def named(row):
     return f"{row['dataset']}-{row['noise']}-{round(100 * float(row['noise_rate']))}"
 
 
-def test_the_seventeen_settings_of_the_paper_are_there():
+def test_all_settings_of_the_paper_are_registered():
     assert {one.name for one in settings().values() if one.in_paper} == {named(row) for row in published()}
     assert len(published()) == 17
 
 
 @pytest.mark.parametrize("row", published(), ids=named)
-def test_a_recipe_is_the_one_the_paper_prints(row):
+def test_recipes_match_the_paper(row):
     one = setting(named(row))
     recipe = one.recipe
     epochs, _, parts = row["epochs"].partition(" mini (1/")
@@ -50,7 +50,7 @@ def test_a_recipe_is_the_one_the_paper_prints(row):
 
 
 @EVERY
-def test_a_dataset_says_where_it_comes_from(name):
+def test_a_dataset_has_a_source_and_a_licence(name):
     one = dataset(name)
     assert one.source.startswith("https://")
     assert one.title
@@ -62,7 +62,7 @@ def test_a_dataset_says_where_it_comes_from(name):
 
 
 @EVERY
-def test_a_dataset_has_classes_sources_and_settings_that_fit(name):
+def test_classes_sources_and_settings_are_consistent(name):
     one = dataset(name)
     assert len(set(one.classes)) == len(one.classes) >= 2
     assert one.sources[0].complete
@@ -72,15 +72,15 @@ def test_a_dataset_has_classes_sources_and_settings_that_fit(name):
     assert one.pixels is not None or one.kind == "table"
     for each in one.settings:
         assert each.dataset == name
-        assert not isinstance(each.noise, Drawn) or each.noise.model in NOISE_MODELS
+        assert not isinstance(each.noise, TransitionNoise) or each.noise.model in NOISE_MODELS
         assert bool(each.recipe.widths) == (each.network == "mlp")
         assert not each.in_paper or each.horizon >= each.recipe.epochs
         assert each.accuracy is not None or not each.in_paper
 
 
-def test_names_are_unique_and_an_unknown_one_offers_the_nearest():
+def test_names_are_unique_and_unknown_names_get_a_suggestion():
     assert len(settings()) == sum(len(one.settings) for one in datasets().values())
-    with pytest.raises(InputError, match="did you mean 'satellite'"):
+    with pytest.raises(InputError, match="Did you mean 'satellite'"):
         dataset("satelite")
-    with pytest.raises(InputError, match="did you mean 'letter-symmetric-20'"):
+    with pytest.raises(InputError, match="Did you mean 'letter-symmetric-20'"):
         setting("letter-symetric-20")

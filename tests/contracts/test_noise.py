@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from errata.core.noise import NOISE_MODELS, inject, label_hash, transition
+from errata.datasets.label_noise import RecordedNoise, TransitionNoise
 from errata.datasets.registry import dataset, settings
-from errata.datasets.settings import Drawn, Recorded
-from errata.datasets.spec import UNKNOWN, Prepared
+from errata.datasets.spec import UNKNOWN, PreparedData
 from errata.errors import InputError
 
 every_model = pytest.mark.parametrize("model", NOISE_MODELS.values(), ids=NOISE_MODELS)
@@ -51,8 +51,8 @@ def test_is_described(model):
     assert model.__doc__
 
 
-PUT_IN = {name: one for name, one in settings().items() if not isinstance(one.noise, Drawn | Recorded)}
-PUT_IN |= {one.noise.model: one for one in settings().values() if isinstance(one.noise, Drawn)}
+PUT_IN = {name: one for name, one in settings().items() if not isinstance(one.noise, TransitionNoise | RecordedNoise)}
+PUT_IN |= {one.noise.model: one for one in settings().values() if isinstance(one.noise, TransitionNoise)}
 every_setting = pytest.mark.parametrize("setting", PUT_IN.values(), ids=PUT_IN)
 
 
@@ -62,7 +62,7 @@ def like(name):
     rng = np.random.default_rng(0)
     train, test = (rng.permutation(np.repeat(np.arange(len(classes)), samples)) for samples in (100, 10))
     inputs = [np.float32(rng.normal(size=(len(labels), 6))) for labels in (train, test)]
-    return Prepared(name, "table", classes, inputs[0], train, inputs[1], test, content_hash="made up")
+    return PreparedData(name, "table", classes, inputs[0], train, inputs[1], test, content_hash="made up")
 
 
 @every_setting
@@ -81,7 +81,7 @@ def test_noise_of_a_setting_is_what_it_says(setting):
     assert noisy.about["nominal_rate"] == setting.noise.rate
     assert 0.05 < noisy.about["rate"] < setting.noise.rate + 0.05
     assert noisy.about["hash"] == label_hash(noisy.given)
-    assert f"{noisy.about['nominal_rate']:.0%}" in setting.noise.asked
+    assert f"{noisy.about['nominal_rate']:.0%}" in setting.noise.requested
     assert setting.noise.name == f"{noisy.about['kind']}-{round(100 * setting.noise.rate)}"
 
 

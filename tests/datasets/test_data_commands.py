@@ -12,7 +12,7 @@ def run(errata_command, monkeypatch):
     return partial(errata_command, "data")
 
 
-def test_the_list_says_what_is_there(run, tmp_path):
+def test_list_shows_what_is_on_disk(run, tmp_path):
     code, out, _ = run("list", "--data-dir", tmp_path)
     assert code == 0
     rows = {line.split("│")[1].strip(): line for line in out.splitlines() if line.startswith("│")}
@@ -22,7 +22,7 @@ def test_the_list_says_what_is_there(run, tmp_path):
     assert "CC BY 4.0" in rows["letter"]
 
 
-def test_a_dataset_that_needs_no_file_is_checked_and_shown_anywhere(run, tmp_path):
+def test_a_dataset_without_files_is_checked_and_shown(run, tmp_path):
     code, out, _ = run("check", "digits")
     assert code == 0
     assert "ok   hash of inputs" in out
@@ -34,7 +34,7 @@ def test_a_dataset_that_needs_no_file_is_checked_and_shown_anywhere(run, tmp_pat
     assert (tmp_path / "digits-symmetric-20-noise.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_check_that_fails_is_named_and_so_is_the_exit_code(run, tmp_path):
+def test_a_failed_check_is_named_and_gives_exit_code_1(run, tmp_path):
     (tmp_path / "letter").mkdir()
     (tmp_path / "letter" / "letter-recognition.data").write_text("A,1\n")
     code, out, _ = run("check", "letter", "--data-dir", tmp_path)
@@ -46,17 +46,17 @@ def test_a_check_that_fails_is_named_and_so_is_the_exit_code(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("check",), "name one dataset to check, or say --all"),
-        (("check", "digits", "--all"), "name one dataset to check, or say --all"),
-        (("check", "digit"), "did you mean 'digits'"),
-        (("show", "digits", "--setting", "letter-symmetric-20"), "digits has no setting named"),
+        (("check",), "Name one dataset to check, or use --all"),
+        (("check", "digits", "--all"), "Name one dataset to check, or use --all"),
+        (("check", "digit"), "Did you mean 'digits'"),
+        (("show", "digits", "--setting", "letter-symmetric-20"), "digits has no setting 'letter"),
         (("show", "digits", "--out", "noise.txt"), "must end in .png or .svg"),
         (("show", "letter"), "letter is not in"),
-        (("fetch", "credit_fraud"), "by hand"),
-        (("fetch", "clothing1m"), "by hand"),
+        (("fetch", "credit_fraud"), "cannot be downloaded automatically"),
+        (("fetch", "clothing1m"), "cannot be downloaded automatically"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(run, arguments, sentence):
+def test_errors_are_one_line(run, arguments, sentence):
     code, _, err = run(*arguments)
     assert code == 2
     assert sentence in err
@@ -64,25 +64,25 @@ def test_what_cannot_be_done_is_one_sentence(run, arguments, sentence):
     assert err.count("\n") == 1
 
 
-def test_nothing_to_fetch_is_said(run):
+def test_fetch_of_a_dataset_without_files(run):
     code, out, _ = run("fetch", "digits")
     assert code == 0
-    assert "needs no file" in out
+    assert "no file is needed" in out
 
 
-def test_every_real_file_is_checked_green(real_data, own_cache):
+def test_no_check_of_the_real_files_fails(real_data, own_cache):
     command = [sys.executable, "-m", "errata", "data", "check", "--all", "--data-dir", str(real_data)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
     assert "FAIL" not in done.stdout
-    assert "by hand" in done.stdout
+    assert "cannot be downloaded automatically" in done.stdout
     for line in ("split: 1,700 / 426", "split: 15,000 / 5,000", "split: 5,898 / 1,966", "split: 4,435 / 2,000"):
         assert f"ok   {line}" in done.stdout
 
 
-def test_a_picture_of_noise_shows_what_was_drawn(real_data):
-    from errata.datasets.labelled import load_setting
-    from errata.datasets.pictures import class_table, contingency, noise_picture
+def test_the_noise_figure_shows_the_contingency_matrix(real_data):
+    from errata.datasets.loading import load_setting
+    from errata.datasets.noise_figures import class_table, contingency, noise_figure
 
     labelled = load_setting("satellite-symmetric-20", real_data)
     counts = contingency(labelled)
@@ -90,12 +90,12 @@ def test_a_picture_of_noise_shows_what_was_drawn(real_data):
     assert counts.sum() - np.trace(counts) == labelled.noise["count"]
     np.testing.assert_array_equal(counts.sum(axis=1), np.bincount(labelled.data.train_labels))
     np.testing.assert_array_equal(counts.sum(axis=0), class_table(labelled)["given"])
-    shown = noise_picture(labelled).axes[0].images[0].get_array()
+    shown = noise_figure(labelled).axes[0].images[0].get_array()
     assert np.ma.getmaskarray(shown).trace() == 6
     assert shown.max() == pytest.approx((counts / counts.sum(axis=1, keepdims=True))[~np.eye(6, dtype=bool)].max())
 
 
-def test_own_data_is_described_and_bad_images_are_left_out_only_when_asked(run, tmp_path):
+def test_inspect_describes_user_data_and_skips_bad_images_on_request(run, tmp_path):
     from PIL import Image
 
     table = "name,size,kind\n" + "\n".join(f"n{row},{row * 7 % 13},{'ab'[row % 2]}" for row in range(40))

@@ -7,31 +7,28 @@ import numpy as np
 import pytest
 import torch
 
-from errata.datasets import pickles
 from errata.datasets.pickles import read_pickle, read_torch, unpickle
 from errata.errors import DataError
 
-# What is read.
-
 
 def python_2_pickle():
-    """What Python 2 wrote for {'data': uint8 array [[1, 2, 255], [0, 128, 7]], 'labels': [6, 9]}, opcode by opcode."""
+    """A pickle of Python 2: {'data': uint8 array [[1, 2, 255], [0, 128, 7]], 'labels': [6, 9]}."""
     array = b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
     kind = b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
     state = b"(K\x01K\x02K\x03\x86" + kind + b"\x89U\x06" + bytes([1, 2, 255, 0, 128, 7]) + b"tb"
     return b"\x80\x02}(U\x04data" + array + state + b"U\x06labels](K\x06K\x09eu."
 
 
-def test_what_python_2_wrote():
+def test_a_pickle_of_python_2_is_read():
     content = unpickle(python_2_pickle(), "batch")
     assert content["labels"] == [6, 9]
     assert content["data"].dtype == np.uint8
     np.testing.assert_array_equal(content["data"], [[1, 2, 255], [0, 128, 7]])
 
 
-@pytest.mark.parametrize("protocol", range(2, 6))
+@pytest.mark.parametrize("protocol", range(2, 5))
 @pytest.mark.parametrize("kind", ["u1", "<i8", ">i4", "<f4", "?"])
-def test_arrays_of_numbers_in_any_protocol_type_and_order(protocol, kind):
+def test_arrays_of_any_protocol_type_and_order_are_read(protocol, kind):
     values = np.arange(12).reshape(3, 4).astype(kind)
     written = {b"rows": values, "columns": np.asfortranarray(values), "name": "x", "none": [None, 1.5, b"\xff"]}
     content = unpickle(pickle.dumps(written, protocol=protocol), "file")
@@ -42,7 +39,7 @@ def test_arrays_of_numbers_in_any_protocol_type_and_order(protocol, kind):
         np.testing.assert_array_equal(content[name], values)
 
 
-def test_what_torch_saved(tmp_path):
+def test_a_file_of_torch_save_is_read(tmp_path):
     labels = np.random.default_rng(0).integers(0, 10, 50)
     torch.save({"clean_label": labels, "coarse": [1, 2]}, tmp_path / "labels.pt")
     content = read_torch(tmp_path / "labels.pt")
@@ -50,11 +47,8 @@ def test_what_torch_saved(tmp_path):
     assert content["coarse"] == [1, 2]
 
 
-# What is refused.
-
-
 class Attack:
-    """Leaves a mark when it is unpickled."""
+    """Creates a file when it is unpickled."""
 
     def __init__(self, mark, function):
         self.mark, self.function = str(mark), function
@@ -65,7 +59,7 @@ class Attack:
 
 
 def attacks(mark):
-    """Pickles that leave a mark, and the name each is refused for."""
+    """Pickles that create a file, and the function that each calls."""
     touch = f"touch '{mark}'".encode()
     yield pickle.dumps({"data": Attack(mark, os.system)}), f"{os.system.__module__}.system"
     yield pickle.dumps({"data": Attack(mark, eval)}), "builtins.eval"
@@ -77,7 +71,7 @@ def attacks(mark):
 
 
 @pytest.mark.parametrize("number", range(7))
-def test_nothing_that_a_pickle_asks_for_is_run(tmp_path, number):
+def test_a_pickle_cannot_run_code(tmp_path, number):
     mark = tmp_path / "mark"
     attack, name = list(attacks(mark))[number]
     pickle.loads(attack)
@@ -85,11 +79,11 @@ def test_nothing_that_a_pickle_asks_for_is_run(tmp_path, number):
     mark.rmdir() if mark.is_dir() else mark.unlink()
 
     (tmp_path / "data_batch_1").write_bytes(attack)
-    with pytest.raises(DataError, match=rf"data_batch_1 is refused: it asks for {name}"):
+    with pytest.raises(DataError, match=rf"data_batch_1 is refused: it calls {name}"):
         read_pickle(tmp_path / "data_batch_1")
     with zipfile.ZipFile(tmp_path / "labels.pt", "w") as archive:
         archive.writestr("archive/data.pkl", attack)
-    with pytest.raises(DataError, match=rf"labels\.pt is refused: it asks for {name}"):
+    with pytest.raises(DataError, match=rf"labels\.pt is refused: it calls {name}"):
         read_torch(tmp_path / "labels.pt")
     assert not mark.exists()
 
@@ -98,99 +92,69 @@ def test_nothing_that_a_pickle_asks_for_is_run(tmp_path, number):
     "name",
     ["numpy.load", "numpy.memmap", "numpy.ctypeslib.load_library", "numpy.core.multiarray.scalar", "builtins.getattr"],
 )
-def test_other_names_of_numpy_are_not_known(name):
+def test_other_functions_of_numpy_are_refused(name):
     module, _, attribute = name.rpartition(".")
-    with pytest.raises(DataError, match=f"refused: it asks for {name}"):
+    with pytest.raises(DataError, match=f"refused: it calls {name}"):
         unpickle(f"c{module}\n{attribute}\n.".encode(), "file")
 
 
-def changes(slots):
-    """Pickles that take a global that is known and set attributes of it, in its __dict__ or one by one."""
-    attribute = b"}V__name__\nVchanged\ns"
-    state = b"N" + attribute + b"\x86" if slots else attribute
-    for module, name in pickles.KNOWN:
-        yield f"{module}.{name}", f"c{module}\n{name}\n".encode() + state + b"b."
-
-
-@pytest.mark.parametrize("slots", [False, True])
-def test_nothing_that_is_handed_out_can_be_changed(slots):
-    before = {key: (known.__name__, dict(vars(known))) for key, known in pickles.KNOWN.items()}
-    for name, pickled in changes(slots):
-        with pytest.raises(DataError, match=f"file is refused: it asks for a change of {name}, which no numbers need"):
-            unpickle(pickled, "file")
-    assert {key: (known.__name__, dict(vars(known))) for key, known in pickles.KNOWN.items()} == before
-
-
-def test_a_name_of_many_lines_is_refused_in_one():
+def test_a_name_with_many_lines_gives_a_message_of_one_line():
     name = b"os\n" * 500
     pickled = b"\x80\x04X" + len(name).to_bytes(4, "little") + name + b"\x8c\x06system\x93."
-    with pytest.raises(DataError, match=r"^file is refused: it asks for os, which no numbers need$"):
+    with pytest.raises(DataError, match=r"^file is refused: it calls os, which arrays of numbers do not need$"):
         unpickle(pickled, "file")
-
-
-def test_an_error_without_words_is_named(monkeypatch):
-    def too_much(*_):
-        raise MemoryError
-
-    monkeypatch.setitem(pickles.KNOWN, ("_codecs", "encode"), too_much)
-    with pytest.raises(DataError, match=r"file is not a whole pickle of numbers: MemoryError$"):
-        unpickle(b"c_codecs\nencode\n(V78\nVlatin1\ntR.", "file")
 
 
 @pytest.mark.parametrize(
     ("pickled", "reason"),
     [
-        (pickle.dumps({"a": np.array([None, "x"])}), "'O8' is not a type of numbers"),
-        (pickle.dumps({"a": np.zeros(2, dtype=[("x", "O")])}), "is not a type of numbers"),
         (pickle.dumps({"a": np.zeros(9, dtype="u1")})[:-20], "truncated|exhausted|Ran out"),
-        (b"c_codecs\nencode\n(V78\nVhex\ntR.", "bytes written as 'hex'"),
-        (b"cnumpy\nndarray\n(I1000000000000\ntR.", "takes no arguments"),
         (b"\x80\x02U\x01xQ.", "persistent"),
         (b"", "Ran out of input"),
         (b"<html>not found</html>", "invalid load key"),
     ],
 )
-def test_what_is_no_pickle_of_numbers_says_so(pickled, reason):
-    with pytest.raises(DataError, match=f"file is not a whole pickle of numbers: .*{reason}"):
+def test_an_invalid_pickle_is_refused(pickled, reason):
+    with pytest.raises(DataError, match=f"file is not a valid pickle of numbers: .*{reason}"):
         unpickle(pickled, "file")
 
 
-def test_an_array_that_is_shorter_than_it_says_is_refused():
+def test_an_array_with_missing_bytes_is_refused():
     cut = python_2_pickle().replace(b"U\x06" + bytes([1, 2, 255, 0, 128, 7]), b"U\x05" + bytes([1, 2, 255, 0, 128]))
-    with pytest.raises(DataError, match="cannot reshape"):
+    with pytest.raises(DataError, match="file is not a valid pickle of numbers"):
         unpickle(cut, "file")
 
 
-def test_a_pickle_of_something_else_is_refused():
-    with pytest.raises(DataError, match="file holds no dictionary but one list"):
+def test_a_pickle_without_dictionary_is_refused():
+    with pytest.raises(DataError, match="file holds a list, not a dictionary"):
         unpickle(pickle.dumps([1, 2]), "file")
 
 
 def test_a_file_that_torch_did_not_write_is_refused(tmp_path):
     path = tmp_path / "labels.pt"
     path.write_bytes(pickle.dumps({"a": 1}))
-    with pytest.raises(DataError, match=r"labels\.pt is not a whole archive of torch"):
+    with pytest.raises(DataError, match=r"labels\.pt is not a valid torch archive"):
         read_torch(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("archive/version", "3")
-    with pytest.raises(DataError, match=r"labels\.pt is not an archive of torch: it holds 0 files data\.pkl"):
+    with pytest.raises(DataError, match=r"labels\.pt is not a torch archive: it holds 0 files named data\.pkl"):
         read_torch(path)
 
 
-def test_a_half_downloaded_archive_of_torch_is_refused(tmp_path):
+def test_a_truncated_file_of_torch_save_is_refused(tmp_path):
     whole = io.BytesIO()
     torch.save({"a": np.arange(1000)}, whole)
     (tmp_path / "labels.pt").write_bytes(whole.getvalue()[:3000])
-    with pytest.raises(DataError, match=r"labels\.pt is not a whole archive of torch"):
+    with pytest.raises(DataError, match=r"labels\.pt is not a valid torch archive"):
         read_torch(tmp_path / "labels.pt")
 
 
 def test_tensors_are_not_read(tmp_path):
     torch.save({"a": torch.zeros(3)}, tmp_path / "tensors.pt")
-    with pytest.raises(DataError, match=r"tensors\.pt is refused: it asks for torch\._utils\._rebuild_tensor_v2"):
+    with pytest.raises(DataError, match=r"tensors\.pt is refused: it calls torch\._utils\._rebuild_tensor_v2"):
         read_torch(tmp_path / "tensors.pt")
 
 
-def test_a_folder_in_the_place_of_a_file_is_named(tmp_path):
+def test_a_folder_in_place_of_a_file_is_refused(tmp_path):
     with pytest.raises(DataError, match="cannot be read: Is a directory"):
         read_pickle(tmp_path)

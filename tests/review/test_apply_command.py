@@ -115,7 +115,7 @@ def test_from_decisions_to_a_copy_with_fewer_wrong_labels_that_find_takes(run, q
     assert (code, err) == (0, "")
     assert f"{corrected} changed, {len(made) - 2 - corrected} kept, 2 undecided" in out
     assert everything_in(tmp_path).items() >= before.items()
-    again = out.strip().splitlines()[-1].removeprefix("to see what is left: errata ").split()
+    again = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ").split()
     assert run(*again, "--model", "cnn9" if save is save_images else "mlp")[0] == 0
     left = pd.read_csv("errata-out-corrected/ranking.csv")
     assert len(left) == len(made)
@@ -129,7 +129,7 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
     assert run("find", source, *options, "--model", "mlp")[0] == 0
     code, _, err = run("apply", source, *options, "--top", "15")
     assert code == 2
-    assert "add --accept-suggested" in err
+    assert "Add --accept-suggested" in err
     code, out, _ = run("apply", source, *options, "--top", "15", "--accept-suggested", "--dry-run")
     assert code == 0
     assert "would write data.corrected.csv" in out
@@ -150,8 +150,8 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ((), "give either --decisions FILE, or --top N"),
-        (("--decisions", "d.csv", "--top", "3"), "give either --decisions FILE, or --top N"),
+        ((), "pass either --decisions FILE, or --top N"),
+        (("--decisions", "d.csv", "--top", "3"), "pass either --decisions FILE, or --top N"),
         (("--decisions", "e.csv"), "e.csv does not exist"),
         (("--top", "3", "--accept-suggested"), "has no summary.json"),
         (("--decisions", "d.csv", "--found", "nowhere"), "has no summary.json"),
@@ -176,10 +176,10 @@ def test_everything_that_happens_is_said(run, tmp_path):
     (tmp_path / "d.csv").write_text(decisions)
     code, out, _ = run("apply", "data.csv", "--label", "y", "--decisions", "d.csv", "--skip-stale")
     assert code == 0
-    assert "of 8 samples 2 changed, 1 kept, 1 skipped, 1 changed before, 3 undecided" in out
-    assert "passed over: 1 decision on samples that are gone" in out
+    assert "8 samples: 2 changed, 1 kept, 1 skipped, 1 changed before, 3 undecided" in out
+    assert "ignored: 1 decision about samples that are gone" in out
     assert "note: class 7 is new: no sample had it before" in out
-    assert "wrote data.corrected.csv, and every change to data.corrected.csv.log.csv; data.csv is as it was" in out
+    assert "wrote data.corrected.csv and the log data.corrected.csv.log.csv; data.csv is unchanged" in out
     assert "errata find data.corrected.csv --label y --out errata-out-corrected" in out
     assert errata.apply.__module__ == "errata.review.corrected_copy"
 
@@ -212,6 +212,6 @@ def test_the_command_to_look_again_repeats_what_find_was_told(run, quickly, tmp_
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n0,0,accept,1\n")
     assert run("find", "news.csv", "--label", "kind", "--text", "title", "--seed", "3", "--folds", "2")[0] == 0
     _, out, _ = run("apply", "news.csv", "--decisions", "d.csv")
-    again = out.strip().splitlines()[-1].removeprefix("to see what is left: errata ")
+    again = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ")
     assert again == ("find news.corrected.csv --label kind --text title --folds 2 --seed 3 --out errata-out-corrected")
     assert run(*again.split())[0] == 0

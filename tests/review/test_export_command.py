@@ -102,11 +102,11 @@ def test_what_find_read_is_read_again_without_being_named(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--to", "label-studio"), "label-studio shows the samples themselves: name the data that were ranked"),
-        (("--to", "fiftyone"), "fiftyone shows the samples themselves"),
+        (("--to", "label-studio"), "label-studio shows the samples. Pass the ranked data with --data"),
+        (("--to", "fiftyone"), "fiftyone shows the samples"),
         (("--to", "fiftyone", *DATA), "FiftyOne shows images, and these samples are text"),
-        (("--to", "label-studio", "--data", "errata-out/dynamics"), "holds what a model said of samples"),
-        (("--to", "cleanlab", "--images-at", "http://x/"), "--images-at goes with --to label-studio"),
+        (("--to", "label-studio", "--data", "errata-out/dynamics"), "contains the outputs of a model"),
+        (("--to", "cleanlab", "--images-at", "http://x/"), "--images-at works only with --to label-studio"),
         (("nothing", "--to", "cleanlab"), "not a complete folder of `errata find`"),
         (("--to", "argilla"), "argilla"),
         (("--to", "cleanlab", "--top", "0"), "--top"),

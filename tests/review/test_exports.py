@@ -255,7 +255,7 @@ def test_images_of_an_array_are_written_beside_fiftyone_samples(images, pixels, 
 
 
 def test_fiftyone_takes_images_only(texts, tmp_path):
-    with pytest.raises(InputError, match="FiftyOne shows images, and these samples are text: export to label-studio"):
+    with pytest.raises(InputError, match=r"FiftyOne shows images, and these samples are text. Use --to label-studio"):
         write_fiftyone(texts, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -331,7 +331,7 @@ WRITERS = {"label-studio": write_label_studio, "fiftyone": write_fiftyone, "clea
 @pytest.mark.parametrize("tool", WRITERS)
 def test_a_folder_with_other_files_is_left_alone(images, tool, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
-    with pytest.raises(StoreError, match=r"holds other files, such as thesis\.tex"):
+    with pytest.raises(StoreError, match=r"contains other files, such as thesis\.tex"):
         WRITERS[tool](images, tmp_path)
     with pytest.raises(StoreError, match="is a file"):
         WRITERS[tool](images, tmp_path / "thesis.tex")
@@ -354,7 +354,7 @@ def test_more_than_there_are_is_all(images, tool, tmp_path):
 
 def test_what_was_read_back_from_a_folder_needs_the_data_again(texts, tmp_path):
     opened = Found.open(texts.save(tmp_path))
-    with pytest.raises(InputError, match="give the data that were ranked"):
+    with pytest.raises(InputError, match="Pass the data that were ranked"):
         label_studio_tasks(opened)
     assert label_studio_tasks(opened, data=texts.data) == label_studio_tasks(texts)
     pd.testing.assert_frame_equal(label_issues(opened), label_issues(texts))
@@ -362,7 +362,7 @@ def test_what_was_read_back_from_a_folder_needs_the_data_again(texts, tmp_path):
 
 def test_other_data_than_were_ranked_are_refused(texts, labels):
     swapped = open_data((["one text here", "another text"] * 30, labels[::-1]))
-    with pytest.raises(InputError, match=r"has the label .* in the data and had .* when it was ranked"):
+    with pytest.raises(InputError, match=r"has the label .*, but had .* when it was ranked"):
         label_studio_tasks(texts, data=swapped)
     fewer = open_data((["one text here", "another text"] * 20, labels[:40]))
     with pytest.raises(InputError, match="not in the data: give the data that were ranked"):

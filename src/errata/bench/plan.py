@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from errata.core.methods import Gathering
-from errata.datasets.noises import BeyondPaper
+from errata.datasets.label_noise import ExtraNoise
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings
-from errata.datasets.settings import Setting
+from errata.datasets.spec import Setting
 from errata.errors import InputError
 
 GATHERINGS: tuple[Gathering, ...] = ("in-sample", "out-of-sample")
@@ -54,7 +54,7 @@ def suite(name: str) -> tuple[str, ...]:
         "paper": tuple(one.name for one in paper),
         "tabular": tuple(one.name for one in paper if one.network == "mlp"),
         "cifar": tuple(one.name for one in paper if one.network == "cnn9"),
-        "noise": tuple(one.name for one in settings().values() if isinstance(one.noise, BeyondPaper)),
+        "noise": tuple(one.name for one in settings().values() if isinstance(one.noise, ExtraNoise)),
         "boosting": tuple(one.name for one in settings().values() if one.network == "boosting"),
         "quick": QUICK,
     }

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.bench.plan import Cell
-from errata.datasets.settings import Setting
+from errata.datasets.spec import Setting
 from errata.dynamics.files import replace_atomically
 from errata.errors import StoreError
 

@@ -19,7 +19,7 @@ from errata.bench.evaluation.tables.table import from_frame
 from errata.bench.figures.drawing import Drawing
 from errata.bench.figures.gallery import Gallery, Undrawn
 from errata.bench.results import Results
-from errata.datasets.pictures import picture_bytes
+from errata.datasets.noise_figures import figure_bytes
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
 from errata.dynamics.files import replace_atomically
@@ -191,7 +191,7 @@ def _table(table: Table) -> Part:
 
 
 def _figure(drawing: Drawing) -> Part:
-    picture = base64.b64encode(picture_bytes(drawing.figure, "svg")).decode()
+    picture = base64.b64encode(figure_bytes(drawing.figure, "svg")).decode()
     alt = drawing.caption.replace('"', "&quot;")
     return Part(f'<img alt="{alt}" src="data:image/svg+xml;base64,{picture}">', "figure", note=drawing.caption)
 

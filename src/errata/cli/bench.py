@@ -44,8 +44,8 @@ def list_settings(out: OutOption = Path("results"), data_dir: DataDir = None) ->
 
     from errata.bench.results import Results
     from errata.datasets.loading import presence
+    from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import dataset, settings
-    from errata.datasets.where import data_dir as find_data_dir
 
     results, folder = Results(out), find_data_dir(data_dir)
     done = [(cell.setting, cell.gathering) for cell in results.cells()]

@@ -97,10 +97,10 @@ def rank(
     from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
     from errata.bench.figures.critical import critical_figure
     from errata.bench.results import Results
-    from errata.datasets.pictures import check_picture, save_picture
+    from errata.datasets.noise_figures import check_figure_path, save_figure
 
     if figure is not None:
-        check_picture(figure)
+        check_figure_path(figure)
         require("matplotlib", "matplotlib", "plot", "drawing")
     board = leaderboard(Results(out), setting, methods, gathering)
     ranked = leaderboard_table(board)
@@ -110,7 +110,7 @@ def rank(
             raise InputError(
                 f"The diagram needs at least {FEWEST_METHODS} methods on at least {FEWEST_SETTINGS} settings."
             )
-        save_picture(critical_figure(board.standing), figure)
+        save_figure(critical_figure(board.standing), figure)
         print(f"wrote {figure}", file=sys.stderr)  # stdout may be redirected to a file
     if text is None:
         show(ranked)

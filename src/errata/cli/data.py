@@ -1,4 +1,4 @@
-"""`errata data`: which datasets there are, fetch them, check them, look at their noise."""
+"""`errata data`: list, download, check and show the benchmark's datasets, and inspect a user's own data."""
 
 import sys
 from pathlib import Path
@@ -12,39 +12,36 @@ from errata.extras import require
 from errata.terminal import print_table
 
 if TYPE_CHECKING:
-    from rich.progress import TaskID
+    from rich.progress import Progress
 
     from errata.datasets.spec import Dataset
-    from errata.datasets.transfer import Arrived
 
-data = typer.Typer(help="The benchmark's datasets: list, fetch, check and show them.", no_args_is_help=True)
+data = typer.Typer(help="List, download, check and show the benchmark's datasets.", no_args_is_help=True)
 app.add_typer(data, name="data")
 
 DataDir = Annotated[
     Path | None,
-    typer.Option("--data-dir", help="Folder with a folder a dataset. Default: $ERRATA_DATA, else the user's cache."),
+    typer.Option("--data-dir", help="Folder with one folder per dataset. Default: $ERRATA_DATA, else a cache folder."),
 ]
-Name = Annotated[str, typer.Argument(help="A dataset; `errata data list` lists them.")]
+Name = Annotated[str, typer.Argument(help="A dataset in `errata data list`.")]
 
 
 @data.command("list")
 def list_datasets(data_dir: DataDir = None) -> None:
-    """List every dataset: size, features before → after preparation, split, licence, and whether it is there."""
+    """List all datasets: rows, features before → after preparation, split, classes, licence, and what is on disk."""
     import pandas as pd
 
+    from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import datasets
-    from errata.datasets.where import data_dir as find_data_dir
 
     folder = find_data_dir(data_dir)
-    print_table(
-        pd.DataFrame([_row(dataset, folder) for dataset in datasets().values()]), f"datasets, looked for in {folder}"
-    )
+    print_table(pd.DataFrame([_row(dataset, folder) for dataset in datasets().values()]), f"datasets in {folder}")
 
 
 def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
     from errata.datasets.loading import presence
 
-    there, data = presence(dataset, folder)
+    on_disk, data = presence(dataset, folder)
     paper = dataset.paper
     row = {"rows": "", "features": "", "train / test": ""}
     if paper is not None:
@@ -57,135 +54,136 @@ def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
         shape = "×".join(map(str, data.train_inputs.shape[1:]))
         sizes = len(data.train_labels), len(data.test_labels)
         row = {"rows": f"{sum(sizes):,}", "features": shape, "train / test": "{:,} / {:,}".format(*sizes)}
-    return {"dataset": dataset.name, **row, "classes": len(dataset.classes), "licence": dataset.licence, "there": there}
+    about = {"classes": len(dataset.classes), "licence": dataset.licence, "on disk": on_disk}
+    return {"dataset": dataset.name, **row, **about}
 
 
 @data.command()
 def fetch(name: Name, data_dir: DataDir = None) -> None:
-    """Download the official files, resume where it was cut, verify and unpack them; or say how to get them by hand."""
-    from errata.datasets.download import fetch as fetch_files
+    """Download, verify and unpack the official files of a dataset, or print how to obtain them."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    from errata.datasets.fetching import fetch as fetch_files
+    from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import dataset
-    from errata.datasets.where import data_dir as find_data_dir
 
-    with _Downloads() as downloads:
-        paths = fetch_files(dataset(name), find_data_dir(data_dir), downloads.report)
-    print(f"{name} is there: {', '.join(map(str, paths)) or 'it needs no file'}; `errata data check {name}` says more")
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+        paths = fetch_files(dataset(name), find_data_dir(data_dir), lambda file: _DownloadBar(progress, file))
+    print(f"{name}: {', '.join(map(str, paths)) or 'no file is needed'}. Check it with `errata data check {name}`.")
 
 
-class _Downloads:
-    """A bar a file on standard error, if that is a terminal."""
+class _DownloadBar:
+    """The progress bar of one file, with the interface that pooch expects."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            DownloadColumn,
-            Progress,
-            TextColumn,
-            TimeRemainingColumn,
-            TransferSpeedColumn,
-        )
+    def __init__(self, progress: "Progress", file: str) -> None:
+        self._progress, self._task = progress, progress.add_task(file, total=None)
 
-        console = Console(stderr=True)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-        self._bar = Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal)
-        self._tasks: dict[str, TaskID] = {}
+    @property
+    def total(self) -> float | None:
+        """The size of the file in bytes."""
+        return self._progress.tasks[self._task].total
 
-    def __enter__(self) -> "_Downloads":
-        self._bar.start()
-        return self
+    @total.setter
+    def total(self, size: int) -> None:
+        self._progress.reset(self._task, total=size or None)  # also for another attempt
 
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+    def update(self, size: int) -> None:
+        """Add downloaded bytes."""
+        self._progress.advance(self._task, size)
 
-    def report(self, arrived: "Arrived") -> None:
-        """So much of a file is here."""
-        if arrived.name not in self._tasks:
-            self._tasks[arrived.name] = self._bar.add_task(arrived.name, total=arrived.total)
-        self._bar.update(self._tasks[arrived.name], completed=arrived.bytes, total=arrived.total)
+    def reset(self) -> None:
+        """Set the downloaded bytes to 0."""
+        self._progress.reset(self._task)
+
+    def close(self) -> None:
+        """Stop the bar, which pooch has filled."""
+        self._progress.stop_task(self._task)
 
 
 @data.command()
 def check(
-    name: Annotated[str | None, typer.Argument(help="A dataset; `errata data list` lists them.")] = None,
+    name: Annotated[str | None, typer.Argument(help="A dataset in `errata data list`.")] = None,
     every: Annotated[bool, typer.Option("--all", help="Every dataset.")] = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Check files, content hashes, sizes and class counts against the paper's table, a line each."""
-    from errata.datasets.checks import check_dataset
+    """Check files, content hashes, sizes and class counts against the paper's table; one line per check."""
+    from errata.datasets.dataset_checks import check_dataset
+    from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import dataset, datasets
-    from errata.datasets.where import data_dir as find_data_dir
 
     if (name is None) != every:
-        raise InputError("name one dataset to check, or say --all")
+        raise InputError("Name one dataset to check, or use --all")
     folder = find_data_dir(data_dir)
     failed = []
     for one in datasets().values() if name is None else [dataset(name)]:
         print(f"{one.name}: {one.title}")
         for line in check_dataset(one, folder):
             mark = {True: "ok  ", False: "FAIL", None: "-   "}[line.passed]
-            print(f"  {mark} {line.what}: {line.found}", flush=True)
+            print(f"  {mark} {line.what}: {line.value}", flush=True)
             if line.passed is False:
                 failed.append(f"{one.name}: {line.what}")
     if failed:
         print(f"{len(failed)} {'check' if len(failed) == 1 else 'checks'} failed: {'; '.join(failed)}")
         sys.exit(1)
-    print("nothing failed; - marks what could not be compared")
+    print("No check failed. - marks values without a reference.")
 
 
 @data.command()
 def show(
     name: Name,
-    setting: Annotated[str | None, typer.Option(help="One of its settings. Default: the first.")] = None,
-    out: Annotated[Path | None, typer.Option(help="The picture: .png or .svg. Default: SETTING-noise.png.")] = None,
+    setting: Annotated[str | None, typer.Option(help="A setting of the dataset. Default: its first setting.")] = None,
+    out: Annotated[Path | None, typer.Option(help="The figure, .png or .svg. Default: SETTING-noise.png.")] = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Print the class counts of a dataset and draw which classes the noise of a setting confuses."""
-    from errata.datasets.labelled import load_setting
-    from errata.datasets.pictures import check_picture, class_table, noise_picture, save_picture
+    """Print the class counts of a dataset and draw the label noise of a setting."""
+    from errata.datasets.loading import load_setting
+    from errata.datasets.noise_figures import check_figure_path, class_table, noise_figure, save_figure
     from errata.datasets.registry import dataset
 
     chosen = dataset(name)
     known = {one.name: one for one in chosen.settings}
-    wanted = setting or next(iter(known))
-    if wanted not in known:
-        raise InputError(f"{name} has no setting named {wanted!r}; it has {', '.join(known)}")
-    picture = out or Path(f"{wanted}-noise.png")
-    check_picture(picture)
-    labelled = load_setting(wanted, data_dir)
+    setting_name = setting or next(iter(known))
+    if setting_name not in known:
+        raise InputError(f"{name} has no setting {setting_name!r}. Its settings: {', '.join(known)}")
+    path = out or Path(f"{setting_name}-noise.png")
+    check_figure_path(path)
+    labelled = load_setting(setting_name, data_dir)
     print_table(class_table(labelled), f"{chosen.title}: training samples by class")
     print(chosen.bibtex)
     for remark in labelled.data.remarks:
         print(f"note: {remark}")
     noise = labelled.noise
-    known_part = f" of {noise['known']:,} that were checked" if "known" in noise else ""
-    print(f"{wanted}: {noise['count']:,} labels{known_part} are wrong ({noise['rate']:.2%})")
-    require("matplotlib", "matplotlib", "plot", "the picture")
-    save_picture(noise_picture(labelled), picture)
-    print(f"wrote {picture}")
+    checked = f" of {noise['known']:,} checked labels" if "known" in noise else " labels"
+    print(f"{setting_name}: {noise['count']:,}{checked} are wrong ({noise['rate']:.2%})")
+    require("matplotlib", "matplotlib", "plot", "the figure")
+    save_figure(noise_figure(labelled), path)
+    print(f"Wrote {path}")
 
 
 @data.command()
 def inspect(
     source: Annotated[
-        Path, typer.Argument(help="Your own data: a table, an .npz, or a folder of images in class folders.")
+        Path, typer.Argument(help="Your data: a table, an array file, or a folder with one folder of images per class.")
     ],
-    label: Annotated[str | None, typer.Option(help="The column with the labels, where there are columns.")] = None,
-    text: Annotated[str | None, typer.Option(help="A column to be taken as text.")] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="The column that names the samples.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    label: Annotated[str | None, typer.Option(help="The column with the labels.")] = None,
+    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
+    id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Ignore images that cannot be read.")] = False,
 ) -> None:
-    """Say what errata understands of your own data: samples, classes, columns, and what it leaves out."""
+    """Show how errata reads your data: samples, classes, column types, and ignored columns."""
     import numpy as np
     import pandas as pd
 
     from errata.readers import open_data
 
-    own = open_data(source, label, text=text, id=id_column, skip_bad=skip_bad)
-    print(f"{source}: {own.samples:,} samples in {own.num_classes} classes, {own.kind}")
-    counts = np.bincount(own.labels, minlength=own.num_classes)
-    print_table(pd.DataFrame({"class": [str(name) for name in own.classes], "samples": counts}), "classes")
-    if own.columns:
-        print_table(pd.DataFrame(own.columns.items(), columns=["column", "taken as"]), "columns")
-    for remark in own.remarks:
+    data = open_data(source, label, text=text, id=id_column, skip_bad=skip_bad)
+    print(f"{source}: {data.samples:,} samples in {data.num_classes} classes, {data.kind}")
+    counts = np.bincount(data.labels, minlength=data.num_classes)
+    print_table(pd.DataFrame({"class": [str(name) for name in data.classes], "samples": counts}), "classes")
+    if data.columns:
+        print_table(pd.DataFrame(data.columns.items(), columns=["column", "read as"]), "columns")
+    for remark in data.remarks:
         print(f"note: {remark}")

@@ -5,8 +5,7 @@ A user's own files are read by `errata.readers`.
 May be imported by `errata.bench`, `errata.cli` and above. Imports `errata.readers`, `errata.training` and below.
 """
 
-from errata.datasets.labelled import Labelled, load_setting
-from errata.datasets.loading import load
+from errata.datasets.loading import LabelledSetting, load, load_setting
 from errata.datasets.registry import dataset, datasets, setting, settings
 
-__all__ = ["Labelled", "dataset", "datasets", "load", "load_setting", "setting", "settings"]
+__all__ = ["LabelledSetting", "dataset", "datasets", "load", "load_setting", "setting", "settings"]

@@ -1,7 +1,7 @@
-"""Prepared arrays kept as .npy files, so that a dataset is parsed and prepared once.
+"""A cache of prepared datasets as .npy files.
 
-`seen.json` says what the files on disk hold, by their names, sizes and times; the arrays lie in a folder named by their
-content, by what is said about it, and by the code that prepared them.
+`seen.json` maps a stamp of the source files (paths, sizes, modification times) to a folder of arrays. The folder's name
+holds hashes of the content, of its description, and of the code that prepared it.
 """
 
 import contextlib
@@ -17,16 +17,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from errata.datasets.locations import cache_dir
 from errata.datasets.spec import Arrays
-from errata.datasets.where import cache_dir
 from errata.dynamics.files import replace_atomically
 
 SEEN, ABOUT = "seen.json", "about.json"
-NOT_OF_PREPARATION = {"own", "checks.py", "pictures.py", "download.py", "transfer.py", "archives.py"}
+NOT_PREPARATION = {"dataset_checks.py", "noise_figures.py", "fetching.py"}  # modules that do not change the arrays
 
 
-class Kept(NamedTuple):
-    """Prepared arrays, the hash of the content they were made from, and what is said about it."""
+class CachedArrays(NamedTuple):
+    """Prepared arrays, the hash of the content they were prepared from, and their description."""
 
     arrays: Arrays
     content: str
@@ -34,60 +34,61 @@ class Kept(NamedTuple):
 
 
 class PreparedCache:
-    """What was prepared of one dataset before."""
+    """The cached arrays of one dataset."""
 
     def __init__(self, name: str) -> None:
         self._folder = cache_dir() / "prepared" / name
 
-    def find(self, stamp: Any) -> Kept | None:
-        """What was made of files with that stamp by this code, memory-mapped; None if it is not kept, or damaged."""
-        place = self._seen().get(_key(stamp))
-        return None if place is None else self._load(self._folder / place)
+    def find(self, stamp: Any) -> CachedArrays | None:
+        """The arrays that this code prepared from files with this stamp, memory-mapped; None if there are none."""
+        name = self._seen().get(_key(stamp))
+        return None if name is None else self._load(self._folder / name)
 
-    def save(self, stamp: Any, made: Kept) -> Kept:
-        """Keep arrays, whole or not at all, and give them back mapped; where nothing can be written, as they are."""
-        place = f"{_key([made.content, made.about])[:24]}-{code_version()}"
+    def save(self, stamp: Any, prepared: CachedArrays) -> CachedArrays:
+        """Write the arrays atomically and return them memory-mapped. If writing fails, warn and return `prepared`."""
+        folder = self._folder / f"{_key([prepared.content, prepared.about])[:24]}-{code_version()}"
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            if self._load(self._folder / place) is None:
-                self._write(self._folder / place, made)
-            seen = self._seen() | {_key(stamp): place}
+            if self._load(folder) is None:
+                self._write(folder, prepared)
+            seen = self._seen() | {_key(stamp): folder.name}
             replace_atomically(self._folder / SEEN, lambda file: file.write(json.dumps(seen, indent=1).encode()))
-            self._drop_older()
+            self._drop_other_versions()
         except OSError as error:
             warnings.warn(
-                f"prepared data cannot be kept in {self._folder}, so it is prepared each time: {error}", stacklevel=2
+                f"The prepared data cannot be cached in {self._folder} and is prepared again next time: {error}",
+                stacklevel=2,
             )
-        return self._load(self._folder / place) or made
+        return self._load(folder) or prepared
 
-    def _write(self, place: Path, made: Kept) -> None:
+    def _write(self, folder: Path, prepared: CachedArrays) -> None:
         scratch = Path(tempfile.mkdtemp(dir=self._folder))
         try:
-            files = {name: f"{name.replace(':', '-')}.npy" for name in made.arrays}
+            files = {name: f"{name.replace(':', '-')}.npy" for name in prepared.arrays}
             for name, file in files.items():
-                np.save(scratch / file, made.arrays[name], allow_pickle=False)
-            about = {"content": made.content, "about": made.about, "arrays": files}
+                np.save(scratch / file, prepared.arrays[name], allow_pickle=False)
+            about = {"content": prepared.content, "about": prepared.about, "arrays": files}
             (scratch / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            if place.exists():  # it is there, but does not load
-                shutil.rmtree(place, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process was faster: what it left is the same
-                scratch.rename(place)
+            if folder.exists():  # a damaged copy, since it did not load
+                shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # another process has just written the same arrays
+                scratch.rename(folder)
         finally:
             shutil.rmtree(scratch, ignore_errors=True)
 
-    def _load(self, place: Path) -> Kept | None:
+    def _load(self, folder: Path) -> CachedArrays | None:
         try:
-            kept = json.loads((place / ABOUT).read_text(encoding="utf-8"))
-            arrays = {name: np.load(place / file, mmap_mode="r") for name, file in kept["arrays"].items()}
-            return Kept(arrays, kept["content"], kept["about"])
-        except (OSError, ValueError, KeyError, TypeError):  # not there, or not as it was left: it is made again
+            saved = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+            arrays = {name: np.load(folder / file, mmap_mode="r") for name, file in saved["arrays"].items()}
+            return CachedArrays(arrays, saved["content"], saved["about"])
+        except (OSError, ValueError, KeyError, TypeError):  # absent or damaged: the data is prepared again
             return None
 
-    def _drop_older(self) -> None:
-        """Delete what other versions of the code prepared: nobody asks for it again."""
-        for place in self._folder.glob("*-*/"):
-            if not place.name.endswith(code_version()):
-                shutil.rmtree(place, ignore_errors=True)
+    def _drop_other_versions(self) -> None:
+        """Delete arrays that other versions of the code prepared."""
+        for folder in self._folder.glob("*-*/"):
+            if not folder.name.endswith(code_version()):
+                shutil.rmtree(folder, ignore_errors=True)
 
     def _seen(self) -> dict[str, str]:
         try:
@@ -99,11 +100,11 @@ class PreparedCache:
 
 @cache
 def code_version() -> str:
-    """A hash of the code that reads and prepares, here and in the libraries: when it changes, all is prepared again."""
+    """A hash of the code that parses and prepares, and of the versions of numpy and scikit-learn."""
     digest = hashlib.sha256(" ".join(map(version, ("numpy", "scikit-learn"))).encode())
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] not in NOT_OF_PREPARATION:
+        if path.relative_to(folder).parts[0] not in NOT_PREPARATION:
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 

@@ -1,6 +1,11 @@
-"""The files CIFAR-10 and CIFAR-100 come in: pickles in a folder, the archive of that folder, or mosaics."""
+"""The files of CIFAR-10, CIFAR-100, CIFAR-10N and CIFAR-100N.
+
+CIFAR is read from the official pickles (in a folder or in the archive), or from mosaics: lossless pictures with many
+images in rows, and their labels in labels.npz.
+"""
 
 import tarfile
+import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,115 +15,192 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from errata.datasets.mosaics import mosaic_names, read_mosaics
-from errata.datasets.pickles import read_pickle, unpickle
-from errata.datasets.spec import Arrays, Content, Prepared, Raw, Source
-from errata.datasets.tables import check_rows
+from errata.datasets.pickles import read_pickle, read_torch, unpickle
+from errata.datasets.spec import Arrays, ParsedArrays, PreparedArrays, PreparedData, Source
+from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
+from errata.extras import require_pillow
 from errata.wording import one_line
 
-ROW = 3 * 32 * 32
+SIDE = 32
+PIXELS = 3 * SIDE * SIDE
+MOSAICS = {"train": 10, "test": 2}
+PICTURES = tuple(f"{part}_{number:02d}.webp" for part, count in MOSAICS.items() for number in range(count))
+MOSAIC_FILES = (*PICTURES, "labels.npz")
+CLEAN = "clean"
 BIBTEX = """@techreport{krizhevsky2009learning,
   author = {Krizhevsky, Alex},
   title = {Learning Multiple Layers of Features from Tiny Images},
   institution = {University of Toronto},
   year = {2009}
 }"""
+BIBTEX_N = """@inproceedings{wei2022learning,
+  author = {Wei, Jiaheng and Zhu, Zhaowei and Cheng, Hao and Liu, Tongliang and Niu, Gang and Liu, Yang},
+  title = {Learning with Noisy Labels Revisited: A Study Using Real-World Human Annotations},
+  booktitle = {International Conference on Learning Representations},
+  year = {2022}
+}"""
 
 
 @dataclass(frozen=True)
-class Layout:
-    """An official release: its archive, the folder in it, the pickles in that, and the labels in those, by name.
+class CifarRelease:
+    """An official release of CIFAR.
 
-    rows: how many images each pickle holds, that for testing last. classes: how many there are.
+    archive: its file name. folder: the folder in it. batches: the pickles in the folder, the test pickle last.
+    labels: the key of the labels in a pickle. rows: images per pickle. classes: the number of classes.
     """
 
     archive: str
     folder: str
-    train: tuple[str, ...]
-    test: str
+    batches: tuple[str, ...]
     labels: str
     rows: tuple[int, ...]
     classes: int
 
-    def path(self, batch: str) -> str:
-        """Where a batch lies, in the archive and below the place it was unpacked in."""
-        return f"{self.folder}/{batch}"
-
     @property
     def paths(self) -> tuple[str, ...]:
-        """All batches, the test one last."""
-        return tuple(self.path(batch) for batch in (*self.train, self.test))
+        """The pickles as paths in the archive, and below the folder it was unpacked in."""
+        return tuple(f"{self.folder}/{batch}" for batch in self.batches)
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The forms in which the release can be read, the official ones first."""
+        return (
+            Source(self.paths, partial(read_folder, self)),
+            Source((self.archive,), partial(read_archive, self)),
+            Source(MOSAIC_FILES, read_mosaics),
+        )
 
 
-def cifar_sources(layout: Layout) -> tuple[Source, ...]:
-    """The forms a CIFAR may be there in, the official ones first."""
-    return (
-        Source(layout.paths, partial(read_folder, layout)),
-        Source((layout.archive,), partial(read_archive, layout)),
-        Source(mosaic_names(train=10, test=2), read_mosaics),
-    )
+def read_folder(release: CifarRelease, *paths: Path) -> ParsedArrays:
+    """Read the unpacked official archive."""
+    return _join_batches(release, [str(path) for path in paths], map(read_pickle, paths))
 
 
-def read_folder(layout: Layout, paths: Sequence[Path]) -> Raw:
-    """The unpacked official release."""
-    return _raw(layout, [str(path) for path in paths], (read_pickle(path) for path in paths))
-
-
-def read_archive(layout: Layout, paths: Sequence[Path]) -> Raw:
-    """The official archive, nothing of it unpacked to disk."""
-    path = paths[0]
-    members = _members(path, layout.paths)
-    for name in layout.paths:
-        if name not in members:
-            raise DataError(f"{path} holds no {name}")
-    names = [f"{path}: {name}" for name in layout.paths]
-    pickled = (unpickle(members.pop(member), name) for member, name in zip(layout.paths, names, strict=True))
-    return _raw(layout, names, pickled)
-
-
-def prepare_images(raw: Raw, base: Prepared | None) -> Content:
-    """As they are: transforms belong to training."""
-    return Content(raw.arrays)
-
-
-def _members(path: Path, names: Sequence[str]) -> dict[str, bytes]:
-    found = {}
+def read_archive(release: CifarRelease, path: Path) -> ParsedArrays:
+    """Read the official archive without unpacking it to disk."""
+    members = {}
     try:
         with tarfile.open(path) as archive:
-            for member in archive:  # in the order of the archive: going back would mean to decompress again
-                file = archive.extractfile(member) if member.name in names else None
+            for member in archive:  # in the order of the archive, so that it is decompressed once
+                file = archive.extractfile(member) if member.name in release.paths else None
                 if file is not None:
-                    found[member.name] = file.read()
+                    members[member.name] = file.read()
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path} is not a whole archive: {one_line(error)}") from error
-    return found
+        raise DataError(f"{path} is not a complete archive: {one_line(error)}") from error
+    for name in release.paths:
+        if name not in members:
+            raise DataError(f"{path} does not contain {name}")
+    names = [f"{path}: {name}" for name in release.paths]
+    return _join_batches(release, names, (unpickle(members.pop(name), f"{path}: {name}") for name in release.paths))
 
 
-def _batch(layout: Layout, content: Mapping[str, Any], name: str, rows: int) -> Arrays:
-    for key in ("data", layout.labels):
-        if key not in content:
-            raise DataError(f"{name} has no entry {key!r}")
-    pixels, labels = content["data"], content[layout.labels]
-    labels = labels.tolist() if isinstance(labels, np.ndarray) else labels  # a list in the official files
-    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (ROW,):
-        raise DataError(f"{name}: 'data' must be rows of {ROW} bytes")
-    known = range(layout.classes)
-    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(label in known for label in labels):
-        raise DataError(f"{name}: {layout.labels!r} must be {len(pixels)} numbers from 0 to {layout.classes - 1}")
-    check_rows(name, len(pixels), rows)
-    return {"inputs": pixels.reshape(-1, 3, 32, 32), "labels": np.array(labels, dtype=np.int64)}
+def read_mosaics(*paths: Path) -> ParsedArrays:
+    """Read the mosaics and labels in files named `MOSAIC_FILES`."""
+    *pictures, labels_path = paths
+    arrays: Arrays = {}
+    for part in MOSAICS:
+        labels = _mosaic_labels(labels_path, part)
+        images = np.concatenate([unmosaic(path) for path in pictures if path.name.startswith(part)])
+        if len(images) != len(labels):
+            raise DataError(f"{labels_path} has {len(labels)} {part} labels for {len(images)} images")
+        arrays |= {f"{part}_inputs": images, f"{part}_labels": labels}
+    return ParsedArrays(arrays)
 
 
-def _raw(layout: Layout, names: Sequence[str], contents: Iterable[Mapping[str, Any]]) -> Raw:
-    """Training batches put together, and the last one for testing."""
+def unmosaic(path: Path) -> NDArray[np.uint8]:
+    """The images (n, 3, 32, 32) of one mosaic."""
+    require_pillow(f"reading {path}")
+    from PIL import Image
+
+    try:
+        with Image.open(path) as picture:
+            pixels = np.asarray(picture.convert("RGB"))
+    except Exception as error:  # decoders raise many kinds of errors for damaged files
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
+    height, width, _ = pixels.shape
+    if height % SIDE or width % SIDE:
+        raise DataError(f"{path} has {width} × {height} pixels, not a multiple of {SIDE}")
+    tiles = pixels.reshape(height // SIDE, SIDE, width // SIDE, SIDE, 3)
+    return tiles.transpose(0, 2, 4, 1, 3).reshape(-1, 3, SIDE, SIDE)
+
+
+def prepare_images(parsed: ParsedArrays) -> PreparedArrays:
+    """Return the images unchanged: augmentation is part of training."""
+    return PreparedArrays(parsed.arrays)
+
+
+def read_human_labels(columns: Mapping[str, str], path: Path) -> ParsedArrays:
+    """Read the clean labels and the human labels (N,) of CIFAR-N. columns: the file's key for each name."""
+    content = read_torch(path)
+    arrays: Arrays = {}
+    for name, key in {CLEAN: "clean_label", **columns}.items():
+        labels = content.get(key)
+        if not isinstance(labels, np.ndarray) or labels.ndim != 1 or labels.dtype.kind not in "iu":
+            raise DataError(f"{path} has no whole numbers under {key!r}")
+        arrays[name] = labels.astype(np.int64)
+    return ParsedArrays(arrays)
+
+
+def prepare_human_labels(parsed: ParsedArrays, base: PreparedData) -> PreparedArrays:
+    """The human labels by name, and whether each is wrong. The clean labels must be those of `base`, in its order."""
+    clean = np.asarray(base.train_labels)
+    arrays: Arrays = {}
+    for name, labels in parsed.arrays.items():
+        if labels.shape != clean.shape:
+            raise DataError(f"There are {len(labels)} {name} labels for the {len(clean)} images of {base.name}")
+        if name == CLEAN:
+            continue
+        if labels.min() < 0 or labels.max() >= base.num_classes:
+            row = int(np.argmax((labels < 0) | (labels >= base.num_classes)))
+            raise DataError(f"The {name} label {labels[row]} in row {row} is not one of the {base.num_classes} classes")
+        arrays |= {f"given:{name}": labels, f"wrong:{name}": (labels != clean).astype(np.int8)}
+    differs = parsed.arrays[CLEAN] != clean
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise DataError(
+            f"The clean labels next to the human labels differ from those of {base.name}, first in row {row} "
+            f"({parsed.arrays[CLEAN][row]} and {clean[row]}). They may be in another order"
+        )
+    return PreparedArrays(arrays)
+
+
+def _join_batches(release: CifarRelease, names: Sequence[str], contents: Iterable[Mapping[str, Any]]) -> ParsedArrays:
+    """Concatenate the training batches; the last batch is the test set."""
     batches = [
-        _batch(layout, content, name, rows) for content, name, rows in zip(contents, names, layout.rows, strict=True)
+        _batch(release, content, name, rows) for content, name, rows in zip(contents, names, release.rows, strict=True)
     ]
     for (before, first), (after, second) in combinations(zip(names, batches, strict=True), 2):
         if np.array_equal(first["labels"], second["labels"]):
             raise DataError(f"{after} holds the same images as {before}")
     *train, test = batches
-    together = {f"train_{name}": np.concatenate([batch[name] for batch in train]) for name in ("inputs", "labels")}
-    return Raw(together | {f"test_{name}": test[name] for name in ("inputs", "labels")})
+    arrays = {f"train_{name}": np.concatenate([batch[name] for batch in train]) for name in ("inputs", "labels")}
+    return ParsedArrays(arrays | {f"test_{name}": test[name] for name in ("inputs", "labels")})
+
+
+def _batch(release: CifarRelease, content: Mapping[str, Any], name: str, rows: int) -> Arrays:
+    for key in ("data", release.labels):
+        if key not in content:
+            raise DataError(f"{name} has no entry {key!r}")
+    pixels, labels = content["data"], content[release.labels]
+    labels = labels.tolist() if isinstance(labels, np.ndarray) else labels  # a list in the official files
+    if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
+        raise DataError(f"{name}: 'data' must have rows of {PIXELS} bytes")
+    classes = range(release.classes)
+    if not isinstance(labels, list) or len(labels) != len(pixels) or not all(label in classes for label in labels):
+        raise DataError(f"{name}: {release.labels!r} must hold {len(pixels)} numbers from 0 to {release.classes - 1}")
+    check_rows(name, len(pixels), rows)
+    return {"inputs": pixels.reshape(-1, 3, SIDE, SIDE), "labels": np.array(labels, dtype=np.int64)}
+
+
+def _mosaic_labels(path: Path, part: str) -> NDArray[np.int64]:
+    try:
+        with np.load(path) as file:
+            labels: NDArray[Any] = file[part]
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
+        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise DataError(f"{path}: {part} must hold whole numbers (N,), not {labels.dtype} {labels.shape}")
+    return labels.astype(np.int64)

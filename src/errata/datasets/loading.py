@@ -1,39 +1,86 @@
-"""Load a dataset: find its files, read, verify and prepare them, or take what was prepared before."""
+"""Loading of datasets and benchmark settings: locate, parse, verify and prepare the files, or read the cache."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from errata.datasets.cache import Kept, PreparedCache
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.cache import CachedArrays, PreparedCache
+from errata.datasets.locations import LocatedFiles, data_dir, locate
 from errata.datasets.registry import dataset
-from errata.datasets.spec import Content, Dataset, Prepared, Raw
-from errata.datasets.where import Found, data_dir, locate
-from errata.errors import DataError, ErrataError
+from errata.datasets.registry import setting as find_setting
+from errata.datasets.spec import Dataset, ParsedArrays, PreparedArrays, PreparedData, Setting
+from errata.errors import DataError, ErrataError, InputError
 from errata.readers.hashing import array_hash, content_hash
 
+Mask = NDArray[np.bool_]
+TUNING_FRACTIONS = (0.01, 0.05, 0.10)
+TUNING_SEED = 0
 
-def load(name: str, folder: str | Path | None = None) -> Prepared:
+
+@dataclass(frozen=True, eq=False)
+class LabelledSetting:
+    """A setting with its training samples and noisy labels.
+
+    given (N,): the labels that models are trained on. truth (N,): whether each is wrong, as bool; as float with NaN if
+    it is not known for all. noise: kind, rate and realised count of the noise. data: the dataset, or the subset that
+    the noise leaves; row numbers refer to it.
+    """
+
+    setting: Setting
+    data: PreparedData
+    given: NDArray[np.int64]
+    truth: NDArray[Any]
+    noise: dict[str, Any]
+
+    @cached_property
+    def scored(self) -> NDArray[np.int64]:
+        """The rows on which detection is scored: those whose truth is known."""
+        return np.flatnonzero(~np.isnan(self.truth.astype(np.float64)))
+
+    def tuning(self, fraction: float) -> Mask:
+        """Mask (N,) of a tuning set with this fraction of the scored rows. Smaller sets are subsets of larger ones."""
+        if not 0 <= fraction <= max(TUNING_FRACTIONS):
+            raise InputError(f"The tuning fraction must be between 0 and {max(TUNING_FRACTIONS)}, not {fraction}")
+        mask = np.zeros(len(self.given), dtype=np.bool_)
+        order = np.random.default_rng(TUNING_SEED).permutation(self.scored)
+        mask[order[: round(fraction * len(self.scored))]] = True
+        return mask
+
+    @property
+    def evaluation(self) -> Mask:
+        """Mask (N,) of the scored rows that are in no tuning set."""
+        mask = np.zeros(len(self.given), dtype=np.bool_)
+        mask[self.scored] = True
+        return mask & ~self.tuning(max(TUNING_FRACTIONS))
+
+    def metadata(self) -> dict[str, Any]:
+        """Values that identify data and labels in a result file."""
+        return {"setting": self.setting.name, **self.data.metadata(), "noise": self.noise}
+
+
+def load(name: str, folder: str | Path | None = None) -> PreparedData:
     """The prepared dataset of that name, from `folder`, else $ERRATA_DATA, else the user's cache folder."""
     return _load(dataset(name), data_dir(folder))
 
 
-def read_verified(dataset: Dataset, found: Found) -> Raw:
-    """What the files hold; content that claims to be complete and is not the official one is refused."""
-    raw = found.source.read(found.paths)
-    if found.source.complete and raw.complete:
-        for name, expected in dataset.hashes.items():
-            actual = array_hash(raw.arrays[name])
-            if actual != expected:
-                where = found.paths[0] if len(found.paths) == 1 else f"the data in {found.place}"
-                raise DataError(
-                    f"{where} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
-                    f"not {expected[:12]}..."
-                )
-    return raw
+def load_setting(name: str, folder: str | Path | None = None) -> LabelledSetting:
+    """The setting of that name with its data and noisy labels; the labels are the same in every call."""
+    setting = find_setting(name)
+    return label(setting, load(setting.dataset, folder))
 
 
-def presence(dataset: Dataset, folder: Path) -> tuple[str, Prepared | None]:
-    """Whether a dataset is there: yes, in part or no; and the data where it can be loaded."""
+def label(setting: Setting, data: PreparedData) -> LabelledSetting:
+    """The training samples with the noisy labels of the setting."""
+    noisy = setting.noise.label(data)
+    return LabelledSetting(setting, noisy.data, noisy.given, noisy.truth, noisy.about)
+
+
+def presence(dataset: Dataset, folder: Path) -> tuple[str, PreparedData | None]:
+    """Whether a dataset can be loaded ("yes", "in part" or "no"), and its data."""
     try:
         data = _load(dataset, folder)
     except ErrataError:
@@ -41,50 +88,68 @@ def presence(dataset: Dataset, folder: Path) -> tuple[str, Prepared | None]:
     return "yes" if data.complete else "in part", data
 
 
-def _load(dataset: Dataset, folder: Path) -> Prepared:
+def read_verified(dataset: Dataset, files: LocatedFiles) -> ParsedArrays:
+    """Parse the files. Raise an error if they should be complete and differ from the official data."""
+    parsed = files.source.read(*files.paths)
+    if files.source.complete and parsed.complete:
+        for name, expected in dataset.hashes.items():
+            actual = array_hash(parsed.arrays[name])
+            if actual != expected:
+                where = files.paths[0] if len(files.paths) == 1 else f"the data in {files.folder}"
+                raise DataError(
+                    f"{where} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
+                    f"not {expected[:12]}..."
+                )
+    return parsed
+
+
+def _load(dataset: Dataset, folder: Path) -> PreparedData:
     base = load(dataset.inputs_from, folder) if dataset.inputs_from else None
-    found = locate(dataset, folder)
-    stamp: list[Any] = [found.stamp(), base.content_hash if base else ""]
+    files = locate(dataset, folder)
+    stamp: list[Any] = [files.stamp(), base.content_hash if base else ""]
     cache = PreparedCache(dataset.name)
-    kept = cache.find(stamp)
-    if kept is None:
-        raw = read_verified(dataset, found)
-        made = dataset.prepare(raw, base)
-        kept = cache.save(stamp, Kept(made.arrays, content_hash(raw.arrays), _about(found, raw, made)))
-    return _prepared(dataset, found, base, kept)
+    cached = cache.find(stamp)
+    if cached is None:
+        parsed = read_verified(dataset, files)
+        prepared = dataset.prepare(parsed, base) if base else dataset.prepare(parsed)
+        about = _about(files, parsed, prepared)
+        cached = cache.save(stamp, CachedArrays(prepared.arrays, content_hash(parsed.arrays), about))
+    return _prepared_data(dataset, files, base, cached)
 
 
-def _about(found: Found, raw: Raw, made: Content) -> dict[str, Any]:
-    said = (found.source.remark, *raw.remarks, *made.remarks)
+def _about(files: LocatedFiles, parsed: ParsedArrays, prepared: PreparedArrays) -> dict[str, Any]:
+    remarks = (files.source.remark, *parsed.remarks, *prepared.remarks)
     return {
-        "features": list(made.features),
-        "complete": found.source.complete and raw.complete,
-        "remarks": [remark for remark in said if remark],
+        "features": list(prepared.features),
+        "complete": files.source.complete and parsed.complete,
+        "remarks": [remark for remark in remarks if remark],
     }
 
 
-def _prepared(dataset: Dataset, found: Found, base: Prepared | None, kept: Kept) -> Prepared:
-    about = kept.about
-    own = {field.name for field in fields(Prepared)}
-    borrowed = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-    held: dict[str, Any] = {name: getattr(base, name) for name in borrowed} if base else {}
-    held |= {name: array for name, array in kept.arrays.items() if name in own}
+def _prepared_data(
+    dataset: Dataset, files: LocatedFiles, base: PreparedData | None, cached: CachedArrays
+) -> PreparedData:
+    about = cached.about
+    names = {field.name for field in fields(PreparedData)}
+    shared = ("train_inputs", "train_labels", "test_inputs", "test_labels")
+    arrays: dict[str, Any] = {name: getattr(base, name) for name in shared} if base else {}
+    arrays |= {name: array for name, array in cached.arrays.items() if name in names}
     columns: dict[str, dict[str, Any]] = {"given": {}, "wrong": {}}
-    for name, array in kept.arrays.items():
+    for name, array in cached.arrays.items():
         kind, colon, column = name.partition(":")
         if colon:
             columns[kind][column] = array
-    return Prepared(
+    return PreparedData(
         name=dataset.name,
         kind=dataset.kind,
         classes=dataset.classes,
         features=tuple(about["features"]),
         pixels=dataset.pixels,
-        root=base.root if base else found.place,
+        root=base.root if base else files.folder,
         complete=about["complete"] and (base is None or base.complete),
         remarks=(*about["remarks"], *(base.remarks if base else ())),
-        content_hash=kept.content,
+        content_hash=cached.content,
         given=columns["given"],
         wrong=columns["wrong"],
-        **held,
+        **arrays,
     )

@@ -1,45 +1,55 @@
-"""Every dataset and setting there is: the files of `errata.datasets.sets`, found by looking."""
+"""All datasets and settings: those of `errata.datasets.sets`, and those of other packages.
 
-import importlib
-import pkgutil
+Another package adds a dataset with an entry point in the group `errata.datasets` that refers to a module with a
+`DATASET`.
+"""
+
 from collections.abc import Iterable
 from functools import cache
 
 from errata.datasets import sets
-from errata.datasets.settings import Setting
-from errata.datasets.spec import Dataset
+from errata.datasets.spec import Dataset, Setting
+from errata.discovery import component_modules
 from errata.errors import InputError
 from errata.wording import nearest
+
+GROUP = "errata.datasets"
 
 
 @cache
 def datasets() -> dict[str, Dataset]:
     """All datasets by name."""
-    modules = sorted(module.name for module in pkgutil.iter_modules(sets.__path__))
-    found = [importlib.import_module(f"{sets.__name__}.{name}").DATASET for name in modules]
-    return {dataset.name: dataset for dataset in found}
+    by_name: dict[str, Dataset] = {}
+    for module in component_modules(sets, GROUP):
+        dataset = getattr(module, "DATASET", None)
+        if not isinstance(dataset, Dataset):
+            raise InputError(f"The module {getattr(module, '__name__', module)} defines no `DATASET` of type Dataset")
+        if dataset.name in by_name:
+            raise InputError(f"Two datasets are named {dataset.name!r}; the second is in {module.__name__}")
+        by_name[dataset.name] = dataset
+    return by_name
 
 
 def dataset(name: str) -> Dataset:
     """The dataset of that name."""
     if name not in datasets():
-        raise InputError(f"there is no dataset named {name!r}{_hint(name, datasets())}")
+        raise InputError(f"Unknown dataset {name!r}. {_hint(name, datasets())}")
     return datasets()[name]
 
 
 @cache
 def settings() -> dict[str, Setting]:
     """All settings by name."""
-    return {setting.name: setting for one in datasets().values() for setting in one.settings}
+    return {setting.name: setting for dataset in datasets().values() for setting in dataset.settings}
 
 
 def setting(name: str) -> Setting:
     """The setting of that name."""
     if name not in settings():
-        raise InputError(f"there is no setting named {name!r}{_hint(name, settings())}")
+        raise InputError(f"Unknown setting {name!r}. {_hint(name, settings())}")
     return settings()[name]
 
 
 def _hint(name: str, known: Iterable[str]) -> str:
     near = nearest(name, known)
-    return f"; did you mean {near!r}?" if near else f"; there are {', '.join(known)}"
+    return f"Did you mean {near!r}?" if near else f"Available: {', '.join(known)}"

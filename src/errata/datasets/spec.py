@@ -1,81 +1,53 @@
-"""What a dataset is: where it comes from, how its files are read and prepared, and the settings it is used in."""
+"""The parts of a dataset definition, and the arrays that loading produces."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.settings import Setting
+from errata.training.recipes import AnyRecipe
 
 Kind = Literal["table", "images", "image files"]
 Arrays = dict[str, NDArray[Any]]
-Read = Callable[[Sequence[Path]], "Raw"]
-UNKNOWN = -1  # the label of a sample whose true class nobody knows, or that is of none of the classes
+Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting", "transformer"]
+NETWORKS_IN_NAMES: tuple[Network, ...] = ("boosting", "transformer")  # not the usual network of a dataset
+UNKNOWN = -1  # the label of a sample whose true class is unknown or not one of the classes
 
 
 @dataclass(frozen=True, eq=False)
-class Raw:
-    """What the files hold, parsed and not yet prepared: arrays by name, and what is to be said about them."""
+class ParsedArrays:
+    """The arrays parsed from a dataset's files, by name, before preparation.
+
+    complete: False if the content is only part of the official data, or replaces it.
+    """
 
     arrays: Arrays
     remarks: tuple[str, ...] = ()
     complete: bool = True
-    """False where the content, not the name of the file, shows a stand-in."""
 
 
 @dataclass(frozen=True)
-class Source:
-    """One form in which the data may be there: paths inside the dataset's folder, and how they are read.
+class PreparedArrays:
+    """The arrays that a dataset's `prepare` returns, by the names of the fields of `PreparedData`.
 
-    A file that does not hold all of the official data is a source that is not complete, and says what it is.
+    Recorded noise adds `given:NAME` and `wrong:NAME`. features: names of the D columns of a table.
     """
 
-    files: tuple[str, ...]
-    read: Read
-    complete: bool = True
-    remark: str = ""
-
-
-@dataclass(frozen=True)
-class Download:
-    """A file to fetch into the dataset's folder; an archive is unpacked there."""
-
-    url: str
-    name: str
-    unpack: bool = False
-
-
-@dataclass(frozen=True)
-class PaperRow:
-    """The dataset's row in the paper's table of statistics; where that contradicts its source, what was meant."""
-
-    rows: int
-    features: str
-    transformed: str
-    classes: int
-    train: int
-    test: int
-
-
-@dataclass(frozen=True)
-class Pixels:
-    """How images become what a network takes: mean and deviation a channel, and which transforms."""
-
-    mean: tuple[float, float, float]
-    std: tuple[float, float, float]
-    transforms: Literal["pad-crop-flip", "crop-flip-224", "resized-crop-128"]
+    arrays: Arrays
+    features: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
-class Prepared:
-    """A dataset as models see it.
+class PreparedData:
+    """A dataset ready for training.
 
-    train_inputs / test_inputs: a table (N, D) of float32, images (N, 3, H, W) of uint8, or paths (N,) as UTF-8 bytes
-    below `root`. Labels are the true classes, `UNKNOWN` where nobody knows. `given` holds the labels of real noise by
-    name, `wrong` whether each is wrong: 1, 0, or -1 where nobody checked.
+    train_inputs, test_inputs: a table (N, D) of float32, images (N, 3, H, W) of uint8, or paths (N,) below `root` as
+    UTF-8 bytes. train_labels, test_labels (N,): the true classes, `UNKNOWN` where not known. given: recorded noisy
+    labels (N,) by name. wrong: for each of them 1 if the label is wrong, 0 if it is right, -1 if not known.
     """
 
     name: str
@@ -88,7 +60,7 @@ class Prepared:
     given: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     wrong: dict[str, NDArray[np.int8]] = field(default_factory=dict)
     features: tuple[str, ...] = ()
-    pixels: Pixels | None = None
+    pixels: "Pixels | None" = None
     root: Path | None = None
     complete: bool = True
     remarks: tuple[str, ...] = ()
@@ -100,7 +72,7 @@ class Prepared:
         return len(self.classes)
 
     def metadata(self) -> dict[str, Any]:
-        """Plain values that identify the data in a result file."""
+        """Values that identify the data in a result file."""
         return {
             "dataset": self.name,
             "data_hash": self.content_hash,
@@ -111,22 +83,117 @@ class Prepared:
         }
 
 
-@dataclass(frozen=True)
-class Content:
-    """What `prepare` makes of raw arrays: the fields of `Prepared` that are arrays, and the names of the features."""
+@dataclass(frozen=True, eq=False)
+class NoisySamples:
+    """Training samples with noisy labels.
 
-    arrays: Arrays
-    """train_inputs, train_labels, test_inputs, test_labels; given:NAME and wrong:NAME for real noise."""
-    features: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
+    data: the dataset, or the subset that the noise leaves. given (N,): the noisy labels. truth (N,): whether each label
+    is wrong, as bool; as float with NaN if it is not known for all. about: kind, rate, count and hash of the noise.
+    """
+
+    data: PreparedData
+    given: NDArray[np.int64]
+    truth: NDArray[Any]
+    about: dict[str, Any]
+
+
+class Noise(Protocol):
+    """The label noise of a setting."""
+
+    @property
+    def name(self) -> str:
+        """The part of the setting's name that names the noise."""
+        ...
+
+    @property
+    def requested(self) -> str:
+        """The requested amount of noise in words. Empty for real (not injected) noise."""
+        ...
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Assign noisy labels to the training samples; the same labels in every call."""
+        ...
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A benchmark setting: a dataset, its label noise, a network and a training recipe.
+
+    recipe: from the paper's appendix if it has one; the widths of an MLP are not printed there. horizon: epochs to
+    train for post-hoc tuning, 0 without tuning. accuracy: the paper's test accuracy in percent.
+    """
+
+    dataset: str
+    noise: Noise
+    network: Network
+    recipe: AnyRecipe
+    horizon: int = 0
+    accuracy: float | None = None
+    in_paper: bool = True
+
+    @property
+    def name(self) -> str:
+        """For example letter-symmetric-20, cifar10n-worse, clothing1m or letter-symmetric-20-boosting."""
+        network = self.network if self.network in NETWORKS_IN_NAMES else ""
+        return "-".join(part for part in (self.dataset, self.noise.name, network) if part)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One form in which the data can be stored.
+
+    files: names below the dataset's folder. read: parses the files; takes one path per file. complete: False if the
+    files hold only part of the official data; `remark` then describes the part.
+    """
+
+    files: tuple[str, ...]
+    read: Callable[..., ParsedArrays]
+    complete: bool = True
+    remark: str = ""
+
+
+@dataclass(frozen=True)
+class Download:
+    """A file to download into the dataset's folder. unpack: it is an archive whose files go there."""
+
+    url: str
+    unpack: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the file: the last part of the URL."""
+        return self.url.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """The dataset's row in the paper's table of statistics, corrected where it contradicts the source."""
+
+    rows: int
+    features: str
+    transformed: str
+    classes: int
+    train: int
+    test: int
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Normalisation (mean and standard deviation per channel) and augmentation of images."""
+
+    mean: tuple[float, float, float]
+    std: tuple[float, float, float]
+    transforms: Literal["pad-crop-flip", "crop-flip-224", "resized-crop-128"]
 
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A dataset: one file in `errata.datasets.sets` defines one, as `DATASET`.
+    """A dataset: each file in `errata.datasets.sets` defines one as `DATASET`.
 
-    sources: in order of preference. hashes: SHA-256 of the parsed arrays of the complete data, by name. by_hand: what
-    to do where nothing can be downloaded. inputs_from: the dataset whose inputs (and test labels) this one labels anew.
+    sources: the preferred form first. prepare: takes the parsed arrays and, if `inputs_from` is set, the `PreparedData`
+    of that dataset. downloads, or by_hand: how to obtain the files. hashes: SHA-256 of the complete parsed arrays by
+    name. inputs_from: the dataset whose inputs and test labels this one reuses with other training labels.
+    class_counts: samples per class after preparation, training and test together; empty if not known.
     """
 
     name: str
@@ -137,7 +204,7 @@ class Dataset:
     kind: Kind
     classes: tuple[str, ...]
     sources: tuple[Source, ...]
-    prepare: Callable[[Raw, "Prepared | None"], Content]
+    prepare: Callable[..., PreparedArrays]
     settings: tuple[Setting, ...]
     downloads: tuple[Download, ...] = ()
     by_hand: str = ""
@@ -146,4 +213,3 @@ class Dataset:
     pixels: Pixels | None = None
     inputs_from: str | None = None
     class_counts: tuple[int, ...] = ()
-    """How many samples a class has when the complete data is prepared, train and test together; () if not known."""

@@ -113,18 +113,19 @@ def change_log(plan: CorrectionPlan, when: datetime) -> "pd.DataFrame":
     import pandas as pd
 
     edits, drop = plan.edits.entries, plan.edits.drop
-    decisions = [edit.decision for edit in edits]
+    ids = [edit.decision.id for edit in edits]
+    ranks = [plan.decisions.ranks.get(id_, (None, None)) for id_ in ids]
     new_ids = plan.writer.new_ids(plan.edits)
     return pd.DataFrame(
         {
-            "id": [decision.id for decision in decisions],
+            "id": ids,
             "before": [str(edit.before) for edit in edits],
             "after": ["" if drop else str(edit.after) for edit in edits],
-            "decision": ["drop" if drop else decision.decision for decision in decisions],
-            "rank": pd.array([decision.rank for decision in decisions], dtype="Int64"),
-            "score": pd.array([decision.score for decision in decisions], dtype="Float64"),
-            "new_id": ["" if drop else new_ids.get(decision.id, decision.id) for decision in decisions],
+            "decision": ["drop" if drop else edit.decision.decision for edit in edits],
+            "rank": pd.array([rank for rank, _ in ranks], dtype="Int64"),
+            "score": pd.array([score for _, score in ranks], dtype="Float64"),
+            "new_id": ["" if drop else new_ids.get(id_, id_) for id_ in ids],
             "when": when.isoformat(timespec="seconds"),
-            "decisions": plan.origin,
+            "decisions": plan.decisions.origin,
         }
     )

@@ -2,8 +2,9 @@
 
 import numbers
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,45 +18,24 @@ from errata.wording import counted, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-ROWS_RENUMBERED = "the rows of the copy have new numbers, so decisions about the original do not apply to the copy"
+ClassesFor = Callable[[str], list[Any]]  # the classes that a text may stand for
 
 
 @dataclass(frozen=True, eq=False)
 class CorrectionPlan:
     """What `apply` will write.
 
-    Numbers of samples: kept (decision keep), skipped (decision skip), already_applied (the sample already has the new
-    label), undecided (no decision). stale: decisions about samples that are gone or whose label has changed since.
+    counts: the number of samples by status: changed, kept, skipped, changed before (the sample already has the new
+    label), outdated (it has another label than when it was reviewed), unknown id, and undecided.
+    class_counts: the number of samples per class: label, before, after.
     """
 
     writer: LabelWriter
     edits: LabelEdits
-    origin: str
-    kept: int
-    already_applied: int
-    skipped: int
-    stale: int
-    undecided: int
+    decisions: Decisions
+    counts: "Counter[str]"
+    class_counts: "pd.DataFrame"
     remarks: tuple[str, ...]
-
-    @property
-    def changed(self) -> int:
-        """How many samples are relabelled or removed."""
-        return len(self.edits.entries)
-
-    def class_counts(self) -> "pd.DataFrame":
-        """The number of samples per class: label, before, after."""
-        import pandas as pd
-
-        before: Counter[Any] = Counter(dict.fromkeys(self.writer.samples.classes, 0))
-        before.update(self.writer.samples.labels)
-        after = before.copy()
-        for edit in self.edits.entries:
-            after[edit.before] -= 1
-            if not self.edits.drop:
-                after[edit.after] += 1
-        rows = [(label, before[label], after[label]) for label in after]
-        return pd.DataFrame(rows, columns=["label", "before", "after"])
 
 
 def plan_corrections(
@@ -74,64 +54,61 @@ def plan_corrections(
     """
     decisions = as_decisions(decisions)
     writer = open_writer(source, label, id, link)
-    samples, classes = writer.samples, ClassLookup(writer.samples.classes)
+    samples = writer.samples
     positions = {id_: position for position, id_ in enumerate(samples.ids)}
-    known = [entry for entry in decisions.entries if entry.id in positions]
-    labels = {entry.id: samples.labels[positions[entry.id]] for entry in known}
-    applied = {e.id for e in known if e.changes_label and classes.is_class(e.new_label, labels[e.id])}
-    valid = {e.id: e for e in known if e.id in applied or classes.is_class(e.label, labels[e.id])}
+    classes_for = cache(partial(classes_for_text, classes=samples.classes))
+    current = {entry.id: samples.labels[positions[entry.id]] for entry in decisions.entries if entry.id in positions}
+    by_status: dict[str, list[Decision]] = defaultdict(list)
+    for entry in decisions.entries:
+        by_status[_status(entry, current.get(entry.id), classes_for)].append(entry)
     if not skip_stale:
-        _refuse_unknown_ids([entry.id for entry in decisions.entries if entry.id not in positions], decisions, writer)
-        _refuse_changed_labels([entry for entry in known if entry.id not in valid], labels, decisions)
-    changing = [(e, positions[e.id]) for e in valid.values() if e.changes_label and e.id not in applied]
-    edits = LabelEdits(tuple(_edits(changing, samples, classes)), drop)
+        _refuse_stale(by_status["unknown id"], by_status["outdated"], current, decisions.origin, writer.path)
+    edits = LabelEdits(tuple(_edits(by_status["changed"], samples, positions, classes_for)), drop)
     writer.check(edits)
-    plan = CorrectionPlan(
-        writer=writer,
-        edits=edits,
-        origin=decisions.origin,
-        kept=sum(entry.decision == "keep" for entry in valid.values()),
-        already_applied=len(applied),
-        skipped=sum(entry.decision == "skip" for entry in valid.values()),
-        stale=len(decisions.entries) - len(valid),
-        undecided=len(samples.ids) - len(valid),
-        remarks=(),
-    )
-    renumbered = drop and id is None and not isinstance(writer, ImageFolder)
-    return replace(plan, remarks=(*_class_remarks(plan, classes), *([ROWS_RENUMBERED] if renumbered else [])))
+    counts = Counter({status: len(entries) for status, entries in by_status.items()})
+    counts["undecided"] = len(samples.ids) - len(decisions.entries) + counts["unknown id"] + counts["outdated"]
+    class_counts = _class_counts(samples, edits)
+    remarks = list(_class_remarks(samples.classes, edits.new_classes, class_counts))
+    if drop and id is None and not isinstance(writer, ImageFolder):
+        remarks.append("the rows of the copy have new numbers, so decisions about the original do not apply to it")
+    return CorrectionPlan(writer, edits, decisions, counts, class_counts, tuple(remarks))
 
 
-class ClassLookup:
-    """Finds the class that a text stands for. Decisions hold text, whatever type the labels have."""
+def _class_counts(samples: LabelledSamples, edits: LabelEdits) -> "pd.DataFrame":
+    import pandas as pd
 
-    def __init__(self, classes: Iterable[Any]) -> None:
-        self._classes = tuple(classes)
-        self._by_text: dict[str, list[Any]] = defaultdict(list)
-        for value in self._classes:
-            self._by_text[str(value)].append(value)
+    before = Counter(dict.fromkeys(samples.classes, 0))
+    before.update(samples.labels)
+    after = before.copy()
+    after.subtract(edit.before for edit in edits.entries)
+    after.update(edit.after for edit in edits.relabelled)
+    return pd.DataFrame([(label, before[label], after[label]) for label in after], columns=["label", "before", "after"])
 
-    def classes_for(self, text: str) -> list[Any]:
-        """All classes that the text may stand for. Spreadsheets turn 1 into 1.0 and True into TRUE."""
-        if text not in self._by_text:
-            self._by_text[text] = [value for value in self._classes if _equals(text, value)]
-        return self._by_text[text]
 
-    def is_class(self, text: str, label: Any) -> bool:
-        """Whether the text may stand for this class."""
-        return any(type(value) is type(label) and value == label for value in self.classes_for(text))
+def _status(decision: Decision, label: Any, classes_for: ClassesFor) -> str:
+    """The status of a decision about a sample that now has this label (None if there is no such sample)."""
+    if label is None:
+        return "unknown id"
+    if decision.changes_label and _contains(classes_for(decision.new_label), label):
+        return "changed before"
+    if not _contains(classes_for(decision.label), label):
+        return "outdated"
+    return {"keep": "kept", "skip": "skipped"}.get(decision.decision, "changed")
 
-    def new_class(self, text: str) -> Any:
-        """A class that does not exist yet: a number if all classes are numbers and the text is one, else the text."""
-        number = _number(text)
-        if number is None or not all(map(_is_number, self._classes)):
-            return text
-        if all(isinstance(value, numbers.Integral) for value in self._classes):
-            return int(number) if number == int(number) else text
-        return number
 
-    def has_type_of(self, label: Any) -> bool:
-        """Whether any class has the type of this label."""
-        return _type_name(label) in map(_type_name, self._classes)
+def classes_for_text(text: str, classes: Sequence[Any]) -> list[Any]:
+    """The classes that a text in decisions.csv may stand for. Spreadsheets turn 1 into 1.0 and True into TRUE."""
+    return [value for value in classes if str(value) == text] or [value for value in classes if _equals(text, value)]
+
+
+def new_class(text: str, classes: Sequence[Any]) -> Any:
+    """A class that does not exist yet: a number if all classes are numbers and the text is one, else the text."""
+    number = _number(text)
+    if number is None or not all(map(_is_number, classes)):
+        return text
+    if all(isinstance(value, numbers.Integral) for value in classes):
+        return int(number) if number == int(number) else text
+    return number
 
 
 def _equals(text: str, value: Any) -> bool:
@@ -140,12 +117,17 @@ def _equals(text: str, value: Any) -> bool:
     return _is_number(value) and _number(text) == value
 
 
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
+def _contains(classes: Sequence[Any], label: Any) -> bool:
+    """Whether the label is among the classes. True, 1 and 1.0 are different classes."""
+    return any(type(value) is type(label) and value == label for value in classes)
 
 
 def _type_name(value: Any) -> str:
     return "number" if _is_number(value) else type(value).__name__
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) and not isinstance(value, bool)
 
 
 def _number(text: str) -> float | None:
@@ -158,48 +140,47 @@ def _number(text: str) -> float | None:
 
 
 def _edits(
-    changing: Sequence[tuple[Decision, int]], samples: LabelledSamples, classes: ClassLookup
+    decisions: Sequence[Decision], samples: LabelledSamples, positions: Mapping[str, int], classes_for: ClassesFor
 ) -> Iterator[LabelEdit]:
-    """One edit per pair of a decision and the position of its sample."""
     examples: dict[Any, int] = {}
     for label, row in zip(samples.labels, samples.rows, strict=True):
         examples.setdefault(label, row)
-    for decision, position in changing:
-        candidates = classes.classes_for(decision.new_label)
+    for decision in decisions:
+        candidates = classes_for(decision.new_label)
         if len(candidates) > 1:
             raise InputError(
                 f"the new label {decision.new_label!r} of id {decision.id!r} matches several classes of the data: "
-                f"{' and '.join(map(repr, candidates))}. Merge these classes first."
+                f"{listed(candidates)}. Merge these classes first."
             )
-        after = candidates[0] if candidates else classes.new_class(decision.new_label)
+        after = candidates[0] if candidates else new_class(decision.new_label, samples.classes)
+        position = positions[decision.id]
         yield LabelEdit(samples.rows[position], samples.labels[position], after, examples.get(after), decision)
 
 
-def _refuse_unknown_ids(ids: Sequence[str], decisions: Decisions, writer: LabelWriter) -> None:
-    if ids:
+def _refuse_stale(
+    unknown: Sequence[Decision], outdated: Sequence[Decision], current: Mapping[str, Any], origin: str, path: Path
+) -> None:
+    if unknown:
         raise InputError(
-            f"no labelled sample of {writer.path} has the {'id' if len(ids) == 1 else 'ids'} {listed(ids)} "
-            f"from {decisions.origin}. Check that it belongs to this data and that --id is the same as for find; "
-            "--skip-stale ignores these decisions."
+            f"no labelled sample of {path} has the {'id' if len(unknown) == 1 else 'ids'} "
+            f"{listed(decision.id for decision in unknown)} from {origin}. Check that {origin} belongs to this data "
+            "and that --id is the same as for find. --skip-stale ignores such decisions."
+        )
+    if outdated:
+        first = outdated[0]
+        raise InputError(
+            f"id {first.id!r} has the label {current[first.id]!r}, but had {first.label!r} when {origin} was made "
+            f"({counted(len(outdated), 'such sample')}). Review again, or ignore such decisions with --skip-stale."
         )
 
 
-def _refuse_changed_labels(entries: Sequence[Decision], labels: Mapping[str, Any], decisions: Decisions) -> None:
-    if entries:
-        first = entries[0]
-        raise InputError(
-            f"id {first.id!r} has the label {labels[first.id]!r}, but had {first.label!r} when {decisions.origin} was "
-            f"made ({counted(len(entries), 'such sample')}). Review again, or ignore these decisions with --skip-stale."
-        )
-
-
-def _class_remarks(plan: CorrectionPlan, classes: ClassLookup) -> Iterator[str]:
+def _class_remarks(classes: Sequence[Any], new_classes: Sequence[Any], counts: "pd.DataFrame") -> Iterator[str]:
     """Changes of the classes that the user may not expect."""
-    for label in plan.edits.new_classes:
+    types = {_type_name(value) for value in classes}
+    for label in new_classes:
         yield f"class {label!r} is new: no sample had it before"
-        if not classes.has_type_of(label):
+        if _type_name(label) not in types:
             yield f"the label {label!r} has another type than all other labels: software that reads them may fail"
-    counts = plan.class_counts()
     emptied = counts[(counts["after"] == 0) & (counts["before"] > 0)]["label"].tolist()
     if emptied:
         yield f"no sample is left in {'class' if len(emptied) == 1 else 'classes'} {listed(emptied)}"

@@ -1,8 +1,9 @@
 """The decisions of a review: read from decisions.csv or a data frame, or the first suggestions of a ranking."""
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,15 +23,13 @@ class Decision:
     """The decision about one sample. Ids and labels are text, as in the file.
 
     label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
-    decision is accept or relabel. rank, score: from the ranking, None if unknown.
+    decision is accept or relabel.
     """
 
     id: str
     label: str
     decision: str
     new_label: str = ""
-    rank: int | None = None
-    score: float | None = None
 
     @property
     def changes_label(self) -> bool:
@@ -43,10 +42,14 @@ class Decision:
 
 @dataclass(frozen=True)
 class Decisions:
-    """At most one decision per sample. origin: the file they come from, or a description of it."""
+    """At most one decision per sample.
+
+    origin: the file they come from, or a description of it. ranks: the rank and the score of samples, by id.
+    """
 
     entries: tuple[Decision, ...]
     origin: str
+    ranks: Mapping[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def read(cls, path: str | Path) -> "Decisions":
@@ -70,7 +73,7 @@ class Decisions:
         """Take the decisions from a data frame with the columns id, label, decision and new_label."""
         _check_columns(table.columns, origin)
         entries: dict[str, Decision] = {}
-        columns = (map(_text, table[name].tolist()) for name in COLUMNS)
+        columns = (_texts(table[name]) for name in COLUMNS)
         for row, id_, label, word, new_label in zip(table.index, *columns, strict=True):
             decision = _checked(Decision(id_, label, word.strip().casefold(), new_label), f"{origin}: row {row}")
             earlier = entries.setdefault(decision.id, decision)
@@ -89,22 +92,17 @@ class Decisions:
         if top < 1:
             raise InputError(f"top must be at least 1, not {top}")
         first = ranking.sort_values("rank", kind="stable").head(top)
-        columns = (first[name].tolist() for name in ("id", "label", "suggested", "rank", "score"))
-        entries = []
-        for id_, label, suggested, rank, score in zip(*columns, strict=True):
-            choice = ("keep", "") if str(label) == str(suggested) else ("accept", str(suggested))
-            entries.append(Decision(str(id_), str(label), *choice, int(rank), float(score)))
-        return cls(tuple(entries), f"{origin}, the first {len(entries):,}")
+        columns = (map(str, first[name].tolist()) for name in ("id", "label", "suggested"))
+        entries = tuple(
+            Decision(id_, label, "keep") if label == suggested else Decision(id_, label, "accept", suggested)
+            for id_, label, suggested in zip(*columns, strict=True)
+        )
+        return cls(entries, f"{origin}, the first {len(entries):,}").with_ranks(first)
 
     def with_ranks(self, ranking: "pd.DataFrame") -> "Decisions":
-        """Add the rank and the score of every sample that is in the ranking."""
-        rows = zip(*(ranking[name].tolist() for name in ("id", "rank", "score")), strict=True)
-        places = {str(id_): (int(rank), float(score)) for id_, rank, score in rows}
-        entries = []
-        for entry in self.entries:
-            rank, score = places.get(entry.id, (entry.rank, entry.score))
-            entries.append(replace(entry, rank=rank, score=score))
-        return replace(self, entries=tuple(entries))
+        """Add the rank and the score of every sample in the ranking."""
+        columns = (ranking[name].tolist() for name in ("id", "rank", "score"))
+        return replace(self, ranks={str(id_): (rank, score) for id_, rank, score in zip(*columns, strict=True)})
 
 
 def as_decisions(source: "Decisions | pd.DataFrame | str | Path") -> Decisions:
@@ -115,13 +113,12 @@ def as_decisions(source: "Decisions | pd.DataFrame | str | Path") -> Decisions:
 
 
 def _check_columns(names: Iterable[Any], origin: str) -> None:
-    present = list(map(str, names))
-    missing = [name for name in COLUMNS if name not in present]
-    if missing:
-        raise InputError(f"{origin} has no column {listed(missing)}. Required: id, label, decision and new_label.")
-    repeated = [name for name in COLUMNS if present.count(name) > 1]
-    if repeated:
-        raise InputError(f"{origin} has more than one column {listed(repeated)}")
+    counts = Counter(map(str, names))
+    wrong = [name for name in COLUMNS if counts[name] != 1]
+    if wrong:
+        raise InputError(
+            f"{origin} must have the columns id, label, decision and new_label; missing or repeated: {listed(wrong)}"
+        )
 
 
 def _checked(decision: Decision, place: str) -> Decision:
@@ -132,10 +129,6 @@ def _checked(decision: Decision, place: str) -> Decision:
     return decision if decision.changes_label else replace(decision, new_label="")
 
 
-def _text(value: Any) -> str:
-    """The value as it is written to a file; empty if missing."""
-    import pandas as pd
-
-    if isinstance(value, str):
-        return value
-    return "" if value is None or pd.isna(value) else str(value)
+def _texts(column: "pd.Series[Any]") -> list[str]:
+    """The values as they are written to a file; empty where missing."""
+    return ["" if missing else str(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)]

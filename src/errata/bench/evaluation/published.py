@@ -6,8 +6,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from errata.core.methods import parse
+from errata.datasets.label_noise import RecordedNoise, TransitionNoise
 from errata.datasets.registry import settings
-from errata.datasets.settings import Drawn, Recorded, Setting
+from errata.datasets.spec import Setting
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def setting_name(dataset: str, noise: str, noise_rate: float) -> str:
 def _is(setting: Setting, dataset: str, noise: str, rate: float) -> bool:
     if setting.dataset != dataset:
         return False
-    if isinstance(setting.noise, Drawn):
+    if isinstance(setting.noise, TransitionNoise):
         return (setting.noise.model, setting.noise.rate) == (noise, rate)
-    return isinstance(setting.noise, Recorded) and (setting.noise.column or "real") == noise
+    return isinstance(setting.noise, RecordedNoise) and (setting.noise.column or "real") == noise
 
 
 def _read(name: str) -> "pd.DataFrame":

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.datasets.pictures import save_picture
+from errata.datasets.noise_figures import save_figure
 from errata.terminal import write_table
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class Drawing:
         """Write the picture as PNG and SVG and the numbers as CSV."""
         pictures = [folder / f"{self.name}{ending}" for ending in PICTURES]
         for path in pictures:
-            save_picture(self.figure, path)
+            save_figure(self.figure, path)
         table = folder / f"{self.name}.csv"
         write_table(self.numbers, table)
         return [*pictures, table]

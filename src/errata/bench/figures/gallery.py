@@ -18,8 +18,8 @@ from errata.bench.figures.measured import complete_settings, fnr_by_setting
 from errata.bench.results import Results
 from errata.bench.tuning_results import TuningResults
 from errata.core.methods import parse
-from errata.datasets.labelled import Labelled, load_setting
-from errata.datasets.pictures import class_table, contingency, noise_picture
+from errata.datasets.loading import LabelledSetting, load_setting
+from errata.datasets.noise_figures import class_table, contingency, noise_figure
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings as all_settings
 from errata.errors import ErrataError, InputError
@@ -127,10 +127,10 @@ class Gallery:
     def _noise(self, setting: str, name: str) -> Drawing:
         labelled = load_setting(setting, self._data_dir)
         caption = f"Which classes the noise of {setting} confuses"
-        return Drawing(name, caption, noise_picture(labelled), _confused(labelled))
+        return Drawing(name, caption, noise_figure(labelled), _confused(labelled))
 
 
-def _confused(labelled: Labelled) -> "pd.DataFrame":
+def _confused(labelled: LabelledSetting) -> "pd.DataFrame":
     """A row a true class, a column a given label; where the true class is not known, a row a given label."""
     import pandas as pd
 

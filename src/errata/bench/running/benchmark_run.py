@@ -17,7 +17,7 @@ from errata.core import metrics
 from errata.core.checks import Floats
 from errata.core.default import DEFAULT, own_methods
 from errata.core.methods import paper_methods, parse
-from errata.datasets.labelled import Labelled, load_setting
+from errata.datasets.loading import LabelledSetting, load_setting
 from errata.dynamics.default import find_method
 from errata.dynamics.ranking import noise_rates
 from errata.dynamics.scoring import verdicts
@@ -85,7 +85,7 @@ class BenchmarkRun(Campaign):
         return self.results.recipe(group.setting)
 
     def _job(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, metadata: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting, metadata: dict[str, Any]
     ) -> ScoringJob:
         model_metrics = {}
         if cell.gathering == "in-sample" and len(labelled.data.test_labels):
@@ -105,7 +105,7 @@ class BenchmarkRun(Campaign):
         )
 
 
-def score_cell(job: ScoringJob, labelled: Labelled, dynamics: Dynamics) -> "tuple[pd.DataFrame, pd.DataFrame]":
+def score_cell(job: ScoringJob, labelled: LabelledSetting, dynamics: Dynamics) -> "tuple[pd.DataFrame, pd.DataFrame]":
     """Numbers (one row per method and metric) and scores (one row per sample whose truth is known) of a training.
 
     The numbers also contain estimates of the noise rate, with the kind of estimate as method, and one row with the

@@ -15,7 +15,7 @@ from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results
 from errata.bench.running.cell_training import choose_device, gather, trained_on
 from errata.bench.running.cost import FOLDS, reason_to_skip
-from errata.datasets.labelled import Labelled, load_setting
+from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
 from errata.training.recipes import AnyRecipe
 
@@ -154,11 +154,11 @@ class Campaign(ABC):
 
     @abstractmethod
     def _job(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, metadata: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting, metadata: dict[str, Any]
     ) -> CellJob:
         """The scoring job of a trained cell. metadata: device and seconds of the training."""
 
-    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: Labelled) -> None:  # noqa: B027
+    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting) -> None:  # noqa: B027
         """Raise before training if the results could not be stored."""
 
     def run(self, cells: Sequence[Cell]) -> CampaignOutcome:

@@ -8,8 +8,8 @@ import numpy as np
 
 from errata.bench.plan import Cell, CellGroup
 from errata.bench.running.cost import FOLDS
-from errata.datasets.inputs import inputs
-from errata.datasets.labelled import Labelled
+from errata.datasets.loading import LabelledSetting
+from errata.datasets.training_inputs import inputs
 from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def trained_on(recipe: AnyRecipe, machine: str) -> str:
     return "cpu" if isinstance(recipe, BoostingRecipe) else machine.removesuffix(" auto")
 
 
-def network(labelled: Labelled, recipe: Recipe) -> "Model":
+def network(labelled: LabelledSetting, recipe: Recipe) -> "Model":
     """The setting's network: hidden widths, or a function that builds it."""
     from errata.training import models
 
@@ -44,7 +44,7 @@ def network(labelled: Labelled, recipe: Recipe) -> "Model":
 
 def gather(
     group: CellGroup,
-    labelled: Labelled,
+    labelled: LabelledSetting,
     recipe: AnyRecipe,
     device: str,
     work: Path,
@@ -73,7 +73,7 @@ def gather(
 
 
 def _boost(
-    group: CellGroup, labelled: Labelled, recipe: BoostingRecipe, work: Path, progress: Callable[[int], object]
+    group: CellGroup, labelled: LabelledSetting, recipe: BoostingRecipe, work: Path, progress: Callable[[int], object]
 ) -> "list[SeedResult]":
     from errata.training.boosting import boost_in_sample, boost_out_of_sample
 
@@ -83,7 +83,7 @@ def _boost(
     return boost_in_sample(*common, seeds=group.seeds, folder=work, progress=progress)
 
 
-def table(labelled: Labelled, part: Literal["train", "test"]) -> "TableInputs":
+def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> "TableInputs":
     """The training or test part of a setting of a table."""
     from errata.training.model_inputs import TableInputs
 
@@ -97,7 +97,7 @@ def dynamics_folder(work: Path, cell: Cell) -> Path:
     return work / (f"seed{cell.seed}/dynamics" if cell.gathering == "in-sample" else f"seed{cell.seed}-folds")
 
 
-def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "SeedResult", device: str) -> float:
+def test_accuracy(labelled: LabelledSetting, recipe: AnyRecipe, gathered: "SeedResult", device: str) -> float:
     """Share of the test samples that the model of all samples classifies right."""
     if isinstance(recipe, BoostingRecipe):
         from errata.training.boosting import boosted_classes
@@ -108,7 +108,7 @@ def test_accuracy(labelled: Labelled, recipe: AnyRecipe, gathered: "SeedResult",
     return _network_accuracy(labelled, recipe, gathered, device)
 
 
-def _network_accuracy(labelled: Labelled, recipe: Recipe, gathered: "SeedResult", device: str) -> float:
+def _network_accuracy(labelled: LabelledSetting, recipe: Recipe, gathered: "SeedResult", device: str) -> float:
     import torch
 
     from errata.training.executors import evaluate

@@ -7,7 +7,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from errata.bench.plan import CellGroup
-from errata.datasets.labelled import Labelled
+from errata.datasets.loading import LabelledSetting
 from errata.training.recipes import AnyRecipe, Recipe
 
 FOLDS = 4
@@ -19,7 +19,7 @@ CPU_RATE = 5e10  # operations per second of convolutions on a few cores
 MAX_CPU_HOURS = 12.0  # a longer training does not start on a CPU without --device cpu
 
 
-def operations(group: CellGroup, recipe: Recipe, labelled: Labelled) -> float:
+def operations(group: CellGroup, recipe: Recipe, labelled: LabelledSetting) -> float:
     """Operations to train all seeds, forward and backward."""
     samples = len(labelled.given) * recipe.epochs / recipe.parts
     models = 1 if group.gathering == "in-sample" else FOLDS - 1  # each fold trains on the other folds
@@ -31,14 +31,14 @@ def operations(group: CellGroup, recipe: Recipe, labelled: Labelled) -> float:
     return PASSES * samples * models * len(group.seeds) * multiplications
 
 
-def dynamics_bytes(group: CellGroup, recipe: AnyRecipe, labelled: Labelled) -> int:
+def dynamics_bytes(group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting) -> int:
     """Disk space for the logits of all seeds until they are scored."""
     samples = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
     copies = 1 if group.gathering == "in-sample" else 2  # the folds, and the folds merged
     return 4 * recipe.epochs * samples * labelled.data.num_classes * len(group.seeds) * copies
 
 
-def memory_bytes(recipe: AnyRecipe, labelled: Labelled) -> int:
+def memory_bytes(recipe: AnyRecipe, labelled: LabelledSetting) -> int:
     """Memory for the inputs, in RAM and on the device, and for the curves that CTRL uses while a seed is scored."""
     data = labelled.data
     inputs = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
@@ -52,7 +52,9 @@ def physical_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def reason_to_skip(group: CellGroup, recipe: AnyRecipe, labelled: Labelled, device: str, out: Path) -> str | None:
+def reason_to_skip(
+    group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting, device: str, out: Path
+) -> str | None:
     """Why the group cannot be trained on this machine, or None."""
     if device == "cpu auto" and isinstance(recipe, Recipe):  # boosting always uses the CPU
         hours = operations(group, recipe, labelled) / CPU_RATE / 3600

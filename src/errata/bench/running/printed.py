@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from errata.bench.running.cell_training import table
-from errata.datasets.labelled import Labelled
+from errata.datasets.loading import LabelledSetting
 from errata.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ SEEDS = (0, 1, 2)
 
 
 def choose_printed(
-    labelled: Labelled, recipe: Recipe, accuracy: float, device: str, progress: Callable[[float], object]
+    labelled: LabelledSetting, recipe: Recipe, accuracy: float, device: str, progress: Callable[[float], object]
 ) -> "pd.DataFrame":
     """Train every candidate network by the printed recipe; a row a network, nearest to the printed accuracy first.
 
@@ -39,7 +39,7 @@ def choose_printed(
     return found.sort_values("difference", key=abs, kind="stable", ignore_index=True)
 
 
-def _test_accuracy(labelled: Labelled, recipe: Recipe, device: str) -> float:
+def _test_accuracy(labelled: LabelledSetting, recipe: Recipe, device: str) -> float:
     import torch
 
     from errata.training.engine import train

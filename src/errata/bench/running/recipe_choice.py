@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from errata.bench.results import Results
 from errata.bench.running.cell_training import table
 from errata.bench.running.printed import choose_printed
-from errata.datasets.labelled import Labelled, load_setting
+from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import InputError
 from errata.terminal import write_table
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -46,7 +46,9 @@ def choose_for(
     return _choose_network(labelled, recipe, path, device, progress)
 
 
-def _choose_rounds(labelled: Labelled, recipe: BoostingRecipe, path: Path, progress: Callable[[float], object]) -> str:
+def _choose_rounds(
+    labelled: LabelledSetting, recipe: BoostingRecipe, path: Path, progress: Callable[[float], object]
+) -> str:
     from errata.training.boosting import LONGEST as MOST_ROUNDS
     from errata.training.boosting import choose_rounds
 
@@ -62,7 +64,7 @@ def _choose_rounds(labelled: Labelled, recipe: BoostingRecipe, path: Path, progr
 
 
 def _choose_network(
-    labelled: Labelled, recipe: Recipe, path: Path, device: str, progress: Callable[[float], object]
+    labelled: LabelledSetting, recipe: Recipe, path: Path, device: str, progress: Callable[[float], object]
 ) -> str:
     """The candidates are kept beside the recipe."""
     from errata.training.choose import choose_recipe
@@ -82,7 +84,7 @@ def _choose_network(
 
 
 def _choose_printed(
-    labelled: Labelled, recipe: Recipe, path: Path, device: str, progress: Callable[[float], object]
+    labelled: LabelledSetting, recipe: Recipe, path: Path, device: str, progress: Callable[[float], object]
 ) -> str:
     accuracy = labelled.setting.accuracy
     assert accuracy is not None

@@ -20,7 +20,7 @@ from errata.core.jit import row_blocks
 from errata.core.methods import Method, parse
 from errata.core.replay import ask
 from errata.core.windows import Window, epoch_grid, grid_windows, window_scores
-from errata.datasets.labelled import TUNING_FRACTIONS, Labelled
+from errata.datasets.loading import TUNING_FRACTIONS, LabelledSetting
 from errata.dynamics.store import Dynamics
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class SampleSplit:
     evaluation: Mask
 
     @classmethod
-    def of(cls, labelled: Labelled, rows: NDArray[np.int64]) -> "SampleSplit":
+    def of(cls, labelled: LabelledSetting, rows: NDArray[np.int64]) -> "SampleSplit":
         """The split of the recorded rows of a setting."""
         truth = labelled.truth[rows].astype(np.float64)
         tuning = {fraction: labelled.tuning(fraction)[rows] for fraction in TUNING_FRACTIONS}

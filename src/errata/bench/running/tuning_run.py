@@ -11,8 +11,8 @@ from errata.bench.running.campaign import Campaign, CampaignProgress, RunOptions
 from errata.bench.running.cell_training import dynamics_folder
 from errata.bench.running.tuning_candidates import SampleSplit, candidates, stopping_curve
 from errata.bench.tuning_results import TuningResults
-from errata.datasets.labelled import Labelled, load_setting
-from errata.datasets.settings import Setting
+from errata.datasets.loading import LabelledSetting, load_setting
+from errata.datasets.spec import Setting
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
@@ -66,11 +66,11 @@ class TuningRun(Campaign):
     def _recipe(self, group: CellGroup) -> AnyRecipe:
         return longer_recipe(self.results.recipe(group.setting), group.setting)
 
-    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: Labelled) -> None:
+    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting) -> None:
         self._tuning.check(group.setting.name, self._metadata(recipe, labelled))
 
     def _job(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: Labelled, metadata: dict[str, Any]
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting, metadata: dict[str, Any]
     ) -> TuningJob:
         (group,) = group_cells([cell])
         return TuningJob(
@@ -82,7 +82,7 @@ class TuningRun(Campaign):
             out=self.results.folder,
         )
 
-    def _metadata(self, recipe: AnyRecipe, labelled: Labelled) -> dict[str, Any]:
+    def _metadata(self, recipe: AnyRecipe, labelled: LabelledSetting) -> dict[str, Any]:
         """What produced the results of a setting. `parameters` are those of the longer training."""
         parameters = asdict(recipe) | {"network": labelled.setting.network}
         del parameters["seed"]  # has its own column

@@ -1,1 +1,1 @@
-"""The datasets, one file each: every module here defines a `DATASET`."""
+"""One file per dataset. Each defines a `DATASET`; adding a file adds a dataset."""

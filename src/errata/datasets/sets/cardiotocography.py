@@ -1,15 +1,13 @@
-"""Cardiotocography: the state of a foetus, from the course of its heart rate and the contractions around it."""
+"""Cardiotocography: the state of a foetus, from its heart rate and the uterine contractions."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
-from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
-from errata.datasets.tables import check_rows, table_content
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import check_rows, clip_quantiles, prepare_split, standardise
 from errata.errors import DataError
 from errata.extras import require
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -25,22 +23,21 @@ SHEET, HEADER = "Data", 1
 ROWS, TRAIN = 2126, 1700
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """The sheet `Data`: rates of events (AC, FM, ...) rather than their counts, and the state of the foetus."""
-    (path,) = paths
+def read(path: Path) -> ParsedArrays:
+    """Read the sheet `Data`: the rates of events (AC, FM, ...), not their counts, and the state of the foetus."""
     table = _sheet(path)
     names = table[HEADER] if len(table) > HEADER else []
     missing = [name for name in (*FEATURES, STATE) if name not in names]
     if missing:
         raise DataError(f"{path}: the sheet {SHEET!r} has no column {missing[0]}")
-    column = {name: index for index, name in enumerate(names)}  # of names that come twice, the second is the rate
-    rows = [row for row in table[HEADER + 1 :] if row[column[STATE]] != ""]  # below them stand sums
+    column = {name: index for index, name in enumerate(names)}  # the second column of a repeated name is the rate
+    rows = [row for row in table[HEADER + 1 :] if row[column[STATE]] != ""]  # the rows below are sums
     check_rows(path, len(rows), ROWS)
     try:
         values = np.array([[row[column[name]] for name in (*FEATURES, STATE)] for row in rows], dtype=np.float64)
     except ValueError as error:
-        raise DataError(f"{path}: a cell of the sheet {SHEET!r} is no number: {one_line(error)}") from error
-    return Raw({"inputs": values[:, :-1], "labels": values[:, -1].astype(np.int64)})
+        raise DataError(f"{path}: a cell of the sheet {SHEET!r} is not a number: {one_line(error)}") from error
+    return ParsedArrays({"inputs": values[:, :-1], "labels": values[:, -1].astype(np.int64)})
 
 
 def _sheet(path: Path) -> list[list[object]]:
@@ -52,17 +49,15 @@ def _sheet(path: Path) -> list[list[object]]:
         with Path(os.devnull).open("w") as nowhere:  # xlrd prints warnings otherwise
             sheet = xlrd.open_workbook(str(path), logfile=nowhere).sheet_by_name(SHEET)
             return [sheet.row_values(row) for row in range(sheet.nrows)]
-    except Exception as error:  # xlrd does not look before it leaps: a broken file can end in any error
-        raise DataError(f"{path} cannot be read as an Excel file; was it cut short?") from error
+    except Exception as error:  # xlrd raises many kinds of errors for damaged files
+        raise DataError(f"{path} cannot be read as an Excel file. It may be truncated") from error
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """Four fifths for training; outliers clipped, columns scaled."""
-    inputs, labels = raw.arrays["inputs"], raw.arrays["labels"] - 1
-    train, test = stratified_split(labels, TRAIN)
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """Four fifths for training; clip outliers, standardise."""
     clip = clip_quantiles(2, 98, others={FEATURES.index("ALTV"): (2, 95)})
-    train_inputs, test_inputs = run_steps(inputs[train], inputs[test], [clip, standardise])
-    return table_content(train_inputs, labels[train], test_inputs, labels[test], FEATURES)
+    labels = parsed.arrays["labels"] - 1
+    return prepare_split(parsed.arrays["inputs"], labels, TRAIN, [clip, standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -84,19 +79,15 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "mlp",
-            Recipe(epochs=206, batch_size=1024, learning_rate=1e-2, widths=(42, 21)),  # the widths are ours
+            Recipe(epochs=206, batch_size=1024, learning_rate=1e-2, widths=(42, 21)),  # the paper prints no widths
             horizon=800,
             accuracy=78.59,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(38), in_paper=False),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(38), in_paper=False),
     ),
-    downloads=(
-        Download(
-            "https://archive.ics.uci.edu/static/public/193/cardiotocography.zip", "cardiotocography.zip", unpack=True
-        ),
-    ),
+    downloads=(Download("https://archive.ics.uci.edu/static/public/193/cardiotocography.zip", unpack=True),),
     hashes={
         "inputs": "fe07d4b48485bd7ce9f391c4e4e2285f405129d3f462e134b74196a7bc127581",
         "labels": "e291c924a9c01d249efe15055522b8513661e915318fdc61badaea528bbdb1ac",

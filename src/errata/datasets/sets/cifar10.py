@@ -1,17 +1,15 @@
-"""CIFAR-10: 60,000 small pictures of ten kinds of things."""
+"""CIFAR-10: 60,000 images of 32 × 32 pixels in ten classes."""
 
-from errata.datasets.cifar_files import BIBTEX, Layout, cifar_sources, prepare_images
-from errata.datasets.noises import Asymmetric, Imbalanced, InstanceDependent, OpenSet
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
+from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
+from errata.datasets.label_noise import TransitionNoise, extra_noises
+from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar10"
-LAYOUT = Layout(
+RELEASE = CifarRelease(
     archive="cifar-10-python.tar.gz",
     folder="cifar-10-batches-py",
-    train=tuple(f"data_batch_{number}" for number in range(1, 6)),
-    test="test_batch",
+    batches=(*(f"data_batch_{number}" for number in range(1, 6)), "test_batch"),
     labels="labels",
     rows=(10_000,) * 6,
     classes=10,
@@ -22,13 +20,7 @@ PAPER = PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=1
 SYMMETRIC_20 = Recipe(epochs=63, batch_size=64, learning_rate=5e-5, weight_decay=0.02, schedule=((0, 1.0), (50, 0.1)))
 TRANSFORMER = Recipe(epochs=60, batch_size=128, learning_rate=5e-4, schedule=((0, 0.2), (2, 1.0), (45, 0.1)))
 # the class map of Patrini et al. (2017)
-LOOK_ALIKES = (("truck", "automobile"), ("bird", "airplane"), ("deer", "horse"), ("cat", "dog"), ("dog", "cat"))
-BEYOND_PAPER = (
-    Asymmetric(0.4, flips=LOOK_ALIKES),
-    InstanceDependent(0.2),
-    Imbalanced(0.2),
-    OpenSet(0.2, held_out=2),
-)
+SIMILAR_CLASSES = (("truck", "automobile"), ("bird", "airplane"), ("deer", "horse"), ("cat", "dog"), ("dog", "cat"))
 
 DATASET = Dataset(
     name=NAME,
@@ -38,30 +30,33 @@ DATASET = Dataset(
     bibtex=BIBTEX,
     kind="images",
     classes=CLASSES,
-    sources=cifar_sources(LAYOUT),
+    sources=RELEASE.sources,
     prepare=prepare_images,
     settings=(
         Setting(
             NAME,
-            Drawn("pairflip", 0.2),
+            TransitionNoise("pairflip", 0.2),
             "cnn9",
             Recipe(epochs=63, batch_size=128, learning_rate=1e-3, weight_decay=1e-4, schedule=((0, 1.0), (50, 0.1))),
             horizon=100,
             accuracy=90.02,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
         Setting(
             NAME,
-            Drawn("symmetric", 0.5),
+            TransitionNoise("symmetric", 0.5),
             "cnn9",
             Recipe(epochs=60, batch_size=32, learning_rate=1e-4, weight_decay=1e-3, schedule=((0, 1.0), (50, 0.1))),
             horizon=100,
             accuracy=81.77,
         ),
-        *(Setting(NAME, noise, "cnn9", SYMMETRIC_20, in_paper=False) for noise in BEYOND_PAPER),
-        Setting(NAME, Drawn("symmetric", 0.2), "transformer", TRANSFORMER, in_paper=False),
+        *(
+            Setting(NAME, noise, "cnn9", SYMMETRIC_20, in_paper=False)
+            for noise in extra_noises(SIMILAR_CLASSES, held_out=2)
+        ),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "transformer", TRANSFORMER, in_paper=False),
     ),
-    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{LAYOUT.archive}", LAYOUT.archive, unpack=True),),
+    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
     hashes={
         "train_inputs": "511e047372a8429697c3e1506b448256c5be88691ac62f64d4729eb7e7d7726b",
         "train_labels": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",

@@ -1,16 +1,15 @@
-"""CIFAR-100: 60,000 small pictures of a hundred kinds of things."""
+"""CIFAR-100: 60,000 images of 32 × 32 pixels in a hundred classes."""
 
-from errata.datasets.cifar_files import BIBTEX, Layout, cifar_sources, prepare_images
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Dataset, Download, PaperRow, Pixels
+from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar100"
-LAYOUT = Layout(
+RELEASE = CifarRelease(
     archive="cifar-100-python.tar.gz",
     folder="cifar-100-python",
-    train=("train",),
-    test="test",
+    batches=("train", "test"),
     labels="fine_labels",
     rows=(50_000, 10_000),
     classes=100,
@@ -40,12 +39,12 @@ DATASET = Dataset(
     bibtex=BIBTEX,
     kind="images",
     classes=CLASSES,
-    sources=cifar_sources(LAYOUT),
+    sources=RELEASE.sources,
     prepare=prepare_images,
     settings=(
         Setting(
             NAME,
-            Drawn("pairflip", 0.2),
+            TransitionNoise("pairflip", 0.2),
             "cnn9",
             Recipe(epochs=101, batch_size=64, learning_rate=5e-5, weight_decay=0.01, schedule=LATE_DECAY),
             horizon=150,
@@ -53,15 +52,15 @@ DATASET = Dataset(
         ),
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "cnn9",
             Recipe(epochs=92, batch_size=64, learning_rate=1e-4, weight_decay=0.01, schedule=LATE_DECAY),
             horizon=150,
             accuracy=63.72,
         ),
-        Setting(NAME, Drawn("symmetric", 0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
+        Setting(NAME, TransitionNoise("symmetric", 0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
     ),
-    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{LAYOUT.archive}", LAYOUT.archive, unpack=True),),
+    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
     hashes={
         "train_inputs": "7c15ce185c8b9b381234d1e179821dd8303d8c4b1c7910b89b7619a9a42375f6",
         "train_labels": "ccda923e83f493e06762f3d31e14531d0a20e75f90809e41e7fdfa0b2619111e",

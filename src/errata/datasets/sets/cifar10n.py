@@ -1,11 +1,11 @@
-"""CIFAR-10N: what people on Amazon Mechanical Turk took the training images of CIFAR-10 for."""
+"""CIFAR-10N: labels of CIFAR-10's training images by workers of Amazon Mechanical Turk."""
 
 from functools import partial
 
-from errata.datasets.human_labels import BIBTEX, prepare_human_labels, read_human_labels
+from errata.datasets.cifar_files import BIBTEX_N, prepare_human_labels, read_human_labels
+from errata.datasets.label_noise import RecordedNoise
 from errata.datasets.sets import cifar10
-from errata.datasets.settings import Recorded, Setting
-from errata.datasets.spec import Dataset, Download, Source
+from errata.datasets.spec import Dataset, Download, Setting, Source
 from errata.training.recipes import Recipe
 
 NAME = "cifar10n"
@@ -17,13 +17,8 @@ COLUMNS = {
     "random2": "random_label2",
     "random3": "random_label3",
 }
-AGGREGATE = Recipe(
-    epochs=100,
-    batch_size=64,
-    learning_rate=3e-5,
-    weight_decay=0.03,
-    schedule=((0, 1.0), (50, 0.1), (80, 0.01)),
-)
+STEPS = ((0, 1.0), (50, 0.1), (80, 0.01))
+AGGREGATE = Recipe(epochs=100, batch_size=64, learning_rate=3e-5, weight_decay=0.03, schedule=STEPS)
 WORSE = Recipe(epochs=35, batch_size=64, learning_rate=3e-4, weight_decay=2e-4, schedule=((0, 1.0), (25, 0.1)))
 
 DATASET = Dataset(
@@ -31,19 +26,19 @@ DATASET = Dataset(
     title="CIFAR-10N",
     source="https://github.com/UCSC-REAL/cifar-10-100n",
     licence="CC BY-NC 4.0",
-    bibtex=BIBTEX,
+    bibtex=BIBTEX_N,
     kind="images",
     classes=cifar10.CLASSES,
     sources=(Source((FILE,), partial(read_human_labels, COLUMNS)),),
     prepare=prepare_human_labels,
     settings=(
-        Setting(NAME, Recorded("aggregate"), "cnn9", AGGREGATE, horizon=250, accuracy=90.33),
-        Setting(NAME, Recorded("worse"), "cnn9", WORSE, horizon=70, accuracy=81.57),
-        # the paper has no recipe for single annotators: 17 to 18 % wrong is nearer to aggregate (9 %) than worse (40 %)
-        *(Setting(NAME, Recorded(f"random{number}"), "cnn9", AGGREGATE, in_paper=False) for number in (1, 2, 3)),
-        Setting(NAME, Recorded("worse"), "transformer", cifar10.TRANSFORMER, in_paper=False),
+        Setting(NAME, RecordedNoise("aggregate"), "cnn9", AGGREGATE, horizon=250, accuracy=90.33),
+        Setting(NAME, RecordedNoise("worse"), "cnn9", WORSE, horizon=70, accuracy=81.57),
+        # not in the paper; 17 to 18 % wrong labels are closer to aggregate (9 %) than to worse (40 %)
+        *(Setting(NAME, RecordedNoise(f"random{number}"), "cnn9", AGGREGATE, in_paper=False) for number in (1, 2, 3)),
+        Setting(NAME, RecordedNoise("worse"), "transformer", cifar10.TRANSFORMER, in_paper=False),
     ),
-    downloads=(Download(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}", FILE),),
+    downloads=(Download(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}"),),
     hashes={
         "clean": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",
         "aggregate": "a30d0f66d6a360fb0aa611b12cf8f77a7c0906e177173f8b68866b0d8a729c9d",

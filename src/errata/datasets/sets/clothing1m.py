@@ -1,34 +1,22 @@
-"""Clothing1M: a million pictures of clothes, labelled by the text around them in online shops."""
+"""Clothing1M: a million images of clothes, labelled from the text around them in online shops."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.key_files import as_paths, check_images, numbered_lines, read_keys
-from errata.datasets.settings import Recorded, Setting
-from errata.datasets.spec import UNKNOWN, Content, Dataset, PaperRow, Pixels, Prepared, Raw, Source
+from errata.datasets.image_lists import as_paths, check_images, numbered_lines, read_keys
+from errata.datasets.label_noise import RecordedNoise
+from errata.datasets.spec import UNKNOWN, Dataset, PaperRow, ParsedArrays, Pixels, PreparedArrays, Setting, Source
 from errata.errors import DataError
 from errata.training.recipes import Recipe
 
 NAME = "clothing1m"
 CLASSES = (
-    "T-Shirt",
-    "Shirt",
-    "Knitwear",
-    "Chiffon",
-    "Sweater",
-    "Hoodie",
-    "Windbreaker",
-    "Jacket",
-    "Downcoat",
-    "Suit",
-    "Shawl",
-    "Dress",
-    "Vest",
-    "Underwear",
+    *("T-Shirt", "Shirt", "Knitwear", "Chiffon", "Sweater", "Hoodie", "Windbreaker"),
+    *("Jacket", "Downcoat", "Suit", "Shawl", "Dress", "Vest", "Underwear"),
 )
 CODES = {str(code): code for code in range(len(CLASSES))}
 FILES = (
@@ -38,13 +26,14 @@ FILES = (
     "clean_train_key_list.txt",
     "clean_test_key_list.txt",
 )
-OFFICIAL_SIZES = (1_024_637, 24_637, 10_526)  # trained on, of these with a clean label too, and tested on
+SCHEDULE = ((0, 1.0), (100, 0.01))
+OFFICIAL_SIZES = (1_024_637, 24_637, 10_526)  # training images, those with a clean label too, test images
 
 
-def read(annotations: str, paths: Sequence[Path]) -> Raw:
-    """Trained on: the noisy list, and those of the clean training list that have a noisy label too.
+def read(annotations: str, *paths: Path) -> ParsedArrays:
+    """Read the lists. Training images are the noisy list and the part of the clean training list with noisy labels.
 
-    annotations: the folder that the lists lie in, below that of the dataset.
+    annotations: the folder with the lists, below that of the dataset.
     """
     noisy_path, clean_path, noisy_train_path, clean_train_path, clean_test_path = paths
     noisy, clean = read_labels(noisy_path), read_labels(clean_path)
@@ -64,39 +53,40 @@ def read(annotations: str, paths: Sequence[Path]) -> Raw:
         check_images(root, "images", keys, listed)
     sizes = (len(train), len(known), len(clean_test))
     if sizes == OFFICIAL_SIZES:
-        return Raw(arrays)
-    return Raw(arrays, (f"a part of Clothing1M: {_in_words(sizes)}; all of it: {_in_words(OFFICIAL_SIZES)}",), False)
+        return ParsedArrays(arrays)
+    remark = f"part of Clothing1M: {_in_words(sizes)}; the complete data: {_in_words(OFFICIAL_SIZES)}"
+    return ParsedArrays(arrays, (remark,), complete=False)
 
 
 def read_labels(path: Path) -> dict[str, int]:
-    """Class by path, from lines with a path, a space and a class from 0 to 13."""
+    """The class of each path, from lines with a path, a space and a class from 0 to 13."""
     labels: dict[str, int] = {}
     for number, line in numbered_lines(path):
         key, _, label = line.rpartition(" ")
         if not key or label not in CODES:
-            raise DataError(f"{path}: line {number} is not a path and a class from 0 to {len(CLASSES) - 1}: {line!r}")
+            raise DataError(f"{path}: line {number} must hold a path and a class from 0 to 13, not {line!r}")
         if labels.setdefault(key, CODES[label]) != CODES[label]:
-            raise DataError(f"{path}: line {number} gives {key} another class than a line before")
+            raise DataError(f"{path}: line {number} has another class for {key} than an earlier line")
     return labels
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """A given label is wrong where the clean one is known and another."""
-    clean, given = raw.arrays["train_labels"], raw.arrays["given"]
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """Mark a noisy label as wrong if the clean label is known and differs."""
+    clean, given = parsed.arrays["train_labels"], parsed.arrays["given"]
     wrong = np.where(clean == UNKNOWN, -1, clean != given).astype(np.int8)
-    arrays = {name: array for name, array in raw.arrays.items() if name != "given"}
-    return Content(arrays | {"given:real": given, "wrong:real": wrong})
+    arrays = {name: array for name, array in parsed.arrays.items() if name != "given"}
+    return PreparedArrays(arrays | {"given:real": given, "wrong:real": wrong})
 
 
 def _in_words(sizes: tuple[int, int, int]) -> str:
-    return "{:,} images to train on, {:,} of them checked, {:,} to test on".format(*sizes)
+    return "{:,} training images, {:,} of them checked, {:,} test images".format(*sizes)
 
 
 def _look_up(keys: Iterable[str], labels: Mapping[str, int], listed: Path, labelled: Path) -> NDArray[np.int64]:
     try:
         return np.array([labels[key] for key in keys], dtype=np.int64)
     except KeyError as error:
-        raise DataError(f"{error.args[0]} is listed in {listed} but has no label in {labelled}") from None
+        raise DataError(f"{error.args[0]} is listed in {listed}, but has no label in {labelled}") from None
 
 
 DATASET = Dataset(
@@ -120,25 +110,17 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Recorded(),
+            RecordedNoise(),
             "resnet18",
-            Recipe(
-                epochs=189,
-                batch_size=64,
-                learning_rate=1e-3,
-                weight_decay=5e-5,
-                schedule=((0, 1.0), (100, 0.01)),
-                parts=20,
-            ),
+            Recipe(epochs=189, batch_size=64, learning_rate=1e-3, weight_decay=5e-5, schedule=SCHEDULE, parts=20),
             horizon=220,
             accuracy=68.73,
         ),
     ),
     by_hand=(
-        "Ask its authors for the download link (how: https://github.com/Cysu/noisy_label, under Clothing1M). "
-        "Unpack the archives of images so that {folder}/images holds the folders 0 to 9, and the annotations so that "
-        "noisy_label_kv.txt, clean_label_kv.txt and the four lists *_key_list.txt lie in {folder} or in "
-        "{folder}/annotations."
+        "Request the download link from its authors (see https://github.com/Cysu/noisy_label, section Clothing1M). "
+        "Unpack the image archives so that {folder}/images holds the folders 0 to 9. Put noisy_label_kv.txt, "
+        "clean_label_kv.txt and the four lists *_key_list.txt into {folder} or {folder}/annotations."
     ),
     paper=PaperRow(
         rows=1_035_163, features="mostly 256×256", transformed="224×224", classes=14, train=1_024_637, test=10_526

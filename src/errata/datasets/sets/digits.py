@@ -1,15 +1,10 @@
-"""Digits: handwritten digits in 8 × 8 pixels, which scikit-learn brings along."""
-
-from collections.abc import Sequence
-from pathlib import Path
+"""Digits: handwritten digits of 8 × 8 pixels, which are part of scikit-learn."""
 
 import numpy as np
 
-from errata.datasets.noises import Asymmetric, Imbalanced, InstanceDependent, OpenSet
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Content, Dataset, Prepared, Raw, Source
-from errata.datasets.steps import stratified_split
-from errata.datasets.tables import table_content
+from errata.datasets.label_noise import TransitionNoise, extra_noises
+from errata.datasets.spec import Dataset, Noise, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import prepare_split
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "digits"
@@ -18,30 +13,25 @@ FEATURES = tuple(f"row{row}_column{column}" for row in range(1, SIDE + 1) for co
 TRAIN = 1347
 RECIPE = Recipe(epochs=100, batch_size=128, learning_rate=1e-3, widths=(64,))
 # the class map of Patrini et al. (2017) for MNIST
-LOOK_ALIKES = (("2", "7"), ("3", "8"), ("5", "6"), ("6", "5"), ("7", "1"))
-NOISES = (
-    Drawn("symmetric", 0.2),
-    Drawn("pairflip", 0.2),
-    Asymmetric(0.4, flips=LOOK_ALIKES),
-    InstanceDependent(0.2),
-    Imbalanced(0.2),
-    OpenSet(0.2, held_out=2),
+SIMILAR_CLASSES = (("2", "7"), ("3", "8"), ("5", "6"), ("6", "5"), ("7", "1"))
+NOISES: tuple[Noise, ...] = (
+    TransitionNoise("symmetric", 0.2),
+    TransitionNoise("pairflip", 0.2),
+    *extra_noises(SIMILAR_CLASSES, held_out=2),
 )
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """64 pixels from 0 to 16, and the digit; from scikit-learn, not from a file."""
+def read() -> ParsedArrays:
+    """64 pixels from 0 to 16, and the digit, from scikit-learn."""
     from sklearn.datasets import load_digits
 
     inputs, labels = load_digits(return_X_y=True)
-    return Raw({"inputs": inputs, "labels": labels.astype(np.int64)})
+    return ParsedArrays({"inputs": inputs, "labels": labels.astype(np.int64)})
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training; pixels from 0 to 1."""
-    inputs, labels = raw.arrays["inputs"] / BRIGHTEST, raw.arrays["labels"]
-    train, test = stratified_split(labels, TRAIN)
-    return table_content(inputs[train], labels[train], inputs[test], labels[test], FEATURES)
+    return prepare_split(parsed.arrays["inputs"] / BRIGHTEST, parsed.arrays["labels"], TRAIN, [], FEATURES)
 
 
 DATASET = Dataset(
@@ -62,8 +52,8 @@ DATASET = Dataset(
     prepare=prepare,
     settings=(
         *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in NOISES),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(90), in_paper=False),
-        Setting(NAME, Drawn("pairflip", 0.2), "boosting", BoostingRecipe(163), in_paper=False),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(90), in_paper=False),
+        Setting(NAME, TransitionNoise("pairflip", 0.2), "boosting", BoostingRecipe(163), in_paper=False),
     ),
     hashes={
         "inputs": "11a9196c7e923a1379b0001943e0f76bc3d36c7b9a7500f54184152e1a03ea5f",

@@ -1,4 +1,4 @@
-"""Food-101N: 310,009 pictures of dishes, labelled by the recipe they were found with; some labels were verified."""
+"""Food-101N: 310,009 images of dishes, labelled by the recipe they were found with; some labels are verified."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.key_files import as_paths, check_images, numbered_lines
-from errata.datasets.settings import Recorded, Setting
-from errata.datasets.spec import UNKNOWN, Content, Dataset, PaperRow, Pixels, Prepared, Raw, Source
+from errata.datasets.image_lists import as_paths, check_images, numbered_lines
+from errata.datasets.label_noise import RecordedNoise
+from errata.datasets.spec import UNKNOWN, Dataset, PaperRow, ParsedArrays, Pixels, PreparedArrays, Setting, Source
 from errata.errors import DataError
 from errata.training.recipes import Recipe
 
@@ -30,23 +30,30 @@ CLASSES = tuple(CLASS_NAMES.split())
 CODES = {name: code for code, name in enumerate(CLASSES)}
 HEADER = "class_name/key"
 META = ("meta/imagelist.tsv", "meta/verified_train.tsv", "meta/verified_val.tsv")
-RELEASES = ("Food-101N_release/", "")  # as it is unpacked, or what is in it put straight into the folder
+RELEASES = ("Food-101N_release/", "")  # the folder in the archive, or its content directly in the dataset's folder
 TEST_IMAGES = "food-101/images"
 TEST = ("food-101/meta/test.txt", TEST_IMAGES)
-NO_TEST = "without Food-101 beside it there is nothing to test on"
+NO_TEST = "Food-101 is missing, so there are no test images"
 OFFICIAL_SIZE = 310_009
+SCHEDULE = ((0, 1.0), (200, 0.1))
+RECIPE = Recipe(
+    epochs=248, batch_size=64, learning_rate=0.04, weight_decay=5e-4, optimizer="sgd", schedule=SCHEDULE, parts=10
+)
 RIGHT, WRONG, UNVERIFIED = 0, 1, -1
 VERDICTS = {"1": RIGHT, "0": WRONG}
 
 
-def read(release: str, paths: Sequence[Path]) -> Raw:
-    """Paths below the place of the release, given labels, and what is known of them; Food-101's test split if there."""
+def read(release: str, *paths: Path) -> ParsedArrays:
+    """Read image paths, labels and verdicts on labels, and the test split of Food-101 if it is there.
+
+    release: the folder of Food-101N below that of the dataset.
+    """
     list_path, *verified_paths = paths[: len(META)]
     given = read_classes(list_path)
     verdicts, remarks = read_verdicts(verified_paths, given)
     test = read_classes(paths[len(META)]) if len(paths) > len(META) else {}
     if len(given) != OFFICIAL_SIZE:
-        remarks.append(f"a part of Food-101N: {len(given):,} of {OFFICIAL_SIZE:,} images")
+        remarks.append(f"part of Food-101N: {len(given):,} of {OFFICIAL_SIZE:,} images")
     images = f"{release}images"
     root = list_path.parents[1 + release.count("/")]
     train_keys, test_keys = [f"{images}/{key}" for key in given], [f"{TEST_IMAGES}/{key}.jpg" for key in test]
@@ -60,66 +67,52 @@ def read(release: str, paths: Sequence[Path]) -> Raw:
         "test_inputs": as_paths(test_keys),
         "test_labels": np.array(list(test.values()), dtype=np.int64),
     }
-    return Raw(arrays, remarks=tuple(remarks), complete=len(given) == OFFICIAL_SIZE)
+    return ParsedArrays(arrays, remarks=tuple(remarks), complete=len(given) == OFFICIAL_SIZE)
 
 
 def read_classes(path: Path) -> dict[str, int]:
-    """The class of each image of a list: the folder it lies in."""
+    """The class of each image of a list: the name of its folder."""
     classes = {}
     for number, key in numbered_lines(path, HEADER):
         folder, _, file = key.partition("/")
         if folder not in CODES or not file:
-            raise DataError(f"{path}: line {number} is not an image in the folder of one of the 101 classes: {key!r}")
+            raise DataError(f"{path}: line {number} must hold CLASS/IMAGE with one of the 101 classes, not {key!r}")
         classes[key] = CODES[folder]
     return classes
 
 
 def read_verdicts(paths: Sequence[Path], listed: Mapping[str, int]) -> tuple[dict[str, int], list[str]]:
-    """Whether the label of each verified image is wrong, and what is odd about the lists.
-
-    Nothing is known of an image with verdicts that contradict each other.
-    """
+    """Whether the label of each verified image is wrong, and remarks. Contradicting verdicts count as unverified."""
     verdicts: dict[str, int] = {}
     strays, disputed = {}, {}
     for path in paths:
         for number, line in numbered_lines(path, HEADER):
             key, _, verdict = line.rpartition("\t")
             if not key or verdict not in VERDICTS:
-                raise DataError(f"{path}: line {number} is not an image and a verdict of 0 or 1: {line!r}")
+                raise DataError(f"{path}: line {number} must hold an image and a verdict of 0 or 1, not {line!r}")
             if key not in listed:
                 strays[key] = path
             elif verdicts.setdefault(key, VERDICTS[verdict]) != VERDICTS[verdict]:
                 disputed[key] = UNVERIFIED
-    remarks = [f"{key} of {path.name} is not in the list of images and was left out" for key, path in strays.items()]
-    remarks += [f"the verdicts on {key} contradict each other and were left out" for key in disputed]
+    remarks = [f"{key} of {path.name} is not in the list of images and is ignored" for key, path in strays.items()]
+    remarks += [f"the verdicts on {key} contradict each other and are ignored" for key in disputed]
     return verdicts | disputed, remarks
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """Of a label that is verified to be right the true class is known, of one that is wrong it is not."""
-    given, wrong = raw.arrays["given"], raw.arrays["wrong"]
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """The true class is known only for labels that are verified to be right."""
+    given, wrong = parsed.arrays["given"], parsed.arrays["wrong"]
     verified, count = int((wrong != UNVERIFIED).sum()), int((wrong == WRONG).sum())
     arrays = {
-        "train_inputs": raw.arrays["train_inputs"],
+        "train_inputs": parsed.arrays["train_inputs"],
         "train_labels": np.where(wrong == RIGHT, given, UNKNOWN),
-        "test_inputs": raw.arrays["test_inputs"],
-        "test_labels": raw.arrays["test_labels"],
+        "test_inputs": parsed.arrays["test_inputs"],
+        "test_labels": parsed.arrays["test_labels"],
         "given:real": given,
         "wrong:real": wrong,
     }
     rate = f"{count:,} of {verified:,} verified labels are wrong ({count / max(1, verified):.2%})"
-    return Content(arrays, remarks=(rate,))
-
-
-def _sources() -> tuple[Source, ...]:
-    """With Food-101 beside it first, else without."""
-    found = []
-    for extra, remark in ((TEST, ""), ((), NO_TEST)):
-        found += [
-            Source((*(f"{release}{file}" for file in META), *extra), partial(read, release), remark=remark)
-            for release in RELEASES
-        ]
-    return tuple(found)
+    return PreparedArrays(arrays, remarks=(rate,))
 
 
 DATASET = Dataset(
@@ -135,34 +128,29 @@ DATASET = Dataset(
 }""",
     kind="image files",
     classes=CLASSES,
-    sources=_sources(),
+    sources=tuple(
+        Source((*(f"{release}{file}" for file in META), *test_files), partial(read, release), remark=remark)
+        for test_files, remark in ((TEST, ""), ((), NO_TEST))
+        for release in RELEASES
+    ),
     prepare=prepare,
     settings=(
         Setting(
             NAME,
-            Recorded(),
+            RecordedNoise(),
             "resnet34",
-            Recipe(
-                epochs=248,
-                batch_size=64,
-                learning_rate=0.04,
-                weight_decay=5e-4,
-                optimizer="sgd",
-                momentum=0.0,
-                schedule=((0, 1.0), (200, 0.1)),
-                parts=10,
-            ),
+            RECIPE,
             horizon=300,
             accuracy=77.92,
         ),
     ),
     by_hand=(
         "Download Food-101N_release.zip from https://kuanghuei.github.io/Food-101N/ and unpack it so that "
-        "{folder}/Food-101N_release holds the folders images and meta. To test on, download food-101.tar.gz from "
-        "https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/ and unpack it so that {folder}/food-101 holds the "
-        "folders images and meta."
+        "{folder}/Food-101N_release holds the folders images and meta. For the test images, download food-101.tar.gz "
+        "from https://data.vision.ee.ethz.ch/cvl/datasets_extra/food-101/ and unpack it so that {folder}/food-101 "
+        "holds the folders images and meta."
     ),
-    # the paper prints 285K / 25K, as if the test images were some of the 310K; they are Food-101's own
+    # the paper prints 285K / 25K, but the test images are those of Food-101, not a part of the 310K
     paper=PaperRow(
         rows=310_009, features="320–512 px typical", transformed="128×128", classes=101, train=310_009, test=25_250
     ),

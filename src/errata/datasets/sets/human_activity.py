@@ -1,17 +1,25 @@
-"""Human Activity Recognition Using Smartphones: what somebody does, from a phone's motion sensors at the waist."""
+"""Human Activity Recognition Using Smartphones: activities, from the motion sensors of a phone at the waist."""
 
 import hashlib
 import io
 import zipfile
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Arrays, Content, Dataset, Download, PaperRow, Prepared, Raw, Source
-from errata.datasets.steps import clip_fences, principal_components, run_steps, standardise
-from errata.datasets.tables import BROKEN, check_rows, parse_numbers, table_content
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import (
+    PARSE_ERRORS,
+    check_rows,
+    clip_fences,
+    prepare_parts,
+    principal_components,
+    read_numbers,
+    standardise,
+)
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -24,18 +32,17 @@ DOWNLOAD = "human+activity+recognition+using+smartphones.zip"
 ROWS = {"train": 7352, "test": 2947}
 FEATURES = 561
 PAPER_COMPONENTS = "30"
-OFFICIAL_BLOBS = {"train": "b06f3e4c", "test": "f3c01cbd"}
-"""How the git blob ids of the official X_train.txt and X_test.txt begin."""
+OFFICIAL_BLOBS = {
+    "train": "b06f3e4c",
+    "test": "f3c01cbd",
+}  # start of the git blob ids of X_train.txt and X_test.txt
 HASHES = {
     "train_labels": "233e83592120f56008c7e9446dd68ac41026b9de8ccbdae52e1d18536c22668b",
     "train_subjects": "bf419922e5fe01621e71debb39ff4d65c9e481c6f0a0c8b14888daf28ae6bba5",
     "test_labels": "27089b70b758e14c60e2875bc386abfb24ae7c658abeb08b3065d203dd5eb6b8",
     "test_subjects": "ff997a7c06934f811cd35930c0cdd86935a8dd46b5583b371ccf396014aabaf2",
 }
-STAND_IN = (
-    "a stand-in: labels, subjects and order are the official ones, but the features in X_train.txt and X_test.txt "
-    "are not"
-)
+REPLACED = "labels, subjects and order are the official ones, but the features in X_train.txt and X_test.txt are not"
 
 
 def _file(part: str, kind: str) -> str:
@@ -45,20 +52,18 @@ def _file(part: str, kind: str) -> str:
 FILES = tuple(_file(part, kind) for part in ROWS for kind in ("X", "y", "subject"))
 
 
-def read_folder(paths: Sequence[Path]) -> Raw:
-    """From the unpacked archive."""
+def read_folder(*paths: Path) -> ParsedArrays:
+    """Read the unpacked archive."""
     return _parse(str(paths[0].parents[2]), [path.read_bytes() for path in paths])
 
 
-def read_archive(paths: Sequence[Path]) -> Raw:
-    """From `UCI HAR Dataset.zip`, without unpacking it."""
-    (path,) = paths
+def read_archive(path: Path) -> ParsedArrays:
+    """Read `UCI HAR Dataset.zip` without unpacking it."""
     return _parse(str(path), _members(str(path), path.read_bytes(), FILES))
 
 
-def read_download(paths: Sequence[Path]) -> Raw:
-    """From the zip that UCI ships, which holds `UCI HAR Dataset.zip`."""
-    (path,) = paths
+def read_download(path: Path) -> ParsedArrays:
+    """Read the zip of UCI, which holds `UCI HAR Dataset.zip`."""
     (inner,) = _members(str(path), path.read_bytes(), (ARCHIVE,))
     return _parse(str(path), _members(f"{path}: {ARCHIVE}", inner, FILES))
 
@@ -69,47 +74,45 @@ def _members(where: str, content: bytes, names: Sequence[str]) -> list[bytes]:
             return [archive.read(name) for name in names]
     except KeyError as error:
         raise DataError(f"{where}: {error.args[0]}") from error
-    except (zipfile.BadZipFile, *BROKEN) as error:
-        raise DataError(f"{where} cannot be read: {one_line(error)}; was it cut short?") from error
+    except (zipfile.BadZipFile, *PARSE_ERRORS) as error:
+        raise DataError(f"{where} cannot be read: {one_line(error)}. It may be truncated") from error
 
 
-def _parse(where: str, contents: Sequence[bytes]) -> Raw:
+def _parse(where: str, contents: Sequence[bytes]) -> ParsedArrays:
     content = dict(zip(FILES, contents, strict=True))
     arrays: Arrays = {}
-    for name, expected in HASHES.items():  # a stand-in for the features still has the official labels
+    for name, expected in HASHES.items():  # labels and subjects must be official even if the features are not
         part, what = name.split("_")
         file = _file(part, "y" if what == "labels" else "subject")
-        arrays[name] = parse_numbers(content[file], f"{where}: {file}", columns=1)[:, 0].astype(np.int64)
+        arrays[name] = read_numbers(content[file], 1, f"{where}: {file}")[:, 0].astype(np.int64)
         if array_hash(arrays[name]) != expected:
-            raise DataError(f"{where} is not the official {NAME}: its {name.replace('_', ' ')} are others")
+            raise DataError(f"{where} is not the official {NAME}: its {name.replace('_', ' ')} differ")
     for part, rows in ROWS.items():
         file = _file(part, "X")
-        arrays[f"{part}_inputs"] = parse_numbers(content[file], f"{where}: {file}", columns=FEATURES)
+        arrays[f"{part}_inputs"] = read_numbers(content[file], FEATURES, f"{where}: {file}")
         check_rows(f"{where}: {file}", len(arrays[f"{part}_inputs"]), rows)
     official = all(_is_official(content[_file(part, "X")], OFFICIAL_BLOBS[part]) for part in ROWS)
-    return Raw(arrays, remarks=() if official else (STAND_IN,), complete=official)
+    return ParsedArrays(arrays, remarks=() if official else (REPLACED,), complete=official)
 
 
 def _is_official(content: bytes, blob: str) -> bool:
-    """Whether git gives the content that id, with the line ends it has or with plain ones."""
+    """Whether the git blob id of the content, with its line ends or with Unix line ends, starts with `blob`."""
     return any(git_blob(form).startswith(blob) for form in (content, content.replace(b"\r\n", b"\n")))
 
 
 def git_blob(content: bytes) -> str:
-    """The id git has for a file with that content."""
+    """The git blob id of a file with that content."""
     return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """The official split, which shares no person; nine tenths of the variance as components, outliers clipped."""
-    arrays = raw.arrays
-    steps = [standardise, principal_components(0.9), clip_fences(others={0: (1, 99)})]
-    train, test = run_steps(arrays["train_inputs"], arrays["test_inputs"], steps)
-    count = train.shape[1]
-    names = [f"pc{number}" for number in range(1, count + 1)]
-    content = table_content(train, arrays["train_labels"] - 1, test, arrays["test_labels"] - 1, names)
-    said = f"{count} principal components hold 90 % of the variance; the paper's table says {PAPER_COMPONENTS}"
-    return Content(content.arrays, content.features, remarks=(said,))
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """The official split by person; principal components with 90 % of the variance; clip outliers."""
+    train, test = ((parsed.arrays[f"{part}_inputs"], parsed.arrays[f"{part}_labels"] - 1) for part in ROWS)
+    prepared = prepare_parts(train, test, [standardise, principal_components(0.9), clip_fences({0: (1, 99)})], ())
+    count = prepared.arrays["train_inputs"].shape[1]
+    names = tuple(f"pc{number}" for number in range(1, count + 1))
+    remark = f"{count} principal components hold 90 % of the variance; the paper's table says {PAPER_COMPONENTS}"
+    return replace(prepared, features=names, remarks=(remark,))
 
 
 DATASET = Dataset(
@@ -135,18 +138,17 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "mlp",
-            # the widths are ours
+            # the paper prints no widths
             Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(90, 45)),
             horizon=1594,
             accuracy=76.62,
         ),
-        Setting(
-            NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(72), in_paper=False
-        ),  # chosen on the stand-in
+        # rounds chosen without the official features
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(72), in_paper=False),
     ),
-    downloads=(Download(f"https://archive.ics.uci.edu/static/public/240/{DOWNLOAD}", DOWNLOAD, unpack=True),),
+    downloads=(Download(f"https://archive.ics.uci.edu/static/public/240/{DOWNLOAD}", unpack=True),),
     hashes=HASHES,
     paper=PaperRow(rows=10_299, features=str(FEATURES), transformed=PAPER_COMPONENTS, classes=6, train=7352, test=2947),
     class_counts=(1722, 1544, 1406, 1777, 1906, 1944),

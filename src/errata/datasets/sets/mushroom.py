@@ -1,15 +1,20 @@
-"""Mushroom: edible or poisonous, from how a mushroom looks and smells."""
+"""Mushroom: edible or poisonous, from appearance and smell."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
-from errata.datasets.steps import run_steps, standardise, stratified_split
-from errata.datasets.tables import Floats, Texts, check_rows, read_cells, table_content
-from errata.errors import DataError
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import (
+    Floats,
+    Texts,
+    check_rows,
+    check_values,
+    prepare_split,
+    read_cells,
+    standardise,
+)
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "mushroom"
@@ -41,9 +46,9 @@ CATEGORIES: dict[str, tuple[str, str]] = {
     "population": ("acnsvy", ""),
     "habitat": ("dglmpuw", ""),
 }
-"""By attribute, the categories that are kept and those that become `other`: a list made by hand, not by frequency.
+"""The categories of each attribute that are used, and those that are merged into `other`.
 
-That it is written down, and not read off the rows, also keeps the test rows out of the encoding.
+The list was made by hand, so the encoding does not depend on the test rows.
 """
 
 
@@ -52,22 +57,18 @@ def _levels(attribute: str) -> list[str]:
     return sorted([*kept, *([OTHER] if merged else [])])
 
 
-# The first level is what all others being 0 means, so veil-type, which has one level, leaves nothing.
+# The first level is the reference (all other columns are 0), so veil-type with its single level has no column.
 FEATURES = tuple(f"{attribute}={level}" for attribute in CATEGORIES for level in _levels(attribute)[1:])
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """The class and 22 attributes a line, each a letter; an unknown root is a question mark."""
-    (path,) = paths
+def read(path: Path) -> ParsedArrays:
+    """Read lines with the class and 22 attributes, each a letter; an unknown root is a question mark."""
     cells = read_cells(path, columns=1 + len(CATEGORIES))
     check_rows(path, len(cells), ROWS)
     allowed = ("".join(CODES), *(kept + merged for kept, merged in CATEGORIES.values()))
     for name, column, letters in zip(("class", *CATEGORIES), cells.T, allowed, strict=True):
-        unknown = ~np.isin(column, list(letters))
-        if unknown.any():
-            line = int(np.argmax(unknown))
-            raise DataError(f"{path}: line {line + 1} has '{column[line]}' for {name}, none of {', '.join(letters)}")
-    return Raw({"attributes": cells[:, 1:], "labels": cells[:, 0]})
+        check_values(path, column, list(letters), name)
+    return ParsedArrays({"attributes": cells[:, 1:], "labels": cells[:, 0]})
 
 
 def encode(attributes: Texts) -> Floats:
@@ -79,15 +80,12 @@ def encode(attributes: Texts) -> Floats:
     return np.column_stack(columns).astype(np.float64)
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """Rare categories merged, one column a category, equal rows kept once; three quarters for training; scaled."""
-    rows = np.column_stack([encode(raw.arrays["attributes"]), raw.arrays["labels"] == CODES[1]])
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """Merge rare categories, one-hot encode, drop duplicate rows; three quarters for training; standardise."""
+    rows = np.column_stack([encode(parsed.arrays["attributes"]), parsed.arrays["labels"] == CODES[1]])
     _, first = np.unique(rows, axis=0, return_index=True)
     rows = rows[np.sort(first)]
-    inputs, labels = rows[:, :-1], rows[:, -1].astype(np.int64)
-    train, test = stratified_split(labels, TRAIN)
-    train_inputs, test_inputs = run_steps(inputs[train], inputs[test], [standardise])
-    return table_content(train_inputs, labels[train], test_inputs, labels[test], FEATURES)
+    return prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -109,16 +107,16 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "mlp",
-            # the widths are ours
+            # the paper prints no widths
             Recipe(epochs=344, batch_size=1024, learning_rate=1e-4, weight_decay=1e-3, widths=(134, 67)),
             horizon=800,
             accuracy=99.19,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(70), in_paper=False),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(70), in_paper=False),
     ),
-    downloads=(Download("https://archive.ics.uci.edu/static/public/73/mushroom.zip", "mushroom.zip", unpack=True),),
+    downloads=(Download("https://archive.ics.uci.edu/static/public/73/mushroom.zip", unpack=True),),
     hashes={
         "attributes": "928fc1317eb765295226909b7a91bc6cf99aa994d828c352e85f280fe1d72c1d",
         "labels": "be3c27104e1b3aba4eebaf3373f9d3ccfaa54cb57996acf554bc8849622c2660",

@@ -1,53 +1,44 @@
-"""Statlog (Landsat Satellite): the kind of ground, from 3 × 3 pixels in four spectral bands."""
+"""Statlog (Landsat Satellite): land cover, from 3 × 3 pixels in four spectral bands."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
-from errata.datasets.steps import clip_quantiles, run_steps, standardise
-from errata.datasets.tables import Floats, check_rows, read_numbers, table_content
-from errata.errors import DataError
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import (
+    check_rows,
+    check_values,
+    clip_quantiles,
+    prepare_parts,
+    read_numbers,
+    standardise,
+)
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "satellite"
-CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur
+CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur in the data
 BANDS, PIXELS = 4, 9
-ROWS = (4435, 2000)  # to train on, and to test on
+ROWS = {"train": 4435, "test": 2000}
 FEATURES = tuple(f"pixel{pixel}_band{band}" for pixel in range(1, PIXELS + 1) for band in range(1, BANDS + 1))
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """36 values from 0 to 255 a line, and the class code."""
-    train, test = (_part(path, rows) for path, rows in zip(paths, ROWS, strict=True))
-    return Raw(
-        {
-            "train_inputs": train[:, :-1],
-            "train_labels": train[:, -1].astype(np.int64),
-            "test_inputs": test[:, :-1],
-            "test_labels": test[:, -1].astype(np.int64),
-        }
-    )
+def read(*paths: Path) -> ParsedArrays:
+    """Read lines with 36 values from 0 to 255 and the class code."""
+    arrays: Arrays = {}
+    for path, (part, rows) in zip(paths, ROWS.items(), strict=True):
+        table = read_numbers(path, columns=len(FEATURES) + 1)
+        check_rows(path, len(table), rows)
+        check_values(path, table[:, -1], CODES, "the class")
+        arrays |= {f"{part}_inputs": table[:, :-1], f"{part}_labels": table[:, -1].astype(np.int64)}
+    return ParsedArrays(arrays)
 
 
-def _part(path: Path, rows: int) -> Floats:
-    table = read_numbers(path, columns=len(FEATURES) + 1)
-    check_rows(path, len(table), rows)
-    known = np.isin(table[:, -1], CODES)
-    if not known.all():
-        line = int(np.argmin(known))
-        raise DataError(f"{path}: line {line + 1} has the class {table[line, -1]:g}, not one of 1 to 5 and 7")
-    return table
-
-
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """The official split; outliers clipped, columns scaled."""
-    arrays = raw.arrays
-    train, test = run_steps(arrays["train_inputs"], arrays["test_inputs"], [clip_quantiles(1, 99), standardise])
-    train_labels, test_labels = (np.searchsorted(CODES, arrays[f"{part}_labels"]) for part in ("train", "test"))
-    return table_content(train, train_labels, test, test_labels, FEATURES)
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """The official split; clip outliers, standardise."""
+    arrays = parsed.arrays
+    train, test = ((arrays[f"{part}_inputs"], np.searchsorted(CODES, arrays[f"{part}_labels"])) for part in ROWS)
+    return prepare_parts(train, test, [clip_quantiles(1, 99), standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -69,21 +60,15 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "mlp",
             Recipe(epochs=722, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(108, 54)),
             horizon=1444,
             accuracy=88.25,
         ),
-        Setting(NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(68), in_paper=False),
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(68), in_paper=False),
     ),
-    downloads=(
-        Download(
-            "https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip",
-            "statlog+landsat+satellite.zip",
-            unpack=True,
-        ),
-    ),
+    downloads=(Download("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip", unpack=True),),
     hashes={
         "train_inputs": "09e8ad8bc5e02138ff2ca7a24eb8e4c2c703268bfb3e87fd5d6a7bcae4e089fc",
         "train_labels": "2d4e9c7653a65851bd652fa8c937c4f8d7347000e261d2ca28c36d715055c17d",

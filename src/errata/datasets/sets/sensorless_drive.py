@@ -1,14 +1,19 @@
-"""Sensorless Drive Diagnosis: which part of an electric drive is worn, from the currents it draws."""
+"""Sensorless Drive Diagnosis: the defect of an electric drive, from its currents."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.settings import Drawn, Setting
-from errata.datasets.spec import Content, Dataset, Download, PaperRow, Prepared, Raw, Source
-from errata.datasets.steps import clip_quantiles, run_steps, standardise, stratified_split
-from errata.datasets.tables import check_rows, read_numbers, table_content
+from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import (
+    check_rows,
+    check_values,
+    clip_quantiles,
+    prepare_split,
+    read_numbers,
+    standardise,
+)
 from errata.errors import DataError
 from errata.training.recipes import BoostingRecipe, Recipe
 
@@ -16,55 +21,45 @@ NAME = "sensorless_drive"
 CONDITIONS = 11
 ROWS_PER_CONDITION = 5319
 ROWS, TRAIN = CONDITIONS * ROWS_PER_CONDITION, 43_882
-TRAIN_SHARE_OF_A_PART, FEWEST_ROWS_PER_CONDITION = 0.75, 4  # one in four is left to test on
+PART_TRAIN_SHARE, PART_MIN_ROWS = 0.75, 4  # of a part of the data; rows per condition, so that one is for testing
 FEATURES = tuple(f"feature{number}" for number in range(1, 49))
 
 
-def read_full(paths: Sequence[Path]) -> Raw:
-    """All of the official file."""
-    raw = read(paths)
-    labels = raw.arrays["labels"]
-    check_rows(paths[0], len(labels), ROWS)
-    counts = np.bincount(labels, minlength=CONDITIONS + 1)[1:]
-    if (counts != ROWS_PER_CONDITION).any():
-        condition = int(np.argmax(counts != ROWS_PER_CONDITION))
-        raise DataError(
-            f"{paths[0]} has {counts[condition]:,} rows of condition {condition + 1}, not {ROWS_PER_CONDITION:,}"
-        )
-    return raw
+def read_full(path: Path) -> ParsedArrays:
+    """Read the official file."""
+    parsed = read(path)
+    check_rows(path, len(parsed.arrays["labels"]), ROWS)
+    for condition, count in enumerate(_counts(parsed), 1):
+        if count != ROWS_PER_CONDITION:
+            raise DataError(f"{path} has {count:,} rows of condition {condition}, not {ROWS_PER_CONDITION:,}")
+    return parsed
 
 
-def read_part(paths: Sequence[Path]) -> Raw:
-    """Some rows of each condition, so that both parts of the split have one."""
-    raw = read(paths)
-    counts = np.bincount(raw.arrays["labels"], minlength=CONDITIONS + 1)[1:]
-    if counts.min() < FEWEST_ROWS_PER_CONDITION:
-        condition = int(np.argmin(counts))
-        raise DataError(
-            f"{paths[0]} has {counts[condition]} rows of condition {condition + 1}, "
-            f"and at least {FEWEST_ROWS_PER_CONDITION} of each are needed"
-        )
-    return raw
+def read_part(path: Path) -> ParsedArrays:
+    """Read a file with some rows of each condition."""
+    parsed = read(path)
+    for condition, count in enumerate(_counts(parsed), 1):
+        if count < PART_MIN_ROWS:
+            raise DataError(f"{path} has {count} rows of condition {condition}; at least {PART_MIN_ROWS} are needed")
+    return parsed
 
 
-def read(paths: Sequence[Path]) -> Raw:
-    """48 numbers and the condition, from 1 to 11, a line."""
-    (path,) = paths
+def read(path: Path) -> ParsedArrays:
+    """Read lines with 48 numbers and the condition from 1 to 11."""
     table = read_numbers(path, columns=len(FEATURES) + 1)
-    known = np.isin(table[:, -1], np.arange(1, CONDITIONS + 1))
-    if not known.all():
-        line = int(np.argmin(known))
-        raise DataError(f"{path}: line {line + 1} has the condition {table[line, -1]:g}, not one of 1 to {CONDITIONS}")
-    return Raw({"inputs": table[:, :-1], "labels": table[:, -1].astype(np.int64)})
+    check_values(path, table[:, -1], range(1, CONDITIONS + 1), "the condition")
+    return ParsedArrays({"inputs": table[:, :-1], "labels": table[:, -1].astype(np.int64)})
 
 
-def prepare(raw: Raw, base: Prepared | None) -> Content:
-    """Three quarters for training, as many as in the paper where all rows are there; outliers clipped, scaled."""
-    inputs, labels = raw.arrays["inputs"], raw.arrays["labels"] - 1
-    size = TRAIN if len(labels) == ROWS else round(TRAIN_SHARE_OF_A_PART * len(labels))
-    train, test = stratified_split(labels, size)
-    train_inputs, test_inputs = run_steps(inputs[train], inputs[test], [clip_quantiles(2, 98), standardise])
-    return table_content(train_inputs, labels[train], test_inputs, labels[test], FEATURES)
+def _counts(parsed: ParsedArrays) -> list[int]:
+    return list(np.bincount(parsed.arrays["labels"], minlength=CONDITIONS + 1)[1:].tolist())
+
+
+def prepare(parsed: ParsedArrays) -> PreparedArrays:
+    """Three quarters for training, of the complete data as many rows as in the paper; clip outliers, standardise."""
+    inputs, labels = parsed.arrays["inputs"], parsed.arrays["labels"] - 1
+    size = TRAIN if len(labels) == ROWS else round(PART_TRAIN_SHARE * len(labels))
+    return prepare_split(inputs, labels, size, [clip_quantiles(2, 98), standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -94,22 +89,19 @@ DATASET = Dataset(
     settings=(
         Setting(
             NAME,
-            Drawn("symmetric", 0.2),
+            TransitionNoise("symmetric", 0.2),
             "mlp",
-            # the widths are ours
+            # the paper prints no widths
             Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(96, 48)),
             horizon=1594,
             accuracy=98.55,
         ),
-        Setting(
-            NAME, Drawn("symmetric", 0.2), "boosting", BoostingRecipe(83), in_paper=False
-        ),  # chosen on a part of the data
+        # rounds chosen on a part of the data
+        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(83), in_paper=False),
     ),
     downloads=(
         Download(
-            "https://archive.ics.uci.edu/static/public/325/dataset+for+sensorless+drive+diagnosis.zip",
-            "dataset+for+sensorless+drive+diagnosis.zip",
-            unpack=True,
+            "https://archive.ics.uci.edu/static/public/325/dataset+for+sensorless+drive+diagnosis.zip", unpack=True
         ),
     ),
     paper=PaperRow(rows=58_509, features="48", transformed="48", classes=11, train=43_882, test=14_627),

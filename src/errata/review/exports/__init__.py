@@ -1,15 +1,9 @@
-"""What was found, in the formats of the tools that people label with."""
+"""Write the ranking for other tools: Label Studio, FiftyOne and cleanlab. One module per tool."""
 
-from errata.review.exports.cleanlab import label_issues, write_cleanlab
-from errata.review.exports.fiftyone import fiftyone_samples, write_fiftyone
-from errata.review.exports.label_studio import label_studio_config, label_studio_tasks, write_label_studio
-
-__all__ = [
-    "fiftyone_samples",
-    "label_issues",
-    "label_studio_config",
-    "label_studio_tasks",
-    "write_cleanlab",
-    "write_fiftyone",
-    "write_label_studio",
-]
+from errata.review.exports.cleanlab import label_issues as label_issues
+from errata.review.exports.cleanlab import write_cleanlab as write_cleanlab
+from errata.review.exports.fiftyone import fiftyone_samples as fiftyone_samples
+from errata.review.exports.fiftyone import write_fiftyone as write_fiftyone
+from errata.review.exports.label_studio import label_studio_config as label_studio_config
+from errata.review.exports.label_studio import label_studio_tasks as label_studio_tasks
+from errata.review.exports.label_studio import write_label_studio as write_label_studio

@@ -1,14 +1,14 @@
-"""What was found, by cleanlab's conventions: class numbers, in the order of the data, low quality for a bad label."""
+"""The ranking as cleanlab stores label issues: class numbers, in the order of the data, low quality for a bad label."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.dynamics.files import save_arrays
 from errata.dynamics.ids import match_ids, portable_ids
-from errata.review.exports.samples import check_target, checked_top
+from errata.review.exports.export_samples import checked_top, prepare_folder
 from errata.terminal import write_table
 
 if TYPE_CHECKING:
@@ -20,15 +20,16 @@ TABLE, ARRAYS = "label_issues.csv", "label_issues.npz"
 
 
 def write_cleanlab(found: "Found", folder: str | Path, *, top: int | None = None) -> Path:
-    """Write label_issues.csv and, with the indices of the issues, ids and classes, label_issues.npz."""
+    """Write label_issues.csv, and label_issues.npz with the indices of the issues, the ids and the classes as well."""
     target = Path(folder)
     issues = label_issues(found, top=top)
-    check_target(target, {TABLE, ARRAYS})
-    arrays: dict[str, NDArray[Any]] = {
+    prepare_folder(target, {TABLE, ARRAYS})
+    dynamics = found.dynamics
+    arrays = {
         **{str(name): issues[name].to_numpy() for name in issues.columns},
         "ranked_indices": ranked_indices(found, top=top),
-        "ids": portable_ids(found.dynamics.ids),
-        "classes": np.array([str(found.dynamics.class_name(k)) for k in range(found.dynamics.num_classes)]),
+        "ids": portable_ids(dynamics.ids),
+        "classes": np.array([str(dynamics.class_name(number)) for number in range(dynamics.num_classes)]),
     }
     write_table(issues, target / TABLE)
     save_arrays(target / ARRAYS, arrays)
@@ -36,37 +37,33 @@ def write_cleanlab(found: "Found", folder: str | Path, *, top: int | None = None
 
 
 def label_issues(found: "Found", *, top: int | None = None) -> "pd.DataFrame":
-    """A row a sample, in the order of the data, with the columns of cleanlab's CleanLearning.get_label_issues().
+    """One row per sample in the order of the data, with the columns of cleanlab's CleanLearning.get_label_issues().
 
-    is_label_issue: whether it is among the `top` most suspicious, by default as many as are estimated to be wrong.
-    label_quality: the estimated probability that the label is right. given_label, predicted_label: class numbers.
+    is_label_issue: whether the sample is among the `top` most suspicious; default: the estimated number of errors.
+    label_quality: the estimated probability that the label is correct. given_label, predicted_label: class numbers.
     """
     import pandas as pd
 
     dynamics = found.dynamics
-    places = _places(found)
-    numbers = {str(dynamics.class_name(k)): k for k in reversed(range(dynamics.num_classes))}
-    narrow = np.int16 if dynamics.num_classes < np.iinfo(np.int16).max else np.int32
-    is_issue, quality = np.zeros(len(places), np.bool_), np.empty(len(places))
-    predicted = np.empty(len(places), narrow)
+    indices = ranked_indices(found, top=len(found.ranking))
+    class_numbers = {str(dynamics.class_name(number)): number for number in reversed(range(dynamics.num_classes))}
+    dtype = np.int16 if dynamics.num_classes < np.iinfo(np.int16).max else np.int32
+    is_issue, quality = np.zeros(len(indices), np.bool_), np.empty(len(indices))
+    predicted = np.empty(len(indices), dtype)
     is_issue[ranked_indices(found, top=top)] = True
-    quality[places] = 1 - found.ranking["p_wrong"].to_numpy()
-    predicted[places] = [numbers[str(name)] for name in found.ranking["suggested"].tolist()]
+    quality[indices] = 1 - found.ranking["p_wrong"].to_numpy()
+    predicted[indices] = [class_numbers[str(name)] for name in found.ranking["suggested"].tolist()]
     return pd.DataFrame(
         {
             "is_label_issue": is_issue,
             "label_quality": quality,
-            "given_label": dynamics.labels.astype(narrow),
+            "given_label": dynamics.labels.astype(dtype),
             "predicted_label": predicted,
         }
     )
 
 
 def ranked_indices(found: "Found", *, top: int | None = None) -> NDArray[np.int64]:
-    """Where the samples with issues stand in the data, most suspicious first."""
+    """The row numbers of the issues, most suspicious first."""
     count = found.expected if top is None else checked_top(top, len(found.ranking))
-    return _places(found)[:count]
-
-
-def _places(found: "Found") -> NDArray[np.int64]:
-    return match_ids(found.dynamics.ids, found.ranking["id"].to_numpy())
+    return match_ids(found.dynamics.ids, found.ranking["id"].to_numpy())[:count]

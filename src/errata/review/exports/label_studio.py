@@ -1,10 +1,8 @@
-"""Tasks for Label Studio: the suggested label as a prediction, the given one beside the sample."""
+"""The ranking as Label Studio tasks: the suggested label is a prediction, the given label is shown with the sample."""
 
 import base64
 import io
-import json
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -14,28 +12,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.dynamics.files import replace_atomically
-from errata.extras import require_pillow
 from errata.readers import UserData
-from errata.review.exports.samples import check_target, choose, class_names, data_of, plain
+from errata.review.exports.export_samples import (
+    MEASURES,
+    ExportSamples,
+    data_of,
+    image_of,
+    json_value,
+    prepare_folder,
+    write_json,
+)
 
 if TYPE_CHECKING:
     from errata.finding.found import Found
 
 TASKS, CONFIG = "tasks.json", "config.xml"
-CONTROL, OBJECT = "label", "sample"  # how the two parts of the labelling interface are called
-LOCAL_FILES = "/data/local-files/?d="  # what Label Studio serves from its own machine
-MOST_BUTTONS = 30  # classes; more of them are a list to choose from
-
-Places = NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class _Content:
-    """What a reviewer looks at: a tag of the labelling interface, the field of a task that it shows, and its values."""
-
-    tag: str
-    field: str
-    values: Callable[[Places], Iterable[Any]]  # of the samples at some places, in their order
+CONTROL, OBJECT = "label", "sample"  # names of the two parts of the labelling interface
+LOCAL_FILES = "/data/local-files/?d="  # where Label Studio serves local files
+MAX_BUTTONS = 30  # with more classes, the interface shows a list instead of buttons
 
 
 def write_label_studio(
@@ -46,100 +40,98 @@ def write_label_studio(
     top: int | None = None,
     images_at: str | None = None,
 ) -> Path:
-    """Write tasks.json, to be imported, and config.xml, the labelling interface that goes with it."""
+    """Write tasks.json (to import) and config.xml (the labelling interface for these tasks)."""
     target = Path(folder)
     config = label_studio_config(found, data)
     tasks = label_studio_tasks(found, data=data, top=top, images_at=images_at)
-    check_target(target, {TASKS, CONFIG})
-    text = json.dumps(tasks, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    prepare_folder(target, {TASKS, CONFIG})
     replace_atomically(target / CONFIG, lambda file: file.write(config.encode()))
-    replace_atomically(target / TASKS, lambda file: file.write(text.encode()))
+    write_json(target / TASKS, tasks)
     return target
 
 
 def label_studio_tasks(
     found: "Found", *, data: UserData | None = None, top: int | None = None, images_at: str | None = None
 ) -> list[dict[str, Any]]:
-    """A task a sample, most suspicious first.
+    """One task per sample, most suspicious first.
 
-    data: what was ranked, where `found` does not hold it. images_at: the address of the folder of images, by default
-    where Label Studio serves it from, if the folder lies in its document root.
+    data: the ranked data, if `found` does not hold them. images_at: the URL of the image folder. Default: the URL at
+    which Label Studio serves the folder, if the folder is in its document root.
     """
-    chosen = choose(found, data, top)
-    content = _content(chosen.data, images_at)
-    made_by = f"errata {found.summary['version']} {found.summary['method']}"
-    values = content.values(chosen.places)
-    return [_task(row, content.field, value, made_by) for row, value in zip(chosen.rows(), values, strict=True)]
+    samples = ExportSamples.select(found, data, top)
+    _, field = _tag_and_field(samples.data)
+    version = f"errata {found.summary['version']} {found.summary['method']}"
+    contents = _contents(samples.data, samples.positions, images_at)
+    return [_task(row, field, content, version) for row, content in zip(samples.rows(), contents, strict=True)]
 
 
 def label_studio_config(found: "Found", data: UserData | None = None) -> str:
-    """The labelling interface: the label that was given, a choice among the classes, and the sample."""
-    content = _content(data_of(found, data), None)
-    names = class_names(found)
+    """The labelling interface: the given label, a choice of the classes, and the sample."""
+    tag, field = _tag_and_field(data_of(found, data))
+    dynamics = found.dynamics
+    names = list(dict.fromkeys(str(dynamics.class_name(number)) for number in range(dynamics.num_classes)))
     view = ET.Element("View")
     ET.SubElement(view, "Header", value="Given label: $given_label")
-    layout = "inline" if len(names) <= MOST_BUTTONS else "select"
+    layout = "inline" if len(names) <= MAX_BUTTONS else "select"
     choices = ET.SubElement(
         view, "Choices", name=CONTROL, toName=OBJECT, choice="single", required="true", layout=layout
     )
     for name in names:
         ET.SubElement(choices, "Choice", value=name)
-    # Below the choices: a large picture would push them off the screen.
-    ET.SubElement(view, content.tag, name=OBJECT, value=f"${content.field}")
+    # The sample is below the choices: a large image above would push them off the screen.
+    ET.SubElement(view, tag, name=OBJECT, value=f"${field}")
     ET.indent(view)
     return ET.tostring(view, encoding="unicode") + "\n"
 
 
-def _task(row: dict[str, Any], field: str, value: Any, made_by: str) -> dict[str, Any]:
-    suggestion = {
-        "from_name": CONTROL,
-        "to_name": OBJECT,
-        "type": "choices",
-        "value": {"choices": [str(row["suggested"])]},
-    }
+def _task(row: dict[str, Any], field: str, content: Any, version: str) -> dict[str, Any]:
+    suggestion = {"from_name": CONTROL, "to_name": OBJECT, "type": "choices", "value": {"choices": [row["suggested"]]}}
+    measures = {name: row[name] for name in MEASURES}
     return {
-        "data": {field: value, "errata_id": str(row["id"]), "given_label": str(row["label"])},
-        "predictions": [{"model_version": made_by, "score": float(row["p_wrong"]), "result": [suggestion]}],
-        "meta": {
-            "rank": int(row["rank"]),
-            "given_label": str(row["label"]),
-            **{name: plain(row[name]) for name in ("p_wrong", "agree", "mean_loss", "score")},
-        },
+        "data": {field: content, "errata_id": row["id"], "given_label": row["label"]},
+        "predictions": [{"model_version": version, "score": row["p_wrong"], "result": [suggestion]}],
+        "meta": {"rank": row["rank"], "given_label": row["label"], **measures},
     }
 
 
-def _content(data: UserData, images_at: str | None) -> _Content:
-    inputs = data.inputs
-    if data.kind == "image files":
-        assert data.root is not None
-        before = f"{LOCAL_FILES}{quote(data.root.resolve().name)}/" if images_at is None else images_at
-        return _Content("Image", "image", lambda places: [before + quote(path) for path in inputs[places].tolist()])
-    if data.kind == "images":
-        require_pillow("an export of images")
-        return _Content("Image", "image", lambda places: map(_address, inputs[places]))
+def _tag_and_field(data: UserData) -> tuple[str, str]:
+    """The tag of the labelling interface that shows a sample, and the field of a task that holds it."""
+    if data.kind in ("images", "image files"):
+        return "Image", "image"
+    return ("Table", "row") if _text_column(data) is None else ("Text", "text")
+
+
+def _text_column(data: UserData) -> str | None:
+    """The only text column of text data; None for tables and several texts."""
     texts = [name for name, treatment in data.columns.items() if treatment == "text"]
-    if data.kind == "text" and len(texts) == 1:
-        return _Content("Text", "text", lambda places: [plain(text) or "" for text in inputs[texts[0]].iloc[places]])
-    return _Content("Table", "row", lambda places: _rows(inputs, places))
+    return texts[0] if data.kind == "text" and len(texts) == 1 else None
 
 
-def _rows(inputs: Any, places: Places) -> Iterable[dict[str, Any]]:
-    """Rows of a table by column; of a sparse one, what is not 0."""
+def _contents(data: UserData, positions: NDArray[np.int64], images_at: str | None) -> Iterable[Any]:
+    """What the reviewer sees of the samples at these positions (n,): an image URL, a text, or a row by column."""
+    inputs, text = data.inputs, _text_column(data)
+    if data.root is not None:
+        prefix = f"{LOCAL_FILES}{quote(data.root.resolve().name)}/" if images_at is None else images_at
+        return [prefix + quote(path) for path in inputs[positions].tolist()]
+    if data.kind == "images":
+        return map(_data_url, inputs[positions])
+    if text is not None:
+        return [json_value(value) or "" for value in inputs[text].iloc[positions]]
     if hasattr(inputs, "iloc"):
-        for record in inputs.iloc[places].to_dict("records"):
-            yield {str(name): plain(value) for name, value in record.items()}
-        return
-    for place in places.tolist():
-        row = inputs[[place]]
-        columns = row.indices if hasattr(row, "tocsr") else np.arange(row.shape[1])
-        values = row.data if hasattr(row, "tocsr") else row[0]
-        yield {f"column {column}": plain(value) for column, value in zip(columns.tolist(), values, strict=True)}
+        records = inputs.iloc[positions].to_dict("records")
+        return [{str(name): json_value(value) for name, value in record.items()} for record in records]
+    return [_numbered_columns(inputs[[position]]) for position in positions.tolist()]
 
 
-def _address(pixels: NDArray[np.uint8]) -> str:
-    """An image (3, H, W) as an address that holds all of it."""
-    from PIL import Image
+def _numbered_columns(row: Any) -> dict[str, Any]:
+    """A row (1, D) without column names. Zeros of a sparse row are left out."""
+    columns = row.indices if hasattr(row, "tocsr") else np.arange(row.shape[1])
+    values = row.data if hasattr(row, "tocsr") else row[0]
+    return {f"column {column}": json_value(value) for column, value in zip(columns.tolist(), values, strict=True)}
 
+
+def _data_url(pixels: NDArray[np.uint8]) -> str:
+    """The pixels (3, H, W) as a URL that contains the whole image."""
     buffer = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))).save(buffer, "PNG")
+    image_of(pixels).save(buffer, "PNG")
     return "data:image/png;base64," + base64.b64encode(buffer.getvalue()).decode()

@@ -1,7 +1,7 @@
 """Writers copy a file or folder of the user with changed labels. One module per family of file formats.
 
-All modules of this package are imported here, and each registers its file suffixes with `label_writer.writes`. To
-support another file format, add a module here and a reader in `errata.readers`.
+Each module has a dictionary `WRITERS` from file suffixes to writers; they are collected here. To support another file
+format, add a module to this package and a reader to `errata.readers`.
 """
 
 from importlib import import_module
@@ -21,10 +21,11 @@ from errata.readers.opening import TABLES, known_ending
 from errata.readers.table_rows import is_name, labelled_rows
 from errata.review.writers.arrow_tables import SavedDataset
 from errata.review.writers.image_folders import ImageFolder
-from errata.review.writers.label_writer import WRITERS, LabelledSamples, LabelWriter
+from errata.review.writers.label_writer import LabelledSamples, LabelWriter, WriterFactory
 
+WRITERS: dict[str, WriterFactory] = {}
 for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+    WRITERS |= getattr(import_module(f"{__name__}.{_module.name}"), "WRITERS", {})
 
 
 def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  # noqa: A002

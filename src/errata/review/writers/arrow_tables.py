@@ -12,7 +12,7 @@ from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.sources import INFO, STATE, arrow_table
 from errata.readers.table_rows import plain_names
-from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, new_copy_folder, writes
+from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory, new_copy_folder
 from errata.wording import listed
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ class ArrowTable(LabelWriter):
         return extended.take(pa.array(edits.label_rows(len(column))))
 
 
-@writes(".parquet")
 class ParquetTable(ArrowTable):
     """A Parquet file."""
 
@@ -156,6 +155,9 @@ class SavedDataset(ArrowTable):
         """A new fingerprint: with the old one, `datasets` would load cached results of the original."""
         content = [self._state.get("_fingerprint"), edits.drop, [(edit.row, str(edit.after)) for edit in edits.entries]]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+
+
+WRITERS: dict[str, WriterFactory] = {".parquet": ParquetTable}
 
 
 def _extended(names: Sequence[str], edits: LabelEdits) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from errata.errors import DataError
 from errata.readers.file_types import encoding_of, open_text
-from errata.review.writers.label_writer import LabelledSamples, writes
+from errata.review.writers.label_writer import LabelledSamples, WriterFactory
 from errata.review.writers.text_tables import TextPiece, TextTable
 
 Span = tuple[int, int]
@@ -17,7 +17,6 @@ _SPACES = tuple(" \t\r\n")
 _DECODER = json.JSONDecoder()
 
 
-@writes(".jsonl", ".jsonl.gz", ".ndjson")
 @dataclass(frozen=True, eq=False)
 class JsonLines(TextTable):
     """One object per line; `label` is a key."""
@@ -84,7 +83,6 @@ class JsonColumns(JsonRecords):
         return 0, len(piece.text)
 
 
-@writes(".json")
 def json_table(path: Path, samples: LabelledSamples, label: str) -> JsonLines:
     """The writer for a .json file: a list of objects, an object of lists, or one object per line."""
     lines = JsonLines(path, samples, label)
@@ -95,6 +93,14 @@ def json_table(path: Path, samples: LabelledSamples, label: str) -> JsonLines:
     except json.JSONDecodeError:
         return lines
     return (JsonColumns if isinstance(content, dict) else JsonRecords)(path, samples, label, text)
+
+
+WRITERS: dict[str, WriterFactory] = {
+    ".json": json_table,
+    ".jsonl": JsonLines,
+    ".jsonl.gz": JsonLines,
+    ".ndjson": JsonLines,
+}
 
 
 def _list_pieces(text: str, start: int, bracket: int, end: int) -> Iterator[TextPiece]:

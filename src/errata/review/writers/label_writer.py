@@ -1,4 +1,4 @@
-"""The base class of all writers, the edits they apply, and the table of writers by file suffix."""
+"""The base class of all writers, and the edits that they apply."""
 
 import os
 import shutil
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,22 +99,9 @@ class LabelWriter(ABC):
         return {}
 
 
+# A class or function that returns the writer for a file. Arguments: the path, the samples, and the name of the column
+# or array with the labels (None if the user did not pass one).
 WriterFactory = Callable[[Path, LabelledSamples, Any], LabelWriter]
-WRITERS: dict[str, WriterFactory] = {}
-_Factory = TypeVar("_Factory", bound=WriterFactory)
-
-
-def writes(*suffixes: str) -> Callable[[_Factory], _Factory]:
-    """Register a writer class, or a function that returns a writer, for files with these suffixes.
-
-    It is called with the path, the samples, and the column or array that holds the labels (None if not named).
-    """
-
-    def register(factory: _Factory) -> _Factory:
-        WRITERS.update(dict.fromkeys(suffixes, factory))
-        return factory
-
-    return register
 
 
 @contextmanager

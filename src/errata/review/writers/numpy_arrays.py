@@ -1,6 +1,5 @@
 """NumPy files: .npz with inputs and labels, .npy with labels. All other arrays stay byte for byte the same."""
 
-import io
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically, save_array
 from errata.errors import InputError
 from errata.readers.arrays import LABEL_NAMES
-from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, writes
+from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, WriterFactory
 from errata.wording import listed
 
 
@@ -48,10 +47,12 @@ class NpzFile(LabelWriter):
                 info = ZipInfo(member.filename, member.date_time)
                 info.compress_type = member.compress_type
                 with old.open(member) as before, new.open(info, "w", force_zip64=True) as after:
-                    shutil.copyfileobj(_npy_content(changed[name]) if name in changed else before, after)
+                    if name in changed:
+                        np.save(after, changed[name], allow_pickle=False)
+                    else:
+                        shutil.copyfileobj(before, after)
 
 
-@writes(".npz")
 def npz_file(path: Path, samples: LabelledSamples, label: str | None) -> NpzFile:
     """The writer for a .npz file, whose array of labels may have a default name."""
     with np.load(path, allow_pickle=False) as arrays:
@@ -77,10 +78,12 @@ class LabelArray(LabelWriter):
         return _relabelled(np.load(self.path, allow_pickle=False), edits, str(self.path))
 
 
-@writes(".npy")
 def label_array(path: Path, samples: LabelledSamples, label: str) -> LabelArray:
     """The writer for inputs in a .npy file: `label` is the path of the labels."""
     return LabelArray(Path(label).expanduser(), samples)
+
+
+WRITERS: dict[str, WriterFactory] = {".npz": npz_file, ".npy": label_array}
 
 
 def _relabelled(labels: NDArray[Any], edits: LabelEdits, where: str) -> NDArray[Any]:
@@ -105,10 +108,3 @@ def _new_labels(values: list[Any], dtype: np.dtype[Any], where: str) -> NDArray[
     if new.tolist() != values:
         raise InputError(f"{where} has the type {dtype}, which cannot hold the new label {listed(values)}")
     return new
-
-
-def _npy_content(array: NDArray[Any]) -> io.BytesIO:
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    file.seek(0)
-    return file

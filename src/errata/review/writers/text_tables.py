@@ -15,7 +15,7 @@ from errata.dynamics.files import replace_atomically
 from errata.errors import DataError, InputError
 from errata.readers.csv_files import Layout, csv_layout, text_rows, tsv_layout
 from errata.readers.table_rows import plain_names
-from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, writes
+from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory
 
 LINE_ENDS = "\r\n"
 
@@ -129,7 +129,6 @@ class TextTable(LabelWriter):
         return label_text
 
 
-@writes(".csv", ".csv.gz")
 class CsvTable(TextTable):
     """Values with separators."""
 
@@ -189,10 +188,12 @@ class CsvTable(TextTable):
         return next(csv.reader(io.StringIO(piece.text, newline=""), delimiter=self.layout.separator, quoting=quoting))
 
 
-@writes(".tsv", ".tsv.gz")
 class TsvTable(CsvTable):
     """Values separated by tabs."""
 
     @cached_property
     def layout(self) -> Layout:
         return tsv_layout(self.path)
+
+
+WRITERS: dict[str, WriterFactory] = {".csv": CsvTable, ".csv.gz": CsvTable, ".tsv": TsvTable, ".tsv.gz": TsvTable}

@@ -16,7 +16,7 @@ from errata.bench.evaluation.tables.over_seeds import (
 )
 from errata.bench.evaluation.tables.table import INCOMPLETE, MISSING, Entry, Table, from_frame, group_starts
 from errata.bench.results import Results
-from errata.datasets.noises import Imbalanced, OpenSet
+from errata.datasets.label_noise import HeldOutClassNoise, LongTailNoise
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings as known_settings
@@ -145,7 +145,7 @@ def datasets_table(results: Results, settings: Sequence[str] | None = None) -> T
         rows.append(_about(name) | {"noise, paper": _rate(rates.get(name)), "noisy": noisy})
     numbers = [_about(name) | {"paper_noise_rate": rates.get(name)} | measured.get(name, {}) for name in names]
     incomplete = [name for name, cells in measured.items() if name in names and not cells["complete"]]
-    parts = [name for name in names if isinstance(find_setting(name).noise, Imbalanced | OpenSet)]
+    parts = [name for name in names if isinstance(find_setting(name).noise, LongTailNoise | HeldOutClassNoise)]
     return from_frame(
         pd.DataFrame(rows, dtype=object),  # a count stays one beside a missing one
         "Settings: data, split and wrong labels",

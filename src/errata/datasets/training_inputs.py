@@ -1,20 +1,20 @@
-"""Prepared data as what the training engine takes."""
+"""Prepared datasets as inputs of the training engine."""
 
 from typing import TYPE_CHECKING, Literal
 
-from errata.datasets.spec import Pixels, Prepared
+import numpy as np
+
+from errata.datasets.spec import Pixels, PreparedData
 
 if TYPE_CHECKING:
     from errata.training.model_inputs import Inputs
     from errata.training.transforms import Augmentation, ResizeCentreCrop
 
-DECODED_SIZE = 256  # pixels a side of the images that are streamed from files
+DECODED_SIZE = 256  # longer side in pixels of images that are streamed from files
 
 
-def inputs(data: Prepared, part: Literal["train", "test"]) -> "Inputs":
-    """The training or test part, with the transforms of the dataset."""
-    import numpy as np
-
+def inputs(data: PreparedData, part: Literal["train", "test"]) -> "Inputs":
+    """The training or test inputs, with the dataset's augmentation."""
     from errata.training.model_inputs import ImageFiles, Images, TableInputs
 
     values = data.train_inputs if part == "train" else data.test_inputs
@@ -32,10 +32,10 @@ def inputs(data: Prepared, part: Literal["train", "test"]) -> "Inputs":
 
 
 def _transforms(pixels: Pixels) -> "tuple[Augmentation, ResizeCentreCrop | None]":
-    """For training and for testing.
+    """Augmentation for training and preparation for testing.
 
-    Crops are the paper's, of the whole image: squashed to 256 × 256 for Clothing1M, in its own shape for Food-101N.
-    There alone something is lost: crops come from images whose longer side is 256 pixels, finer detail is gone.
+    The crops are those of the paper. For Clothing1M they are taken from the image squashed to 256 × 256, for Food-101N
+    from the image in its own shape, decoded with a longer side of 256 pixels: small crops lose detail.
     """
     from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 

@@ -1,4 +1,4 @@
-"""Settings whose noise the paper does not have: what is trained on, what is wrong, and that rows mean one thing."""
+"""Settings with noise that the paper does not use."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 
 from errata.core.noise import label_hash
-from errata.datasets.labelled import label, load_setting
-from errata.datasets.loading import load
-from errata.datasets.noises import Asymmetric, BeyondPaper, Imbalanced, InstanceDependent, OpenSet
-from errata.datasets.pictures import class_noise_picture, class_table, noise_picture
+from errata.datasets.label_noise import AsymmetricNoise, ExtraNoise, HeldOutClassNoise, InstanceNoise, LongTailNoise
+from errata.datasets.loading import label, load, load_setting
+from errata.datasets.noise_figures import class_noise_figure, class_table, noise_figure
 from errata.datasets.registry import setting, settings
 from errata.datasets.sets import cifar10, digits, letter
-from errata.datasets.spec import UNKNOWN, Pixels, Prepared
+from errata.datasets.spec import UNKNOWN, Pixels, PreparedData
 from errata.errors import InputError
 
 KINDS = ("asymmetric-40", "instance-20", "imbalanced-20", "openset-20")
@@ -21,24 +20,24 @@ every_kind = pytest.mark.parametrize("kind", KINDS)
 
 
 def test_three_datasets_have_every_kind():
-    found = {name for name, one in settings().items() if isinstance(one.noise, BeyondPaper)}
-    assert found == {f"{dataset}-{kind}" for dataset in ("cifar10", "letter", "digits") for kind in KINDS}
-    for name in found:
-        like = setting(f"{name.split('-')[0]}-symmetric-20")
+    names = {name for name, one in settings().items() if isinstance(one.noise, ExtraNoise)}
+    assert names == {f"{dataset}-{kind}" for dataset in ("cifar10", "letter", "digits") for kind in KINDS}
+    for name in names:
+        symmetric = setting(f"{name.split('-')[0]}-symmetric-20")
         one = setting(name)
-        assert (one.network, one.recipe, one.in_paper) == (like.network, like.recipe, False)
+        assert (one.network, one.recipe, one.in_paper) == (symmetric.network, symmetric.recipe, False)
 
 
 @pytest.mark.parametrize("module", [cifar10, letter, digits])
-def test_flips_are_between_classes_there_are(module):
-    (noise,) = (one.noise for one in module.DATASET.settings if isinstance(one.noise, Asymmetric))
+def test_flips_are_between_existing_classes(module):
+    (noise,) = (one.noise for one in module.DATASET.settings if isinstance(one.noise, AsymmetricNoise))
     true, given = zip(*noise.flips, strict=True)
     assert len(set(true)) == len(set(given)) == len(noise.flips), "no class is left or entered twice"
     assert {*true, *given} <= set(module.DATASET.classes)
 
 
 @every_kind
-def test_every_row_is_a_row_of_the_dataset_and_truth_is_about_its_label(kind):
+def test_rows_are_rows_of_the_dataset_and_truth_compares_their_labels(kind):
     whole, noisy = load("digits"), load_setting(f"digits-{kind}")
     classes = defaultdict(set)
     for inputs, number in zip(whole.train_inputs, whole.train_labels, strict=True):
@@ -58,7 +57,7 @@ def test_every_row_is_a_row_of_the_dataset_and_truth_is_about_its_label(kind):
 
 
 @every_kind
-def test_a_draw_is_the_same_every_time_and_another_with_another_seed(kind):
+def test_labels_depend_on_the_seed_only(kind):
     data = load("digits")
     one = setting(f"digits-{kind}")
     first, again = label(one, data), label(one, data)
@@ -69,8 +68,7 @@ def test_a_draw_is_the_same_every_time_and_another_with_another_seed(kind):
     assert (other.data.content_hash != first.data.content_hash) == (kind in ("imbalanced-20", "openset-20"))
 
 
-def test_draws_are_those_that_were_published():
-    """Results of another version can be compared only while labels stay as they are."""
+def test_labels_are_those_of_the_published_results():
     hashes = {kind: load_setting(f"digits-{kind}").noise["hash"][:12] for kind in KINDS}
     assert hashes == {
         "asymmetric-40": "864efcd38eb9",
@@ -80,13 +78,13 @@ def test_draws_are_those_that_were_published():
     }
 
 
-def test_asymmetric_noise_flips_along_the_map_alone():
+def test_asymmetric_noise_follows_the_class_map():
     noisy = load_setting("digits-asymmetric-40")
     wrong = zip(noisy.data.train_labels[noisy.truth], noisy.given[noisy.truth], strict=True)
     assert set(wrong) == {(2, 7), (3, 8), (5, 6), (6, 5), (7, 1)}
 
 
-def test_an_imbalanced_setting_shrinks_the_training_samples_alone():
+def test_an_imbalanced_setting_removes_training_samples_only():
     whole, noisy = load("digits"), load_setting("digits-imbalanced-20")
     sizes = np.bincount(noisy.data.train_labels)
     shares = sizes / np.bincount(whole.train_labels)
@@ -96,7 +94,7 @@ def test_an_imbalanced_setting_shrinks_the_training_samples_alone():
     assert noisy.data.num_classes == 10
 
 
-def test_an_open_set_setting_has_fewer_classes_and_tests_on_these():
+def test_an_open_set_setting_has_fewer_classes_in_training_and_test():
     whole, noisy = load("digits"), load_setting("digits-openset-20")
     assert noisy.data.classes == tuple("01234567")
     assert noisy.truth.mean() == pytest.approx(0.2, abs=1 / len(noisy.truth))
@@ -107,43 +105,42 @@ def test_an_open_set_setting_has_fewer_classes_and_tests_on_these():
     table = class_table(noisy)
     assert table["given"].sum() == len(noisy.given)
     assert (table["given"] == table["true"] + table["wrong"]).all()
-    bars = noise_picture(noisy).axes[0].patches
-    assert len(bars) == len(class_noise_picture(noisy).axes[0].patches) == 8
+    bars = noise_figure(noisy).axes[0].patches
+    assert len(bars) == len(class_noise_figure(noisy).axes[0].patches) == 8
 
 
 def prepared(kind, inputs, labels):
     pixels = Pixels((0.5, 0.5, 0.5), (0.25, 0.25, 0.25), "pad-crop-flip") if kind != "table" else None
-    return Prepared("made", kind, ("a", "b", "c"), inputs, labels, inputs[:0], labels[:0], pixels=pixels)
+    return PreparedData("made", kind, ("a", "b", "c"), inputs, labels, inputs[:0], labels[:0], pixels=pixels)
 
 
-def test_instance_noise_goes_by_scaled_pixels_and_scaled_columns():
-    """Pixels stretched by the channel's own mean and deviation, or columns in other units, make no difference."""
+def test_instance_noise_uses_scaled_pixels_and_scaled_columns():
     rng = np.random.default_rng(0)
-    labels, noise = rng.integers(0, 3, 500), InstanceDependent(0.3)
+    labels, noise = rng.integers(0, 3, 500), InstanceNoise(0.3)
     images = rng.integers(0, 256, (500, 3, 4, 4), dtype=np.uint8)
-    by_hand = ((images.reshape(500, 48) / 255 - 0.5) / 0.25)[:, :, None, None]
+    scaled = ((images.reshape(500, 48) / 255 - 0.5) / 0.25)[:, :, None, None]
     from errata.core.noise import instance_dependent
 
-    found = noise.label(prepared("images", images, labels))
-    assert found.about["hash"] == instance_dependent(labels, by_hand, 0.3, 3).hash
+    pixels = noise.label(prepared("images", images, labels))
+    assert pixels.about["hash"] == instance_dependent(labels, scaled, 0.3, 3).hash
     table = rng.normal(size=(500, 5)).astype(np.float32)
     columns = noise.label(prepared("table", table, labels))
     other_units = noise.label(prepared("table", table * np.float32([1, 2, 4, 8, 16]) + np.float32(3), labels))
-    assert (columns.given == other_units.given).mean() > 0.99, "but for the rounding of float32"
-    assert columns.about["hash"] != found.about["hash"]
+    assert (columns.given == other_units.given).mean() > 0.99, "except for the rounding of float32"
+    assert columns.about["hash"] != pixels.about["hash"]
 
 
 def test_instance_noise_needs_pixels():
     paths = np.array([b"a.png", b"b.png", b"c.png"])
-    with pytest.raises(InputError, match="needs pixels, and made has image files"):
-        InstanceDependent(0.2).label(prepared("image files", paths, np.arange(3)))
+    with pytest.raises(InputError, match="needs pixels in memory, but made has image files"):
+        InstanceNoise(0.2).label(prepared("image files", paths, np.arange(3)))
 
 
-def test_columns_of_real_noise_stay_with_their_rows():
+def test_recorded_labels_stay_with_their_rows():
     labels = np.arange(300) % 3
     data = prepared("table", np.arange(300, dtype=np.float32)[:, None], labels)
     data = replace(data, given={"own": labels + 10}, wrong={"own": (labels % 2).astype(np.int8)})
-    part = Imbalanced(0.2, ratio=5).label(data).data
+    part = LongTailNoise(0.2, ratio=5).label(data).data
     np.testing.assert_array_equal(part.given["own"], part.train_labels + 10)
     np.testing.assert_array_equal(part.wrong["own"], part.train_labels % 2)
-    assert OpenSet(0.25, held_out=1).label(data).data.classes == ("a", "b")
+    assert HeldOutClassNoise(0.25, held_out=1).label(data).data.classes == ("a", "b")

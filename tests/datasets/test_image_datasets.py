@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from errata.datasets import labelled, loading
-from errata.datasets.key_files import check_images
-from errata.datasets.pictures import noise_picture
+from errata.datasets import loading
+from errata.datasets.image_lists import check_images
+from errata.datasets.locations import how_to_get, locate
+from errata.datasets.noise_figures import noise_figure
 from errata.datasets.sets import clothing1m, food101n
-from errata.datasets.where import how_to_get, locate
 from errata.errors import DataError, MissingDataError
 
-# Clothing1M. The label files, the lists, and what follows from them by the words of its README.
+# Clothing1M.
 
 NOISY = {
     "images/0/00/1,2.jpg": 3,
@@ -60,22 +60,22 @@ def put_images(folder, keys):
 
 
 @pytest.mark.parametrize("place", ["clothing1m", "clothing1m/annotations", "annotations", ""])
-def test_clothing_trains_on_the_noisy_and_those_with_both_labels(tmp_path, place):
+def test_clothing_has_the_noisy_list_and_images_with_both_labels(tmp_path, place):
     write_clothing(tmp_path / place, clothing_files())
-    found = labelled.load_setting("clothing1m", tmp_path)
-    data = found.data
+    labelled = loading.load_setting("clothing1m", tmp_path)
+    data = labelled.data
     trained = [*list(NOISY)[:3], "images/2/02/both,right.jpg", "images/2/03/both,wrong.jpg"]
     assert [path.decode() for path in data.train_inputs.tolist()] == trained
-    assert found.given.tolist() == [NOISY[key] for key in trained]
+    assert labelled.given.tolist() == [NOISY[key] for key in trained]
     assert data.train_labels.tolist() == [-1, -1, -1, 5, 9]
-    np.testing.assert_array_equal(found.truth, [np.nan, np.nan, np.nan, 0, 1])
-    assert found.scored.tolist() == [3, 4]
-    assert (found.noise["known"], found.noise["count"], found.noise["rate"]) == (2, 1, 0.5)
+    np.testing.assert_array_equal(labelled.truth, [np.nan, np.nan, np.nan, 0, 1])
+    assert labelled.scored.tolist() == [3, 4]
+    assert (labelled.noise["known"], labelled.noise["count"], labelled.noise["rate"]) == (2, 1, 0.5)
     assert [path.decode() for path in data.test_inputs.tolist()] == list(CLEAN)[2::2]
     assert data.test_labels.tolist() == [1, 12]
     assert data.root == (tmp_path / "clothing1m" if place.startswith("clothing1m") else tmp_path)
     assert not data.complete
-    assert data.remarks[0].startswith("a part of Clothing1M: 5 images to train on, 2 of them checked, 2 to test on;")
+    assert data.remarks[0].startswith("part of Clothing1M: 5 training images, 2 of them checked, 2 test images;")
 
 
 def test_clothing_of_the_official_sizes_is_complete(tmp_path, monkeypatch):
@@ -86,7 +86,7 @@ def test_clothing_of_the_official_sizes_is_complete(tmp_path, monkeypatch):
     assert not data.remarks
 
 
-def test_odd_lines_change_nothing(tmp_path):
+def test_blank_and_repeated_lines_are_ignored(tmp_path):
     files = clothing_files()
     write_clothing(tmp_path / "plain" / "clothing1m", files)
     odd = {}
@@ -104,11 +104,11 @@ def test_odd_lines_change_nothing(tmp_path):
         (
             "noisy_label_kv.txt",
             "images/x.jpg 14",
-            r"noisy_label_kv\.txt: line 7 is not a path and a class from 0 to 13",
+            r"noisy_label_kv\.txt: line 7 must hold a path and a class from 0 to 13",
         ),
-        ("clean_label_kv.txt", "images/x.jpg -1", r"clean_label_kv\.txt: line 6 is not"),
-        ("clean_label_kv.txt", "images/x.jpg", r"clean_label_kv\.txt: line 6 is not.*'images/x\.jpg'"),
-        ("noisy_label_kv.txt", "images/0/00/1,2.jpg 4", r"line 7 gives images/0/00/1,2\.jpg another class"),
+        ("clean_label_kv.txt", "images/x.jpg -1", r"clean_label_kv\.txt: line 6 must hold"),
+        ("clean_label_kv.txt", "images/x.jpg", r"clean_label_kv\.txt: line 6 must hold.*'images/x\.jpg'"),
+        ("noisy_label_kv.txt", "images/0/00/1,2.jpg 4", r"line 7 has another class for images/0/00/1,2\.jpg"),
         (
             "noisy_train_key_list.txt",
             "\nimages/no.jpg",
@@ -126,22 +126,22 @@ def test_odd_lines_change_nothing(tmp_path):
         ),
     ],
 )
-def test_a_wrong_line_of_clothing_is_named(tmp_path, name, line, message):
+def test_an_invalid_line_of_clothing_is_named(tmp_path, name, line, message):
     files = clothing_files()
     write_clothing(tmp_path, files | {name: files[name] + line})
     with pytest.raises(DataError, match=message):
         loading.load("clothing1m", tmp_path)
 
 
-def test_files_that_hold_no_lines_are_refused(tmp_path):
+def test_empty_and_binary_and_missing_lists_are_refused(tmp_path):
     write_clothing(tmp_path, clothing_files() | {"clean_test_key_list.txt": "\n\r\n"})
     with pytest.raises(DataError, match=r"clean_test_key_list\.txt is empty"):
         loading.load("clothing1m", tmp_path)
     (tmp_path / "clean_test_key_list.txt").write_bytes(b"images/1.jpg\n\xff\xfe")
-    with pytest.raises(DataError, match=r"clean_test_key_list\.txt is not text"):
+    with pytest.raises(DataError, match=r"clean_test_key_list\.txt is not a text file"):
         loading.load("clothing1m", tmp_path)
     (tmp_path / "clean_test_key_list.txt").unlink()
-    with pytest.raises(DataError, match=r"partly there: .*clean_test_key_list\.txt is missing"):
+    with pytest.raises(DataError, match=r"is incomplete: .*clean_test_key_list\.txt is missing"):
         loading.load("clothing1m", tmp_path)
 
 
@@ -186,13 +186,13 @@ def write_food(folder, files):
 
 @pytest.mark.parametrize("release", ["Food-101N_release/", ""])
 @pytest.mark.parametrize("place", ["food101n", ""])
-def test_food_knows_what_was_verified(tmp_path, release, place):
+def test_verdicts_of_food_are_read(tmp_path, release, place):
     write_food(tmp_path / place, food_files(release) | FOOD_101)
-    found = labelled.load_setting("food101n", tmp_path)
-    data = found.data
+    labelled = loading.load_setting("food101n", tmp_path)
+    data = labelled.data
     assert [path.decode() for path in data.train_inputs.tolist()] == [f"{release}images/{key}" for key in LISTED]
-    assert [data.classes[label] for label in found.given] == [key.split("/")[0] for key in LISTED]
-    np.testing.assert_array_equal(found.truth, [0, 1, 0, np.nan, 1, np.nan])
+    assert [data.classes[label] for label in labelled.given] == [key.split("/")[0] for key in LISTED]
+    np.testing.assert_array_equal(labelled.truth, [0, 1, 0, np.nan, 1, np.nan])
     assert [data.classes[label] if label >= 0 else None for label in data.train_labels] == [
         "apple_pie",
         None,
@@ -208,25 +208,25 @@ def test_food_knows_what_was_verified(tmp_path, release, place):
     ]
     assert [data.classes[label] for label in data.test_labels] == ["waffles", "baklava"]
     assert data.remarks == (
-        "hot_and_sour_soup/a49e.jpg of verified_train.tsv is not in the list of images and was left out",
-        "a part of Food-101N: 6 of 310,009 images",
+        "hot_and_sour_soup/a49e.jpg of verified_train.tsv is not in the list of images and is ignored",
+        "part of Food-101N: 6 of 310,009 images",
         "2 of 4 verified labels are wrong (50.00%)",
     )
     assert not data.complete
 
 
-def test_food_without_food_101_has_nothing_to_test_on(tmp_path):
+def test_food_without_food_101_has_no_test_images(tmp_path):
     write_food(tmp_path, food_files())
     data = loading.load("food101n", tmp_path)
     assert len(data.test_inputs) == len(data.test_labels) == 0
-    assert "without Food-101 beside it there is nothing to test on" in data.remarks
+    assert "Food-101 is missing, so there are no test images" in data.remarks
     again = loading.load("food101n", tmp_path)
     assert again.remarks == data.remarks
     write_food(tmp_path, FOOD_101)
     assert len(loading.load("food101n", tmp_path).test_inputs) == 2
 
 
-def test_odd_lines_of_food_change_nothing(tmp_path):
+def test_blank_and_repeated_lines_of_food_are_ignored(tmp_path):
     files = food_files()
     write_food(tmp_path / "plain", files)
     odd = {name: "\r\n".join([*text.split("\n"), "", *text.split("\n")[1:]]) for name, text in files.items()}
@@ -235,13 +235,13 @@ def test_odd_lines_of_food_change_nothing(tmp_path):
     assert plain.content_hash == same.content_hash
 
 
-def test_verdicts_that_contradict_each_other_count_for_nothing(tmp_path):
+def test_contradicting_verdicts_are_ignored(tmp_path):
     files = food_files()
     files["Food-101N_release/meta/verified_val.tsv"] += f"{LISTED[0]}\t0\n"
     write_food(tmp_path, files)
     data = loading.load("food101n", tmp_path)
     assert data.wrong["real"].tolist() == [-1, 1, 0, -1, 1, -1]
-    assert "the verdicts on apple_pie/00ff.jpg contradict each other and were left out" in data.remarks
+    assert "the verdicts on apple_pie/00ff.jpg contradict each other and are ignored" in data.remarks
 
 
 @pytest.mark.parametrize(
@@ -250,14 +250,18 @@ def test_verdicts_that_contradict_each_other_count_for_nothing(tmp_path):
         (
             "imagelist.tsv",
             "\nporridge/1.jpg",
-            r"imagelist\.tsv: line 8 is not an image .* 101 classes: 'porridge/1\.jpg'",
+            r"imagelist\.tsv: line 8 must hold CLASS/IMAGE .*'porridge/1\.jpg'",
         ),
-        ("imagelist.tsv", "\nwaffles", r"imagelist\.tsv: line 8 is not an image in the folder"),
-        ("verified_val.tsv", f"{LISTED[0]}\t2", r"verified_val\.tsv: line 3 is not an image and a verdict of 0 or 1"),
-        ("verified_val.tsv", f"{LISTED[0]}\t", r"verified_val\.tsv: line 3 is not an image and a verdict of 0 or 1"),
+        ("imagelist.tsv", "\nwaffles", r"imagelist\.tsv: line 8 must hold CLASS/IMAGE"),
+        (
+            "verified_val.tsv",
+            f"{LISTED[0]}\t2",
+            r"_val\.tsv: line 3 must hold an image and a verdict of 0 or 1",
+        ),
+        ("verified_val.tsv", f"{LISTED[0]}\t", r"_val\.tsv: line 3 must hold an image and a verdict of 0 or 1"),
     ],
 )
-def test_a_wrong_line_of_food_is_named(tmp_path, name, line, message):
+def test_an_invalid_line_of_food_is_named(tmp_path, name, line, message):
     files = food_files()
     path = f"Food-101N_release/meta/{name}"
     write_food(tmp_path, files | {path: files[path] + line})
@@ -271,12 +275,12 @@ def test_food_of_the_official_size_is_complete(tmp_path, monkeypatch):
     assert loading.load("food101n", tmp_path).complete
 
 
-def test_dishes_that_nobody_checked_have_no_bar(tmp_path):
+def test_unchecked_classes_have_no_bar(tmp_path):
     write_food(tmp_path, food_files())
-    (axes,) = noise_picture(labelled.load_setting("food101n", tmp_path)).axes
+    (axes,) = noise_figure(loading.load_setting("food101n", tmp_path)).axes
     assert [tick.get_text() for tick in axes.get_xticklabels()] == ["apple_pie", "waffles"]
     assert [bar.get_height() for bar in axes.patches] == [0.5, 0.5]
-    assert axes.get_xlabel() == "99 of 101 classes, of which no label was checked, are left out"
+    assert axes.get_xlabel() == "99 of 101 classes without a checked label are omitted"
 
 
 def test_there_are_101_dishes_in_order():
@@ -287,44 +291,43 @@ def test_there_are_101_dishes_in_order():
 # Both.
 
 
-def test_lists_alone_are_not_enough(tmp_path):
-    """The first image that is missing is named, wherever in a list it is looked for."""
+def test_missing_images_of_clothing_are_named(tmp_path):
     write_clothing(tmp_path, clothing_files())
     for key, listed in (("images/2/03/both,wrong.jpg", "noisy_train"), ("images/3/01/test.jpg", "clean_test")):
         (tmp_path / key).unlink()
-        with pytest.raises(DataError, match=rf"{key} is not there, though .*{listed}_key_list\.txt lists it"):
+        with pytest.raises(DataError, match=rf"{key} is missing, but .*{listed}_key_list\.txt lists it"):
             loading.load("clothing1m", tmp_path)
         (tmp_path / key).touch()
     shutil.rmtree(tmp_path / "images")
-    with pytest.raises(DataError, match=r"no folder .*images with the images that .*noisy_train_key_list\.txt lists"):
+    with pytest.raises(DataError, match=r"folder .*images with the images listed in .*noisy_train_key_list\.txt is"):
         loading.load("clothing1m", tmp_path)
 
 
 @pytest.mark.parametrize("release", ["Food-101N_release/", ""])
-def test_lists_of_food_alone_are_not_enough(tmp_path, release):
+def test_missing_images_of_food_are_named(tmp_path, release):
     write_food(tmp_path, food_files(release) | FOOD_101)
     for key, listed in ((f"{release}images/{LISTED[3]}", r"imagelist\.tsv"), ("food-101/images/waffles/7.jpg", "test")):
         (tmp_path / key).unlink()
-        with pytest.raises(DataError, match=rf"{key} is not there, though .*{listed}.* lists it"):
+        with pytest.raises(DataError, match=rf"{key} is missing, but .*{listed}.* lists it"):
             loading.load("food101n", tmp_path)
         (tmp_path / key).touch()
     shutil.rmtree(tmp_path / release / "images")
-    with pytest.raises(DataError, match=rf"there is no folder .*{release}images with the images that .*imagelist"):
+    with pytest.raises(DataError, match=rf"folder .*{release}images with the images listed in .*imagelist.* is"):
         loading.load("food101n", tmp_path)
 
 
-def test_of_a_long_list_a_few_images_are_looked_for(tmp_path):
+def test_a_few_images_of_a_long_list_are_checked(tmp_path):
     keys = [f"images/{number}.jpg" for number in range(10_000)]
     put_images(tmp_path, keys[:5000])
-    with pytest.raises(DataError, match=r"\d\.jpg is not there") as caught:
+    with pytest.raises(DataError, match=r"\d\.jpg is missing") as caught:
         check_images(tmp_path, "images", keys, tmp_path / "list.txt")
     named = int(re.search(r"(\d+)\.jpg", str(caught.value))[1])
     assert 5000 <= named < 5000 + 10_000 / 19
 
 
 @pytest.mark.parametrize("dataset", [clothing1m.DATASET, food101n.DATASET], ids=lambda dataset: dataset.name)
-def test_what_is_not_there_comes_with_the_steps_that_bring_it(dataset, tmp_path):
-    with pytest.raises(MissingDataError, match="it has to be fetched by hand"):
+def test_a_missing_dataset_comes_with_instructions(dataset, tmp_path):
+    with pytest.raises(MissingDataError, match="It cannot be downloaded automatically"):
         locate(dataset, tmp_path)
     assert str(tmp_path / dataset.name) in how_to_get(dataset, tmp_path)
     assert "{" not in how_to_get(replace(dataset, name="x"), tmp_path)

@@ -1,4 +1,4 @@
-"""Lists of image paths, one a line, as the big image datasets are annotated."""
+"""Annotation files with one image path per line, as Clothing1M and Food-101N have them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -8,33 +8,30 @@ from numpy.typing import NDArray
 
 from errata.errors import DataError
 
-LOOKED_FOR = 20  # images of a list: looking for all of a million would take minutes
+CHECKED_IMAGES = 20  # per list: checking a million files would take minutes
 
 
 def numbered_lines(path: Path, header: str = "") -> Iterator[tuple[int, str]]:
-    """The lines of a text file that are not blank, with their numbers from 1; not the first if it begins with `header`.
-
-    A file without any is refused.
-    """
-    found = False
+    """The non-blank lines of a text file with their numbers from 1, without a first line that starts with `header`."""
+    empty = True
     try:
         with path.open(encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 text = line.strip()
                 if not text or (header and number == 1 and text.startswith(header)):
                     continue
-                found = True
+                empty = False
                 yield number, text
     except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not text: {error.reason} at byte {error.start}") from error
+        raise DataError(f"{path} is not a text file: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror}") from error
-    if not found:
+    if empty:
         raise DataError(f"{path} is empty")
 
 
 def read_keys(path: Path) -> list[str]:
-    """The distinct lines of a file, in the order of their first appearance."""
+    """The distinct lines of a file, in order."""
     return list(dict.fromkeys(text for _, text in numbered_lines(path)))
 
 
@@ -44,9 +41,9 @@ def as_paths(keys: Iterable[str]) -> NDArray[np.bytes_]:
 
 
 def check_images(root: Path, folder: str, keys: Sequence[str], listed: Path) -> None:
-    """Refuse a list whose images are not below `root`: their folder, or one of a few, spread over the list."""
+    """Raise an error if the image folder, or one of a few images spread over the list, does not exist below `root`."""
     if not (root / folder).is_dir():
-        raise DataError(f"there is no folder {root / folder} with the images that {listed} lists")
-    for place in np.unique(np.linspace(0, len(keys) - 1, LOOKED_FOR).astype(np.int64)).tolist():
+        raise DataError(f"The folder {root / folder} with the images listed in {listed} is missing")
+    for place in np.unique(np.linspace(0, len(keys) - 1, CHECKED_IMAGES).astype(np.int64)).tolist():
         if not (root / keys[place]).is_file():
-            raise DataError(f"{root / keys[place]} is not there, though {listed} lists it")
+            raise DataError(f"{root / keys[place]} is missing, but {listed} lists it")

@@ -8,21 +8,19 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from errata.datasets import labelled, loading, registry
-from errata.datasets.cifar_files import cifar_sources
-from errata.datasets.human_labels import prepare_human_labels
-from errata.datasets.mosaics import mosaic_names, read_mosaics, unmosaic
+from errata.datasets import loading, registry
+from errata.datasets.cifar_files import MOSAIC_FILES, prepare_human_labels, read_mosaics, unmosaic
+from errata.datasets.locations import locate
 from errata.datasets.sets import cifar10, cifar10n, cifar100, cifar100n
-from errata.datasets.spec import Prepared
-from errata.datasets.where import locate
+from errata.datasets.spec import PreparedData
 from errata.errors import DataError, InputError
 from errata.readers.hashing import array_hash
 
 TRAIN, TEST = 60, 12  # 5 batches and 10 mosaics divide the one, 2 mosaics the other
 
 
-def made_up_images(classes):
-    """Arrays of a small CIFAR, in which no two images are alike."""
+def synthetic_images(classes):
+    """Arrays of a small CIFAR without duplicate images."""
     random = np.random.default_rng(classes)
     return {
         "train_inputs": random.integers(0, 256, (TRAIN, 3, 32, 32), dtype=np.uint8),
@@ -32,25 +30,25 @@ def made_up_images(classes):
     }
 
 
-def write_folder(folder, layout, arrays, key=str.encode, protocol=2):
-    """The official layout."""
-    (folder / layout.folder).mkdir(parents=True)
-    count = len(layout.train)
+def write_folder(folder, release, arrays, key=str.encode, protocol=2):
+    """Write the unpacked official archive."""
+    (folder / release.folder).mkdir(parents=True)
+    count = len(release.batches) - 1
     parts = list(zip(np.split(arrays["train_inputs"], count), np.split(arrays["train_labels"], count), strict=True))
     parts.append((arrays["test_inputs"], arrays["test_labels"]))
-    for name, (images, labels) in zip((*layout.train, layout.test), parts, strict=True):
-        content = {key("data"): images.reshape(len(images), -1), key(layout.labels): labels.tolist()}
-        (folder / layout.folder / name).write_bytes(pickle.dumps(content, protocol=protocol))
+    for name, (images, labels) in zip(release.batches, parts, strict=True):
+        content = {key("data"): images.reshape(len(images), -1), key(release.labels): labels.tolist()}
+        (folder / release.folder / name).write_bytes(pickle.dumps(content, protocol=protocol))
 
 
-def write_archive(folder, layout, arrays):
-    write_folder(folder / "unpacked", layout, arrays)
-    with tarfile.open(folder / layout.archive, "w:gz") as archive:
-        archive.add(folder / "unpacked" / layout.folder, layout.folder)
+def write_archive(folder, release, arrays):
+    write_folder(folder / "unpacked", release, arrays)
+    with tarfile.open(folder / release.archive, "w:gz") as archive:
+        archive.add(folder / "unpacked" / release.folder, release.folder)
 
 
-def write_mosaics(folder, layout, arrays):
-    """Images side by side, a few in a row, drawn one after the other."""
+def write_mosaics(folder, release, arrays):
+    """Write pictures with a few images per row."""
     folder.mkdir(exist_ok=True)
     for part, pictures, columns in (("train", 10, 3), ("test", 2, 2)):
         for number, images in enumerate(np.split(arrays[f"{part}_inputs"], pictures)):
@@ -73,18 +71,18 @@ def same_arrays(found, expected):
         np.testing.assert_array_equal(values, array)
 
 
-def small_sources(layout):
-    """The sources of a CIFAR that has as few images as the made-up ones."""
-    train = len(layout.train)
-    return cifar_sources(replace(layout, rows=(TRAIN // train,) * train + (TEST,)))
+def small_sources(release):
+    """The sources of a CIFAR with as few images as the synthetic ones."""
+    train = len(release.batches) - 1
+    return replace(release, rows=(TRAIN // train,) * train + (TEST,)).sources
 
 
 @pytest.fixture(params=[cifar10, cifar100], ids=["cifar10", "cifar100"])
 def small(request, monkeypatch):
-    """A CIFAR whose official content is a small made-up one: the module, and that content."""
-    arrays = made_up_images(len(request.param.CLASSES))
+    """A CIFAR module whose official content is small and synthetic, and that content."""
+    arrays = synthetic_images(len(request.param.CLASSES))
     hashes = {name: array_hash(array) for name, array in arrays.items()}
-    dataset = replace(request.param.DATASET, hashes=hashes, sources=small_sources(request.param.LAYOUT))
+    dataset = replace(request.param.DATASET, hashes=hashes, sources=small_sources(request.param.RELEASE))
     known = registry.datasets() | {request.param.NAME: dataset}
     monkeypatch.setattr(registry, "datasets", lambda: known)
     return request.param, arrays
@@ -92,11 +90,11 @@ def small(request, monkeypatch):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("own_folder", [True, False])
-def test_every_form_gives_the_same_arrays(small, tmp_path, form, own_folder):
+def test_every_source_gives_the_same_arrays(small, tmp_path, form, own_folder):
     module, arrays = small
     place = tmp_path / module.NAME if own_folder else tmp_path
     place.mkdir(exist_ok=True)
-    FORMS[form](place, module.LAYOUT, arrays)
+    FORMS[form](place, module.RELEASE, arrays)
     data = loading.load(module.NAME, tmp_path)
     same_arrays(data, arrays)
     assert data.complete
@@ -104,25 +102,25 @@ def test_every_form_gives_the_same_arrays(small, tmp_path, form, own_folder):
     assert data.pixels == module.PIXELS
 
 
-def test_pickles_may_be_of_python_3_and_keys_text(small, tmp_path):
+def test_pickles_of_python_3_with_text_keys_are_read(small, tmp_path):
     module, arrays = small
-    write_folder(tmp_path, module.LAYOUT, arrays, key=str, protocol=5)
+    write_folder(tmp_path, module.RELEASE, arrays, key=str, protocol=4)
     same_arrays(loading.load(module.NAME, tmp_path), arrays)
 
 
-def test_other_content_is_not_the_official_one(small, tmp_path):
+def test_content_that_is_not_official_is_refused(small, tmp_path):
     module, arrays = small
     swapped = arrays | {"train_labels": arrays["train_labels"][::-1]}
-    write_folder(tmp_path, module.LAYOUT, swapped)
+    write_folder(tmp_path, module.RELEASE, swapped)
     with pytest.raises(DataError, match=rf"is not the official {module.NAME}: the hash of train_labels"):
         loading.load(module.NAME, tmp_path)
 
 
-def test_a_batch_that_is_not_there_is_named(small, tmp_path):
+def test_a_missing_batch_is_named(small, tmp_path):
     module, arrays = small
-    write_folder(tmp_path, module.LAYOUT, arrays)
-    (tmp_path / module.LAYOUT.folder / module.LAYOUT.test).unlink()
-    with pytest.raises(DataError, match=rf"{module.NAME} is only partly there: .*{module.LAYOUT.test} is missing"):
+    write_folder(tmp_path, module.RELEASE, arrays)
+    (tmp_path / module.RELEASE.folder / module.RELEASE.batches[-1]).unlink()
+    with pytest.raises(DataError, match=rf"{module.NAME} is incomplete: .*{module.RELEASE.batches[-1]} is missing"):
         loading.load(module.NAME, tmp_path)
 
 
@@ -130,19 +128,19 @@ def test_a_batch_that_is_not_there_is_named(small, tmp_path):
     ("change", "message"),
     [
         (lambda content: content.pop(b"labels"), "has no entry 'labels'"),
-        (lambda content: content.update({b"data": content[b"data"][:, :-1]}), "'data' must be rows of 3072 bytes"),
-        (lambda content: content.update({b"data": [1, 2]}), "'data' must be rows of 3072 bytes"),
-        (lambda content: content[b"labels"].pop(), "'labels' must be 12 numbers from 0 to 9"),
-        (lambda content: content[b"labels"].__setitem__(3, 10), "'labels' must be 12 numbers from 0 to 9"),
+        (lambda content: content.update({b"data": content[b"data"][:, :-1]}), "'data' must have rows of 3072 bytes"),
+        (lambda content: content.update({b"data": [1, 2]}), "'data' must have rows of 3072 bytes"),
+        (lambda content: content[b"labels"].pop(), "'labels' must hold 12 numbers from 0 to 9"),
+        (lambda content: content[b"labels"].__setitem__(3, 10), "'labels' must hold 12 numbers from 0 to 9"),
         (lambda content: None, "has 12 rows, not 11"),
     ],
 )
-def test_a_batch_that_is_not_what_it_should_be_is_named(tmp_path, monkeypatch, change, message):
-    sources = cifar_sources(replace(cifar10.LAYOUT, rows=(12, 12, 11, 12, 12, 12)))
+def test_an_invalid_batch_is_named(tmp_path, monkeypatch, change, message):
+    sources = replace(cifar10.RELEASE, rows=(12, 12, 11, 12, 12, 12)).sources
     known = {"cifar10": replace(cifar10.DATASET, sources=sources)}
     monkeypatch.setattr(registry, "datasets", lambda: known)
-    write_folder(tmp_path, cifar10.LAYOUT, made_up_images(10))
-    path = tmp_path / cifar10.LAYOUT.path("data_batch_3")
+    write_folder(tmp_path, cifar10.RELEASE, synthetic_images(10))
+    path = tmp_path / cifar10.RELEASE.paths[2]
     content = pickle.loads(path.read_bytes())
     change(content)
     path.write_bytes(pickle.dumps(content))
@@ -150,68 +148,68 @@ def test_a_batch_that_is_not_what_it_should_be_is_named(tmp_path, monkeypatch, c
         loading.load("cifar10", tmp_path)
 
 
-def test_a_batch_that_is_there_twice_is_named(tmp_path, monkeypatch):
-    known = {"cifar10": replace(cifar10.DATASET, sources=small_sources(cifar10.LAYOUT))}
+def test_a_repeated_batch_is_named(tmp_path, monkeypatch):
+    known = {"cifar10": replace(cifar10.DATASET, sources=small_sources(cifar10.RELEASE))}
     monkeypatch.setattr(registry, "datasets", lambda: known)
-    write_folder(tmp_path, cifar10.LAYOUT, made_up_images(10))
-    second, third = (tmp_path / cifar10.LAYOUT.path(f"data_batch_{number}") for number in (2, 3))
+    write_folder(tmp_path, cifar10.RELEASE, synthetic_images(10))
+    second, third = (tmp_path / cifar10.RELEASE.paths[number] for number in (1, 2))
     third.write_bytes(second.read_bytes())
     with pytest.raises(DataError, match=r"data_batch_3 holds the same images as .*data_batch_2$"):
         loading.load("cifar10", tmp_path)
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage " * 500])
-def test_what_is_no_archive_at_all_is_one_short_sentence(tmp_path, content):
-    (tmp_path / cifar10.LAYOUT.archive).write_bytes(content)
-    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a whole archive: ") as caught:
+def test_a_file_that_is_no_archive_is_refused_with_a_short_message(tmp_path, content):
+    (tmp_path / cifar10.RELEASE.archive).write_bytes(content)
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a complete archive: ") as caught:
         loading.load("cifar10", tmp_path)
-    said = str(caught.value).replace(str(tmp_path), "")
-    assert "\n" not in said
-    assert len(said) < 100
+    message = str(caught.value).replace(str(tmp_path), "")
+    assert "\n" not in message
+    assert len(message) < 100
 
 
 def test_mosaics_need_pillow(tmp_path, monkeypatch):
-    write_mosaics(tmp_path, cifar10.LAYOUT, made_up_images(10))
+    write_mosaics(tmp_path, cifar10.RELEASE, synthetic_images(10))
     monkeypatch.setitem(sys.modules, "PIL", None)
     with pytest.raises(InputError, match=r"train_00\.webp needs pillow: pip install 'errata\[data\]'$"):
         loading.load("cifar10", tmp_path)
 
 
 @pytest.mark.parametrize("share", [0.02, 0.5, 0.95])
-def test_a_half_downloaded_archive_is_refused(tmp_path, share):
-    write_archive(tmp_path, cifar10.LAYOUT, made_up_images(10))
-    path = tmp_path / cifar10.LAYOUT.archive
+def test_a_truncated_archive_is_refused(tmp_path, share):
+    write_archive(tmp_path, cifar10.RELEASE, synthetic_images(10))
+    path = tmp_path / cifar10.RELEASE.archive
     path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
-    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a whole archive"):
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a complete archive"):
         loading.load("cifar10", tmp_path)
 
 
-def test_an_archive_of_something_else_is_refused(tmp_path):
-    write_archive(tmp_path, cifar100.LAYOUT, made_up_images(100))
-    (tmp_path / cifar100.LAYOUT.archive).rename(tmp_path / cifar10.LAYOUT.archive)
-    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz holds no cifar-10-batches-py/data_batch_1"):
+def test_another_archive_is_refused(tmp_path):
+    write_archive(tmp_path, cifar100.RELEASE, synthetic_images(100))
+    (tmp_path / cifar100.RELEASE.archive).rename(tmp_path / cifar10.RELEASE.archive)
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz does not contain cifar-10-batches-py/data_batch_1"):
         loading.load("cifar10", tmp_path)
 
 
-def test_a_mosaic_that_cannot_be_read_is_named(tmp_path):
-    write_mosaics(tmp_path, cifar10.LAYOUT, made_up_images(10))
-    paths = [tmp_path / name for name in mosaic_names(10, 2)]
+def test_a_damaged_mosaic_is_named(tmp_path):
+    write_mosaics(tmp_path, cifar10.RELEASE, synthetic_images(10))
+    paths = [tmp_path / name for name in MOSAIC_FILES]
     labels = bytearray(paths[-1].read_bytes())
-    labels[60:120] = bytes(60)  # in what is compressed: the archive itself stays whole
+    labels[60:120] = bytes(60)  # in the compressed data; the archive's directory stays valid
     paths[-1].write_bytes(labels)
     with pytest.raises(DataError, match=r"labels\.npz cannot be read"):
-        read_mosaics(paths)
+        read_mosaics(*paths)
     np.savez(paths[-1], train=np.zeros(TRAIN, dtype=np.uint8), test=np.zeros(TEST + 1, dtype=np.uint8))
     with pytest.raises(DataError, match=r"labels\.npz has 13 test labels for 12 images"):
-        read_mosaics(paths)
+        read_mosaics(*paths)
     paths[-1].write_bytes(b"nothing")
     with pytest.raises(DataError, match=r"labels\.npz cannot be read"):
-        read_mosaics(paths)
+        read_mosaics(*paths)
     paths[3].write_bytes(paths[3].read_bytes()[:500])
     with pytest.raises(DataError, match=r"train_03\.webp cannot be read"):
         unmosaic(paths[3])
     Image.new("RGB", (64, 40)).save(paths[4])
-    with pytest.raises(DataError, match=r"train_04\.webp is 64 x 40 pixels, not whole tiles"):
+    with pytest.raises(DataError, match=r"train_04\.webp has 64 × 40 pixels, not a multiple of 32"):
         unmosaic(paths[4])
 
 
@@ -221,7 +219,7 @@ def test_a_mosaic_that_cannot_be_read_is_named(tmp_path):
 def base_of(module, labels):
     images = np.zeros((len(labels), 3, 32, 32), dtype=np.uint8)
     nothing = images[:0], labels[:0]
-    return Prepared(module.NAME, "images", module.CLASSES, images, labels, *nothing)
+    return PreparedData(module.NAME, "images", module.CLASSES, images, labels, *nothing)
 
 
 def write_human_labels(path, columns):
@@ -231,7 +229,7 @@ def write_human_labels(path, columns):
 
 
 def human_labels(count=200):
-    """Columns as in the file: each has a fifth of its labels wrong."""
+    """Columns as in the file, with a fifth of the labels wrong in each."""
     random = np.random.default_rng(5)
     clean = random.integers(0, 10, count)
     names = ("aggre_label", "worse_label", "random_label1", "random_label2", "random_label3")
@@ -239,31 +237,31 @@ def human_labels(count=200):
     return {"clean_label": clean, **noisy}
 
 
-def test_human_labels_are_given_and_compared_with_the_true_ones(tmp_path):
+def test_human_labels_are_compared_with_the_true_labels(tmp_path):
     columns = human_labels()
     write_human_labels(tmp_path / cifar10n.FILE, columns)
-    raw = cifar10n.DATASET.sources[0].read([tmp_path / cifar10n.FILE])
-    made = prepare_human_labels(raw, base_of(cifar10, columns["clean_label"])).arrays
-    assert len(made) == 2 * len(cifar10n.COLUMNS)
+    parsed = cifar10n.DATASET.sources[0].read(tmp_path / cifar10n.FILE)
+    arrays = prepare_human_labels(parsed, base_of(cifar10, columns["clean_label"])).arrays
+    assert len(arrays) == 2 * len(cifar10n.COLUMNS)
     for name, key in cifar10n.COLUMNS.items():
-        np.testing.assert_array_equal(made[f"given:{name}"], columns[key])
+        np.testing.assert_array_equal(arrays[f"given:{name}"], columns[key])
         expected = [int(given != true) for given, true in zip(columns[key], columns["clean_label"], strict=True)]
-        assert made[f"wrong:{name}"].tolist() == expected
+        assert arrays[f"wrong:{name}"].tolist() == expected
 
 
-def test_cifar10n_borrows_the_images_of_cifar10(tmp_path, monkeypatch):
-    arrays = made_up_images(10)
+def test_cifar10n_uses_the_images_of_cifar10(tmp_path, monkeypatch):
+    arrays = synthetic_images(10)
     columns = human_labels(TRAIN) | {"clean_label": arrays["train_labels"]}
-    write_folder(tmp_path / "cifar10", cifar10.LAYOUT, arrays)
+    write_folder(tmp_path / "cifar10", cifar10.RELEASE, arrays)
     (tmp_path / "cifar10n").mkdir()
     write_human_labels(tmp_path / "cifar10n" / cifar10n.FILE, columns)
     unverified = {
-        "cifar10": replace(cifar10.DATASET, hashes={}, sources=small_sources(cifar10.LAYOUT)),
+        "cifar10": replace(cifar10.DATASET, hashes={}, sources=small_sources(cifar10.RELEASE)),
         "cifar10n": replace(cifar10n.DATASET, hashes={}),
     }
     known = registry.datasets() | unverified
     monkeypatch.setattr(registry, "datasets", lambda: known)
-    worse = labelled.load_setting("cifar10n-worse", tmp_path)
+    worse = loading.load_setting("cifar10n-worse", tmp_path)
     same_arrays(worse.data, arrays)
     np.testing.assert_array_equal(worse.given, columns["worse_label"])
     np.testing.assert_array_equal(worse.truth, columns["worse_label"] != arrays["train_labels"])
@@ -283,10 +281,13 @@ def test_cifar10n_borrows_the_images_of_cifar10(tmp_path, monkeypatch):
         ),
         (
             lambda columns: columns["worse_label"].__setitem__(9, 10),
-            "worse label 10 of row 9 is none of the 10 classes",
+            "worse label 10 in row 9 is not one of the 10 classes",
         ),
-        (lambda columns: columns.pop("random_label2"), r"CIFAR-10_human\.pt has no whole numbers 'random_label2'"),
-        (lambda columns: columns.update(aggre_label=np.zeros(200)), r"has no whole numbers 'aggre_label'"),
+        (
+            lambda columns: columns.pop("random_label2"),
+            r"_human\.pt has no whole numbers under 'random_label2'",
+        ),
+        (lambda columns: columns.update(aggre_label=np.zeros(200)), r"has no whole numbers under 'aggre_label'"),
     ],
 )
 def test_human_labels_of_other_images_are_refused(tmp_path, change, message):
@@ -295,18 +296,17 @@ def test_human_labels_of_other_images_are_refused(tmp_path, change, message):
     change(columns)
     write_human_labels(tmp_path / cifar10n.FILE, columns)
     with pytest.raises(DataError, match=message):
-        prepare_human_labels(cifar10n.DATASET.sources[0].read([tmp_path / cifar10n.FILE]), base)
+        prepare_human_labels(cifar10n.DATASET.sources[0].read(tmp_path / cifar10n.FILE), base)
 
 
 # The real files.
 
 
 def test_real_cifar10n_has_the_noise_of_the_paper(real_data):
-    found = locate(cifar10n.DATASET, real_data)
-    raw = loading.read_verified(cifar10n.DATASET, found)
-    clean = raw.arrays["clean"]
-    made = prepare_human_labels(raw, base_of(cifar10, clean)).arrays
-    rates = {name: made[f"wrong:{name}"].mean() for name in cifar10n.COLUMNS}
+    parsed = loading.read_verified(cifar10n.DATASET, locate(cifar10n.DATASET, real_data))
+    clean = parsed.arrays["clean"]
+    arrays = prepare_human_labels(parsed, base_of(cifar10, clean)).arrays
+    rates = {name: arrays[f"wrong:{name}"].mean() for name in cifar10n.COLUMNS}
     assert rates == pytest.approx(
         {"aggregate": 0.0901, "worse": 0.40208, "random1": 0.17234, "random2": 0.18122, "random3": 0.1764}
     )
@@ -316,7 +316,7 @@ def test_real_cifar10n_has_the_noise_of_the_paper(real_data):
 def test_real_cifar100_and_its_human_labels(real_data):
     data = loading.load("cifar100", real_data)
     assert data.complete
-    # recorded with the files, over pixels and labels of both parts; independent of how errata reads them
+    # hashes of pixels and labels that were recorded with the files, independently of errata
     expected = {
         "train": "4e50520a1125d045fade68001374cf6c74e360819dc08b7ecffe4e6c79e9b419",
         "test": "dc66669533e5da36cbeb472b8e2af54edcb17f1d9736fdbd5fede79d08f46b2f",
@@ -332,7 +332,7 @@ def test_real_cifar100_and_its_human_labels(real_data):
         "boy",
         "aquarium_fish",
     ]
-    noisy = labelled.load_setting("cifar100n-noisy", real_data)
+    noisy = loading.load_setting("cifar100n-noisy", real_data)
     assert noisy.noise["rate"] == pytest.approx(0.402)
     assert noisy.data.train_inputs.shape == (50_000, 3, 32, 32)
     assert not noisy.setting.in_paper

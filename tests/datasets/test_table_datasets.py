@@ -1,4 +1,4 @@
-"""The tables: read from real files as the paper has them, and refused where they are not what they should be."""
+"""The datasets that are tables: real files, compared with the paper, and invalid files."""
 
 import errno
 import gzip
@@ -16,12 +16,12 @@ import pandas as pd
 import pytest
 from scipy.stats import iqr, mstats
 
-from errata.datasets import load, load_setting
+from errata.datasets import load, load_setting, table_datasets
 from errata.datasets.loading import read_verified
+from errata.datasets.locations import locate
 from errata.datasets.registry import dataset
 from errata.datasets.sets import human_activity, mushroom, trec
-from errata.datasets.spec import Raw
-from errata.datasets.where import locate
+from errata.datasets.spec import ParsedArrays
 from errata.errors import DataError, InputError, MissingDataError
 
 # name: train, test, features, classes
@@ -36,35 +36,32 @@ TABLES = {
     "digits": (1347, 450, 64, 10),
     "trec": (5452, 500, None, 6),
 }
-PARTIAL = ("credit_fraud", "human_activity", "sensorless_drive")  # what a copy may hold only a part of
+PARTIAL = ("credit_fraud", "human_activity", "sensorless_drive")  # whose real files may be incomplete
 SETTINGS = (*(f"{name}-symmetric-20" for name in TABLES), "digits-pairflip-20")
 SENSORLESS, SENSORLESS_PART = "Sensorless_drive_diagnosis.txt", "Sensorless_drive_diagnosis_subset.txt"
 CREDIT, CREDIT_PART = "creditcard.csv", "creditcard_subset.csv.gz"
 
 
 @pytest.fixture(scope="module")
-def made(real_data):
-    """A function from a dataset's name to its raw arrays, its prepared arrays, and the rows its split chose."""
+def prepared(real_data):
+    """A function from a dataset's name to its parsed arrays, its prepared arrays, and the rows of its split."""
 
     @cache
     def make(name):
-        found = locate(dataset(name), real_data)
-        raw = read_verified(dataset(name), found)
-        return raw, *prepare(name, raw)
+        parsed = read_verified(dataset(name), locate(dataset(name), real_data))
+        return parsed, *prepare(name, parsed)
 
     return make
 
 
-def prepare(name, raw):
-    """What a dataset makes of raw arrays, and which rows the split put where, if it splits at all."""
-    module = import_module(f"errata.datasets.sets.{name}")
+def prepare(name, parsed):
+    """The prepared arrays of a dataset, and the training and test rows of its split if it is not official."""
     rows = []
+    split = table_datasets.stratified_split
     with pytest.MonkeyPatch.context() as patch:
-        if hasattr(module, "stratified_split"):
-            split = module.stratified_split
-            patch.setattr(module, "stratified_split", lambda *given: rows.append(split(*given)) or rows[-1])
-        content = dataset(name).prepare(raw, None)
-    return content, rows[-1] if rows else None
+        patch.setattr(table_datasets, "stratified_split", lambda *values: rows.append(split(*values)) or rows[-1])
+        prepared = dataset(name).prepare(parsed)
+    return prepared, rows[-1] if rows else None
 
 
 def put(folder, name, file, content):
@@ -76,11 +73,11 @@ def put(folder, name, file, content):
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_shapes_and_splits_are_those_of_the_paper(made, name):
+def test_shapes_and_splits_match_the_paper(prepared, name):
     train, test, features, classes = TABLES[name]
-    raw, content, _ = made(name)
+    parsed, content, _ = prepared(name)
     if name == "sensorless_drive":
-        rows = len(raw.arrays["labels"])
+        rows = len(parsed.arrays["labels"])
         train, test = (43882, 14627) if rows == 58509 else (round(0.75 * rows), rows - round(0.75 * rows))
     arrays = content.arrays
     assert (len(arrays["train_labels"]), len(arrays["test_labels"])) == (train, test)
@@ -105,36 +102,36 @@ def test_shapes_and_splits_are_those_of_the_paper(made, name):
         ("trec", (86 + 9, 1162 + 138, 1250 + 94, 1223 + 65, 835 + 81, 896 + 113)),
     ],
 )
-def test_classes_have_their_published_counts(made, name, counts):
-    _, content, _ = made(name)
+def test_class_counts_match_the_published_ones(prepared, name, counts):
+    _, content, _ = prepared(name)
     labels = np.concatenate([content.arrays["train_labels"], content.arrays["test_labels"]])
     assert tuple(np.bincount(labels)) == counts == dataset(name).class_counts
 
 
 @pytest.mark.parametrize("name", ["letter", "digits", "satellite"])
-def test_class_counts_are_those_of_the_files(made, name):
-    _, content, _ = made(name)
+def test_class_counts_are_those_of_the_files(prepared, name):
+    _, content, _ = prepared(name)
     labels = np.concatenate([content.arrays["train_labels"], content.arrays["test_labels"]])
     assert tuple(np.bincount(labels)) == dataset(name).class_counts
 
 
-def test_letters_and_their_labels_belong_together(made):
-    raw, content, (train, _) = made("letter")
-    assert raw.arrays["letters"][0] == "T"
-    assert raw.arrays["inputs"][0].tolist() == [2, 8, 3, 5, 1, 8, 13, 0, 6, 6, 10, 8, 0, 8, 0, 8]
+def test_letters_match_their_labels(prepared):
+    parsed, content, (train, _) = prepared("letter")
+    assert parsed.arrays["letters"][0] == "T"
+    assert parsed.arrays["inputs"][0].tolist() == [2, 8, 3, 5, 1, 8, 13, 0, 6, 6, 10, 8, 0, 8, 0, 8]
     given = [dataset("letter").classes[label] for label in content.arrays["train_labels"]]
-    assert given == raw.arrays["letters"][train].tolist()
+    assert given == parsed.arrays["letters"][train].tolist()
 
 
-def test_cardiotocography_takes_rates_not_counts(made):
-    raw, _, _ = made("cardiotocography")
+def test_cardiotocography_uses_rates_not_counts(prepared):
+    parsed, _, _ = prepared("cardiotocography")
     values = dict(
-        zip(import_module("errata.datasets.sets.cardiotocography").FEATURES, raw.arrays["inputs"].T, strict=True)
+        zip(import_module("errata.datasets.sets.cardiotocography").FEATURES, parsed.arrays["inputs"].T, strict=True)
     )
     first = {name: column[0] for name, column in values.items()}
     assert (first["LB"], first["ASTV"], first["Width"], first["Tendency"]) == (120, 73, 64, 1)
     assert values["AC"][1] == pytest.approx(4 / (632 - 5))  # four accelerations between seconds 5 and 632
-    assert raw.arrays["labels"][0] == 2
+    assert parsed.arrays["labels"][0] == 2
 
 
 def clip_and_scale(train, test, low, high):
@@ -157,33 +154,33 @@ def clip_and_scale(train, test, low, high):
         ("credit_fraud", 29, 1, 99),
     ],
 )
-def test_columns_are_clipped_and_scaled_as_in_the_paper(made, name, column, low, high):
-    raw, content, (train, test) = made(name)
-    inputs = drawn_payments(raw) if name == "credit_fraud" else raw.arrays["inputs"]
+def test_columns_are_clipped_and_scaled_as_in_the_paper(prepared, name, column, low, high):
+    parsed, content, (train, test) = prepared(name)
+    inputs = drawn_payments(parsed) if name == "credit_fraud" else parsed.arrays["inputs"]
     expected = clip_and_scale(inputs[train, column].astype(float), inputs[test, column].astype(float), low, high)
     np.testing.assert_allclose(content.arrays["train_inputs"][:, column], expected[0], rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(content.arrays["test_inputs"][:, column], expected[1], rtol=1e-5, atol=1e-6)
 
 
-def drawn_payments(raw):
+def drawn_payments(parsed):
     """The genuine payments that are drawn, then all frauds."""
-    genuine = raw.arrays["genuine"]
+    genuine = parsed.arrays["genuine"]
     drawn = np.random.default_rng(0).choice(len(genuine), 984, replace=False)
-    return np.concatenate([genuine[np.sort(drawn)], raw.arrays["frauds"]])
+    return np.concatenate([genuine[np.sort(drawn)], parsed.arrays["frauds"]])
 
 
-def test_every_fraud_is_kept_and_genuine_payments_are_drawn_without_repetition(made):
-    raw, content, (train, test) = made("credit_fraud")
-    assert len(raw.arrays["frauds"]) == 492
+def test_every_fraud_is_used_and_genuine_payments_are_drawn_once(prepared):
+    parsed, content, (train, test) = prepared("credit_fraud")
+    assert len(parsed.arrays["frauds"]) == 492
     assert len(np.unique(np.concatenate([train, test]))) == 1476
     labels = np.concatenate([content.arrays["train_labels"], content.arrays["test_labels"]])
     np.testing.assert_array_equal(labels, np.concatenate([train, test]) >= 984)
 
 
-def test_components_of_human_activity_come_from_a_decomposition_of_the_training_rows(made):
-    raw = fewer_rows(made("human_activity")[0])
-    content, _ = prepare("human_activity", raw)
-    train, test = raw.arrays["train_inputs"], raw.arrays["test_inputs"]
+def test_components_of_human_activity_are_fitted_on_the_training_rows(prepared):
+    parsed = fewer_rows(prepared("human_activity")[0])
+    content, _ = prepare("human_activity", parsed)
+    train, test = parsed.arrays["train_inputs"], parsed.arrays["test_inputs"]
     deviation = np.where(train.std(axis=0) == 0, 1, train.std(axis=0))
     scaled, scaled_test = (train - train.mean(axis=0)) / deviation, (test - train.mean(axis=0)) / deviation
     variances, directions = np.linalg.eigh(np.cov(scaled.T))
@@ -207,15 +204,15 @@ def test_components_of_human_activity_come_from_a_decomposition_of_the_training_
         np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4)
 
 
-def fewer_rows(raw):
-    """The first 500 training and 200 test rows, which keeps a decomposition short."""
+def fewer_rows(parsed):
+    """The first 500 training and 200 test rows, for a fast decomposition."""
     sizes = {"train": 500, "test": 200}
-    return Raw({name: array[: sizes[name.split("_")[0]]] for name, array in raw.arrays.items()})
+    return ParsedArrays({name: array[: sizes[name.split("_")[0]]] for name, array in parsed.arrays.items()})
 
 
-def test_no_person_of_human_activity_is_in_both_parts(made):
-    raw, _, _ = made("human_activity")
-    assert not set(raw.arrays["train_subjects"]) & set(raw.arrays["test_subjects"])
+def test_no_person_of_human_activity_is_in_both_parts(prepared):
+    parsed, _, _ = prepared("human_activity")
+    assert not set(parsed.arrays["train_subjects"]) & set(parsed.arrays["test_subjects"])
 
 
 MERGED = {
@@ -235,20 +232,20 @@ MERGED = {
 }
 
 
-def dummies(raw):
-    """Mushrooms by pandas: rare categories merged, dummies without their first level, equal rows dropped."""
-    frame = pd.DataFrame(raw.arrays["attributes"], columns=list(mushroom.CATEGORIES)).drop(columns="veil-type")
+def dummies(parsed):
+    """Mushrooms with pandas: rare categories merged, dummies without the first level, duplicates dropped."""
+    frame = pd.DataFrame(parsed.arrays["attributes"], columns=list(mushroom.CATEGORIES)).drop(columns="veil-type")
     for attribute, rare in MERGED.items():
         frame[attribute] = frame[attribute].replace(dict.fromkeys(rare, "other"))
     many = [name for name in frame if frame[name].nunique() > 2]
     two = {name: frame[name].astype("category").cat.codes for name in frame if name not in many}
     table = pd.get_dummies(frame[many], drop_first=True, prefix_sep="=").assign(**two).astype(float)
-    return table.assign(label=raw.arrays["labels"] == "p").drop_duplicates()
+    return table.assign(label=parsed.arrays["labels"] == "p").drop_duplicates()
 
 
-def test_mushrooms_are_encoded_as_pandas_would(made):
-    raw, content, (train, test) = made("mushroom")
-    table = dummies(raw)
+def test_mushrooms_are_encoded_as_with_pandas(prepared):
+    parsed, content, (train, test) = prepared("mushroom")
+    table = dummies(parsed)
     assert table.shape == (7864, 67 + 1)
     two_levels = [name.split("=")[0] for name in content.features]
     columns = [name if name in table else short for name, short in zip(content.features, two_levels, strict=True)]
@@ -259,56 +256,56 @@ def test_mushrooms_are_encoded_as_pandas_would(made):
     np.testing.assert_allclose(content.arrays["test_inputs"], expected, rtol=1e-5, atol=1e-6)
 
 
-def disturbed(name, made):
-    """Raw arrays with some test rows spoilt, those without, and which test rows were spoilt."""
-    raw, _, rows = made(name)
+def disturbed(name, prepared):
+    """Parsed arrays, the same with some test rows changed, and the numbers of these test rows."""
+    parsed, _, rows = prepared(name)
     if name == "human_activity":
-        raw = fewer_rows(raw)
-    arrays = {key: array.copy() for key, array in raw.arrays.items()}
+        parsed = fewer_rows(parsed)
+    arrays = {key: array.copy() for key, array in parsed.arrays.items()}
     if name == "trec":
-        spoilt = np.arange(0, 500, 2)
-        arrays["test_texts"][spoilt] = "What zebra of zanzibar zigzags ?"
+        changed = np.arange(0, 500, 2)
+        arrays["test_texts"][changed] = "What zebra of zanzibar zigzags ?"
     elif "test_inputs" in arrays:
-        spoilt = np.arange(0, len(arrays["test_inputs"]), 2)
-        arrays["test_inputs"][spoilt] = 1e6
+        changed = np.arange(0, len(arrays["test_inputs"]), 2)
+        arrays["test_inputs"][changed] = 1e6
     elif name == "credit_fraud":
-        spoilt = np.flatnonzero(rows[1] >= 984)
-        arrays["frauds"][rows[1][spoilt] - 984] = 1e6
+        changed = np.flatnonzero(rows[1] >= 984)
+        arrays["frauds"][rows[1][changed] - 984] = 1e6
     elif name == "mushroom":
-        spoilt = np.array([spoil_mushroom(arrays, dummies(raw), rows[1])])
+        changed = np.array([change_mushroom(arrays, dummies(parsed), rows[1])])
     else:
-        spoilt = np.arange(0, len(rows[1]), 2)
-        arrays["inputs"][rows[1][spoilt]] = 1_000_000
-    return raw, Raw(arrays), spoilt
+        changed = np.arange(0, len(rows[1]), 2)
+        arrays["inputs"][rows[1][changed]] = 1_000_000
+    return parsed, ParsedArrays(arrays), changed
 
 
-def spoil_mushroom(arrays, table, test):
-    """Change one test mushroom into one that is not there, and that does not leave an equal one behind."""
+def change_mushroom(arrays, table, test):
+    """Change one test mushroom that has no duplicate into one that is not in the data."""
     attributes = arrays["attributes"]
     for position, row in enumerate(table.index[test]):
         before = attributes[row].copy()
         has_double = (attributes == before).all(axis=1).sum() > 1
         attributes[row, -1] = "w" if before[-1] != "w" else "d"
-        if not has_double and len(dummies(Raw(arrays))) == len(table):
+        if not has_double and len(dummies(ParsedArrays(arrays))) == len(table):
             return position
         attributes[row] = before
     raise AssertionError("every mushroom has a double")
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_nothing_of_the_test_rows_reaches_what_others_become(made, name):
-    raw, spoilt_raw, spoilt = disturbed(name, made)
-    before, after = prepare(name, raw)[0].arrays, prepare(name, spoilt_raw)[0].arrays
+def test_test_rows_do_not_affect_other_rows(prepared, name):
+    parsed, changed_parsed, changed = disturbed(name, prepared)
+    before, after = prepare(name, parsed)[0].arrays, prepare(name, changed_parsed)[0].arrays
     np.testing.assert_array_equal(before["train_inputs"], after["train_inputs"])
     np.testing.assert_array_equal(before["test_labels"], after["test_labels"])
-    others = np.setdiff1d(np.arange(len(before["test_labels"])), spoilt)
+    others = np.setdiff1d(np.arange(len(before["test_labels"])), changed)
     np.testing.assert_array_equal(before["test_inputs"][others], after["test_inputs"][others])
-    assert (before["test_inputs"][spoilt] != after["test_inputs"][spoilt]).any(axis=1).all()
+    assert (before["test_inputs"][changed] != after["test_inputs"][changed]).any(axis=1).all()
 
 
-def test_words_of_trec_are_those_of_two_training_questions(made):
-    raw, content, _ = made("trec")
-    questions = [set(text.lower().replace("'", " ").split()) for text in raw.arrays["train_texts"].tolist()]
+def test_words_of_trec_occur_in_two_training_questions(prepared):
+    parsed, content, _ = prepared("trec")
+    questions = [set(text.lower().replace("'", " ").split()) for text in parsed.arrays["train_texts"].tolist()]
     assert "serfdom" not in content.features
     assert sum("mountain" in question for question in questions) >= 2
     assert "mountain" in content.features
@@ -318,7 +315,7 @@ def test_words_of_trec_are_those_of_two_training_questions(made):
 @pytest.mark.parametrize("name", SETTINGS)
 def test_a_setting_has_the_same_data_and_labels_on_every_load(real_data, name, monkeypatch):
     first = load_setting(name, real_data)
-    monkeypatch.setattr("errata.datasets.loading.read_verified", None)  # the second load does without the files
+    monkeypatch.setattr("errata.datasets.loading.read_verified", None)  # the second load uses the cache
     second = load_setting(name, real_data)
     for field in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
         np.testing.assert_array_equal(getattr(first.data, field), getattr(second.data, field))
@@ -334,12 +331,14 @@ def test_a_setting_has_the_same_data_and_labels_on_every_load(real_data, name, m
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_what_is_not_complete_says_so(real_data, name):
+def test_incomplete_data_is_marked(real_data, name):
     data = load(name, real_data)
     source = locate(dataset(name), real_data).source
     assert data.metadata()["complete"] == data.complete
     if not data.complete:
-        assert any(word in " ".join(data.remarks) for word in ("a part of the official file", "a stand-in"))
+        assert any(
+            words in " ".join(data.remarks) for words in ("a part of the official file", "the features in X_train.txt")
+        )
     if name not in PARTIAL:
         assert data.complete
         assert not data.remarks
@@ -353,36 +352,36 @@ def test_digits_need_no_file(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in ("digits", "credit_fraud")])
-def test_what_is_not_there_can_be_fetched(tmp_path, name):
+def test_a_missing_dataset_names_the_fetch_command(tmp_path, name):
     with pytest.raises(MissingDataError, match=f"errata data fetch {name}"):
         load(name, tmp_path)
     assert all(download.url.startswith("https://") for download in dataset(name).downloads)
 
 
-def test_payments_have_to_be_fetched_by_hand(tmp_path):
+def test_missing_payments_come_with_instructions(tmp_path):
     with pytest.raises(MissingDataError, match=r"kaggle\.com/datasets/mlg-ulb/creditcardfraud") as refusal:
         load("credit_fraud", tmp_path)
     assert str(tmp_path / "credit_fraud") in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "keep", "said"),
+    ("name", "file", "keep", "message"),
     [
-        ("letter", "letter-recognition.data", 0.5, "cut short|rows, not 20,000"),
-        ("mushroom", "agaricus-lepiota.data", 0.7, "cut short|rows, not 8,124"),
+        ("letter", "letter-recognition.data", 0.5, "truncated|rows, not 20,000"),
+        ("mushroom", "agaricus-lepiota.data", 0.7, "truncated|rows, not 8,124"),
         ("cardiotocography", "CTG.xls", 0.5, "CTG.xls cannot be read"),
         ("cardiotocography", "CTG.xls", 0.999, "CTG.xls cannot be read"),
         ("cardiotocography", "CTG.xls", 0.0, "CTG.xls cannot be read"),
         ("human_activity", "UCI HAR Dataset.zip", 0.5, "UCI HAR Dataset.zip cannot be read"),
         ("credit_fraud", CREDIT_PART, 0.5, f"{CREDIT_PART} cannot be read"),
-        ("sensorless_drive", SENSORLESS_PART, 0.5, "cut short"),
+        ("sensorless_drive", SENSORLESS_PART, 0.5, "truncated"),
         ("letter", "letter-recognition.data", 0.0, "cannot be read"),
     ],
 )
-def test_half_a_file_is_refused(real_data, tmp_path, name, file, keep, said):
+def test_a_truncated_file_is_refused(real_data, tmp_path, name, file, keep, message):
     content = (real_data / name / file).read_bytes()
     put(tmp_path, name, file, content[: int(keep * len(content))])
-    with pytest.raises(DataError, match=said) as refusal:
+    with pytest.raises(DataError, match=message) as refusal:
         load(name, tmp_path)
     assert "\n" not in str(refusal.value)
 
@@ -400,15 +399,15 @@ def test_a_file_cut_at_the_end_of_a_line_is_refused(real_data, tmp_path):
 
 
 @pytest.mark.parametrize(("cut", "rows"), [("sat.trn", "4,434 rows, not 4,435"), ("sat.tst", "1,999 rows, not 2,000")])
-def test_of_two_files_the_one_that_was_cut_is_named(real_data, tmp_path, cut, rows):
+def test_the_truncated_one_of_two_files_is_named(real_data, tmp_path, cut, rows):
     for file in ("sat.trn", "sat.tst"):
         lines = (real_data / "satellite" / file).read_bytes().splitlines(keepends=True)
         put(tmp_path, "satellite", file, b"".join(lines[: len(lines) - (file == cut)]))
-    with pytest.raises(DataError, match=f"{cut} has {rows}; was the file cut short"):
+    with pytest.raises(DataError, match=f"{cut} has {rows}. The file may be truncated"):
         load("satellite", tmp_path)
 
 
-def test_a_file_that_may_not_be_read_is_named(real_data, tmp_path, monkeypatch):
+def test_a_file_without_read_permission_is_named(real_data, tmp_path, monkeypatch):
     shutil.copytree(real_data / "trec", tmp_path / "trec")
 
     def forbidden(path, *_, **__):
@@ -416,63 +415,63 @@ def test_a_file_that_may_not_be_read_is_named(real_data, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "open", forbidden)
     with pytest.raises(DataError, match=r"train_5500\.label cannot be read: Permission denied$"):
-        trec.DATASET.sources[0].read([tmp_path / "trec" / name for name in trec.FILES])
+        trec.DATASET.sources[0].read(*(tmp_path / "trec" / name for name in trec.FILES))
 
 
 @pytest.mark.parametrize(
-    ("name", "file", "old", "new", "said"),
+    ("name", "file", "old", "new", "message"),
     [
         ("letter", "letter-recognition.data", b"T,2,8,", b"T,3,8,", "not the official letter"),
         ("letter", "letter-recognition.data", b"I,5,12,", b"J,5,12,", "not the official letter"),
-        ("letter", "letter-recognition.data", b"I,5,12,", b"I,5,x,", "line 2 holds a value that is no number"),
+        ("letter", "letter-recognition.data", b"I,5,12,", b"I,5,x,", "line 2 has a cell that is not a number"),
         ("mushroom", "agaricus-lepiota.data", b"\ne,x,s,y", b"\ne,x,y,y", "not the official mushroom"),
-        ("mushroom", "agaricus-lepiota.data", b"p,x,s,n", b"p,z,s,n", "line 1 has 'z' for cap-shape"),
+        ("mushroom", "agaricus-lepiota.data", b"p,x,s,n", b"p,z,s,n", "line 1 has 'z' as cap-shape"),
         ("trec", "train_5500.label", b"DESC:manner", b"ENTY:cremat", "not the official trec"),
-        ("trec", "train_5500.label", b"DESC:manner", b"description", "line 1 is not a class"),
+        ("trec", "train_5500.label", b"DESC:manner", b"description", "line 1 must hold a class"),
         ("satellite", "sat.trn", b"92 115 ", b"93 115 ", "not the official satellite"),
-        ("satellite", "sat.tst", b" 3\n", b" 6\n", r"sat\.tst: line 1 has the class 6, not one of"),
+        ("satellite", "sat.tst", b" 3\n", b" 6\n", r"sat\.tst: line 1 has 6 as the class"),
     ],
 )
-def test_other_content_under_the_official_name_is_refused(real_data, tmp_path, name, file, old, new, said):
+def test_other_content_under_the_official_name_is_refused(real_data, tmp_path, name, file, old, new, message):
     for path in (real_data / name).iterdir():
         content = path.read_bytes()
         assert path.name != file or old in content
         put(tmp_path, name, path.name, content.replace(old, new, 1) if path.name == file else content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load(name, tmp_path)
 
 
-def test_the_same_content_saved_otherwise_passes(real_data, tmp_path):
+def test_the_same_content_in_another_form_passes(real_data, tmp_path):
     content = (real_data / "letter" / "letter-recognition.data").read_bytes()
     put(tmp_path, "letter", "letter-recognition.data", content.replace(b"\n", b"\r\n").replace(b",8,", b",08,"))
     assert load("letter", tmp_path).content_hash == load("letter", real_data).content_hash
 
 
 @pytest.mark.parametrize(
-    ("name", "full", "part", "said"),
+    ("name", "full", "part", "message"),
     [
-        ("sensorless_drive", SENSORLESS, SENSORLESS_PART, "rows, not 58,509; was the file cut short"),
-        ("credit_fraud", CREDIT, CREDIT_PART, "rows, not 284,807; was the file cut short"),
+        ("sensorless_drive", SENSORLESS, SENSORLESS_PART, "rows, not 58,509. The file may be truncated"),
+        ("credit_fraud", CREDIT, CREDIT_PART, "rows, not 284,807. The file may be truncated"),
     ],
 )
-def test_a_part_under_the_name_of_the_whole_is_refused(real_data, tmp_path, name, full, part, said):
+def test_a_part_under_the_official_name_is_refused(real_data, tmp_path, name, full, part, message):
     content = (real_data / name / part).read_bytes()
     put(tmp_path, name, full, gzip.decompress(content) if part.endswith(".gz") else content)
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load(name, tmp_path)
 
 
-def made_up_drives():
-    """As many lines as the official file has, all of them short."""
+def synthetic_drives():
+    """Synthetic lines, as many as in the official file."""
     rng = np.random.default_rng(5)
     lines = [" ".join(map(str, row)) for row in rng.integers(-9, 9, size=(500, 48))]
     return "".join(f"{lines[number % 500]} {number % 11 + 1}\n" for number in range(58509)).encode()
 
 
-def test_all_drives_are_preferred_to_some(real_data, tmp_path):
+def test_the_complete_drives_are_preferred_to_a_part(real_data, tmp_path):
     shutil.copytree(real_data / "sensorless_drive", tmp_path / "sensorless_drive")
     (tmp_path / "sensorless_drive").chmod(0o755)
-    put(tmp_path, "sensorless_drive", SENSORLESS, made_up_drives())
+    put(tmp_path, "sensorless_drive", SENSORLESS, synthetic_drives())
     data = load("sensorless_drive", tmp_path)
     assert (len(data.train_labels), len(data.test_labels)) == (43882, 14627)
     assert data.complete
@@ -480,11 +479,11 @@ def test_all_drives_are_preferred_to_some(real_data, tmp_path):
 
 
 def test_drives_with_other_class_counts_are_refused(tmp_path):
-    put(tmp_path, "sensorless_drive", SENSORLESS, made_up_drives().replace(b" 3\n", b" 4\n", 1))
+    put(tmp_path, "sensorless_drive", SENSORLESS, synthetic_drives().replace(b" 3\n", b" 4\n", 1))
     with pytest.raises(DataError, match="5,318 rows of condition 3, not 5,319"):
         load("sensorless_drive", tmp_path)
-    put(tmp_path, "sensorless_drive", SENSORLESS, made_up_drives().replace(b" 3\n", b" 12\n", 1))
-    with pytest.raises(DataError, match="line 3 has the condition 12"):
+    put(tmp_path, "sensorless_drive", SENSORLESS, synthetic_drives().replace(b" 3\n", b" 12\n", 1))
+    with pytest.raises(DataError, match="line 3 has 12 as the condition"):
         load("sensorless_drive", tmp_path)
 
 
@@ -494,7 +493,7 @@ def test_a_part_with_too_few_drives_of_a_condition_is_refused(real_data, tmp_pat
     others = [line for line in lines if line.split()[-1] != b"3"]
     for rows in (0, 1, 3):
         put(tmp_path, "sensorless_drive", SENSORLESS_PART, b"".join([*others, *third[:rows]]))
-        with pytest.raises(DataError, match=f"has {rows} rows of condition 3, and at least 4 of each are needed"):
+        with pytest.raises(DataError, match=f"has {rows} rows of condition 3; at least 4 are needed"):
             load("sensorless_drive", tmp_path)
     few = [[line for line in lines if line.split()[-1] == b"%d" % condition][:4] for condition in range(1, 12)]
     put(tmp_path, "sensorless_drive", SENSORLESS_PART, b"".join(itertools.chain.from_iterable(few)))
@@ -509,14 +508,14 @@ def test_a_part_with_too_few_payments_is_refused(real_data, tmp_path, frauds, ge
         [line for line in lines if line.endswith(end)][:count] for end, count in ((b",1\n", frauds), (b",0\n", genuine))
     ]
     put(tmp_path, "credit_fraud", CREDIT_PART, gzip.compress(b"".join([header, *kept[0], *kept[1]])))
-    said = f"has {frauds} frauds and {genuine:,} genuine payments, where all 492 .* at least 984 .* are needed"
-    with pytest.raises(DataError, match=said):
+    message = f"has {frauds} frauds and {genuine:,} genuine payments. All 492 .* at least 984 .* are needed"
+    with pytest.raises(DataError, match=message):
         load("credit_fraud", tmp_path)
 
 
 @pytest.fixture
 def all_payments(real_data):
-    """The frauds as Kaggle writes them, among as many made-up genuine payments as there are."""
+    """The frauds in the format of Kaggle, and as many synthetic genuine payments as in the official file."""
     header, *lines = gzip.decompress((real_data / "credit_fraud" / CREDIT_PART).read_bytes()).decode().splitlines()
     frauds = [f'{line[:-1]}"1"' for line in lines if line.endswith(",1")]
     genuine = [f'{number},{",".join([f"0.{number}"] * 28)},{number}.5,"0"' for number in range(1, 1001)]
@@ -524,7 +523,7 @@ def all_payments(real_data):
     return "\n".join([quoted, *frauds, *(genuine * 285)[:284_315], ""])
 
 
-def test_all_payments_are_preferred_to_some(real_data, tmp_path, all_payments):
+def test_the_complete_payments_are_preferred_to_a_part(real_data, tmp_path, all_payments):
     put(tmp_path, "credit_fraud", CREDIT_PART, (real_data / "credit_fraud" / CREDIT_PART).read_bytes())
     put(tmp_path, "credit_fraud", CREDIT, all_payments.encode())
     data = load("credit_fraud", tmp_path)
@@ -534,7 +533,7 @@ def test_all_payments_are_preferred_to_some(real_data, tmp_path, all_payments):
     assert load("credit_fraud", real_data).content_hash != data.content_hash
 
 
-def test_payments_with_another_fraud_are_refused(tmp_path, all_payments):
+def test_payments_with_changed_frauds_are_refused(tmp_path, all_payments):
     put(tmp_path, "credit_fraud", CREDIT, all_payments.replace('"1"', '"0"', 1).encode())
     with pytest.raises(DataError, match="491 frauds, not 492"):
         load("credit_fraud", tmp_path)
@@ -545,39 +544,39 @@ def test_payments_with_another_fraud_are_refused(tmp_path, all_payments):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("Time,V1\n1,2\n", "has no column V2"),
         ("<html>\nno, such\nfile</html>\n", "cannot be read"),
         ("", "cannot be read"),
     ],
 )
-def test_a_table_that_holds_no_payments_is_refused(tmp_path, text, said):
+def test_another_table_than_payments_is_refused(tmp_path, text, message):
     put(tmp_path, "credit_fraud", CREDIT, text.encode())
-    with pytest.raises(DataError, match=said):
+    with pytest.raises(DataError, match=message):
         load("credit_fraud", tmp_path)
 
 
-def test_cardiotocograms_need_xlrd(real_data, monkeypatch):
+def test_cardiotocography_needs_xlrd(real_data, monkeypatch):
     monkeypatch.setitem(sys.modules, "xlrd", None)
     with pytest.raises(InputError, match=r"CTG.xls needs xlrd: pip install 'errata\[data\]'$"):
         load("cardiotocography", real_data)
 
 
-def test_git_names_content_this_way():
+def test_git_blob_ids():
     assert human_activity.git_blob(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
     assert human_activity.git_blob(b"hello world\n") == "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
 
 
-def test_human_activity_is_read_from_every_layout_and_known_by_its_features(real_data, tmp_path, made, monkeypatch):
+def test_human_activity_is_read_from_every_source(real_data, tmp_path, prepared, monkeypatch):
     archive = real_data / "human_activity" / "UCI HAR Dataset.zip"
     with zipfile.ZipFile(archive) as zipped:
         contents = {name: zipped.read(name) for name in human_activity.FILES}
-    expected = made("human_activity")[0]
+    expected = prepared("human_activity")[0]
 
     with zipfile.ZipFile(tmp_path / "download.zip", "w") as outer:
         outer.write(archive, archive.name)
-    from_download = human_activity.read_download([tmp_path / "download.zip"])
+    from_download = human_activity.read_download(tmp_path / "download.zip")
 
     monkeypatch.setattr(
         human_activity,
@@ -591,17 +590,17 @@ def test_human_activity_is_read_from_every_layout_and_known_by_its_features(real
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content.replace(b"\n", b"\r\n") if "X_test" in name else content)
-    from_folder = human_activity.read_folder([tmp_path / name for name in human_activity.FILES])
+    from_folder = human_activity.read_folder(*(tmp_path / name for name in human_activity.FILES))
 
-    for raw in (from_download, from_folder):
+    for parsed in (from_download, from_folder):
         for name, array in expected.arrays.items():
-            np.testing.assert_array_equal(raw.arrays[name], array)
+            np.testing.assert_array_equal(parsed.arrays[name], array)
     assert (from_download.complete, from_download.remarks) == (expected.complete, expected.remarks)
     assert from_folder.complete
     assert not from_folder.remarks
 
 
-def test_a_stand_in_for_human_activity_has_the_official_labels(real_data, tmp_path):
+def test_human_activity_with_other_labels_is_refused(real_data, tmp_path):
     with zipfile.ZipFile(real_data / "human_activity" / "UCI HAR Dataset.zip") as zipped:
         contents = {name: b"" if "/X_" in name else zipped.read(name) for name in human_activity.FILES}
     name = "UCI HAR Dataset/test/y_test.txt"
@@ -609,7 +608,7 @@ def test_a_stand_in_for_human_activity_has_the_official_labels(real_data, tmp_pa
     with zipfile.ZipFile(place, "w") as zipped:
         for file, content in contents.items():
             zipped.writestr(file, content.replace(b"5", b"4", 1) if file == name else content)
-    with pytest.raises(DataError, match="not the official human_activity: its test labels are others"):
+    with pytest.raises(DataError, match="not the official human_activity: its test labels differ"):
         load("human_activity", tmp_path)
     with zipfile.ZipFile(place, "w") as zipped:
         zipped.writestr("README.txt", "nothing here")

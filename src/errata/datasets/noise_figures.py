@@ -1,4 +1,4 @@
-"""The paper's appendix pictures: which classes noise confuses, or how much of it each class has."""
+"""Figures of label noise as in the paper's appendix: confused classes, or the share of wrong labels per class."""
 
 import io
 from pathlib import Path
@@ -8,26 +8,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.noise import transition
-from errata.datasets.labelled import Labelled
+from errata.datasets.loading import LabelledSetting
+from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-NAMED_CLASSES = 30  # more names than these do not fit beside a matrix
+NAMED_CLASSES = 30  # more class names do not fit beside a matrix
 
 
-def noise_picture(labelled: Labelled) -> "Figure":
-    """True class against given label; where only right or wrong is known, the share of wrong labels a class."""
+def noise_figure(labelled: LabelledSetting) -> "Figure":
+    """True class × given label; the share of wrong labels per class if only right or wrong is known."""
     true, known = labelled.data.train_labels, labelled.scored
     if (np.asarray(true)[known] < 0).any():
-        return class_noise_picture(labelled)
-    return contingency_picture(labelled)
+        return class_noise_figure(labelled)
+    return contingency_figure(labelled)
 
 
-def class_table(labelled: Labelled) -> "pd.DataFrame":
-    """A row a class: how many samples are given its label, truly are of it, and how many of the given are wrong."""
+def class_table(labelled: LabelledSetting) -> "pd.DataFrame":
+    """One row per class: samples with its label, samples that truly belong to it, and wrong labels among the first."""
     import pandas as pd
 
     data, known = labelled.data, labelled.scored
@@ -44,20 +45,20 @@ def class_table(labelled: Labelled) -> "pd.DataFrame":
     )
 
 
-def contingency(labelled: Labelled) -> NDArray[np.int64]:
-    """Counts (K, K) of the samples whose truth is known, true class × given label."""
+def contingency(labelled: LabelledSetting) -> NDArray[np.int64]:
+    """Counts (K, K) of the samples whose truth is known: true class × given label."""
     known = labelled.scored
     return transition(labelled.data.train_labels[known], labelled.given[known], labelled.data.num_classes)
 
 
-def contingency_picture(labelled: Labelled) -> "Figure":
-    """The contingency matrix as a heat map; the diagonal would drown the rest and is left out of the colours."""
+def contingency_figure(labelled: LabelledSetting) -> "Figure":
+    """The contingency matrix as a heat map. The diagonal is much larger than the rest and is not coloured."""
     counts = contingency(labelled)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     errors = np.ma.masked_array(shares, np.eye(len(shares), dtype=np.bool_))
     figure, axes = _figure(len(shares), len(shares))
     image = axes.imshow(errors, cmap="viridis", vmin=0)
-    axes.set_facecolor("0.92")  # what is masked is seen through
+    axes.set_facecolor("0.92")  # the colour of masked cells
     figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
     _name_classes(axes, labelled)
     axes.set(xlabel="given label", ylabel="true class")
@@ -72,8 +73,8 @@ def contingency_picture(labelled: Labelled) -> "Figure":
     return figure
 
 
-def class_noise_picture(labelled: Labelled) -> "Figure":
-    """The share of wrong labels among those of each given class that were checked, as bars; no bar where none was."""
+def class_noise_figure(labelled: LabelledSetting) -> "Figure":
+    """The share of wrong labels among the checked labels of each class, as bars. Unchecked classes are omitted."""
     known = labelled.scored
     given, wrong = labelled.given[known], labelled.truth[known].astype(np.float64)
     checked = np.bincount(given, minlength=labelled.data.num_classes)
@@ -86,33 +87,29 @@ def class_noise_picture(labelled: Labelled) -> "Figure":
     names = np.array([str(name) for name in labelled.data.classes])[shown][order]
     axes.set_xticks(np.arange(len(shares)), names, rotation=90, size=5 if len(shares) > NAMED_CLASSES else 8)
     unchecked = len(checked) - len(shown)
-    left_out = (
-        f"{unchecked} of {len(checked)} classes, of which no label was checked, are left out" if unchecked else ""
-    )
-    axes.set(xlabel=left_out, ylabel="share of wrong labels")
+    omitted = f"{unchecked} of {len(checked)} classes without a checked label are omitted" if unchecked else ""
+    axes.set(xlabel=omitted, ylabel="share of wrong labels")
     axes.set_title(_title(labelled), size=10)
     axes.legend(frameon=False)
     axes.margins(x=0.01)
     return figure
 
 
-def check_picture(path: Path) -> None:
-    """Refuse a name that no picture can have."""
+def check_figure_path(path: Path) -> None:
+    """Raise an error if the file name ends neither in .png nor in .svg."""
     if path.suffix not in (".png", ".svg"):
         raise InputError(f"{path} must end in .png or .svg")
 
 
-def save_picture(figure: "Figure", path: Path) -> None:
-    """Write as PNG or SVG, by the name's ending, whole or not at all."""
-    from errata.dynamics.files import replace_atomically
-
-    check_picture(path)
+def save_figure(figure: "Figure", path: Path) -> None:
+    """Write a figure as PNG or SVG, depending on the suffix of the path, atomically."""
+    check_figure_path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    replace_atomically(path, lambda file: file.write(picture_bytes(figure, path.suffix[1:])))
+    replace_atomically(path, lambda file: file.write(figure_bytes(figure, path.suffix[1:])))
 
 
-def picture_bytes(figure: "Figure", form: str) -> bytes:
-    """The picture as png or svg, the same bytes for the same numbers."""
+def figure_bytes(figure: "Figure", form: str) -> bytes:
+    """The figure as png or svg; the same figure gives the same bytes."""
     from matplotlib import rc_context
 
     buffer = io.BytesIO()
@@ -128,7 +125,7 @@ def _figure(columns: int, rows: int) -> "tuple[Figure, Any]":
     return figure, figure.add_subplot()
 
 
-def _name_classes(axes: Any, labelled: Labelled) -> None:
+def _name_classes(axes: Any, labelled: LabelledSetting) -> None:
     if labelled.data.num_classes > NAMED_CLASSES:
         return
     ticks = np.arange(labelled.data.num_classes)
@@ -136,7 +133,7 @@ def _name_classes(axes: Any, labelled: Labelled) -> None:
     axes.set_yticks(ticks, labelled.data.classes, size=8)
 
 
-def _title(labelled: Labelled) -> str:
+def _title(labelled: LabelledSetting) -> str:
     noise = labelled.noise
     whole = "" if labelled.data.complete else ", incomplete data"
     return f"{labelled.setting.name}: {noise['count']:,} wrong, {noise['rate']:.1%}{whole}"

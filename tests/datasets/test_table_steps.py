@@ -1,11 +1,11 @@
-"""Preparation in steps, against other ways to the same numbers, and without a look at the test split."""
+"""Preparation steps, compared with other implementations, and without statistics of the test split."""
 
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.stats import mstats
 
-from errata.datasets.steps import (
+from errata.datasets.table_datasets import (
     clip_fences,
     clip_quantiles,
     principal_components,
@@ -26,7 +26,7 @@ def quantiles(column, low, high):
     return mstats.mquantiles(column, [low / 100, high / 100], alphap=1, betap=1)
 
 
-def test_quantiles_are_those_of_the_training_column(tables):
+def test_columns_are_clipped_at_training_quantiles(tables):
     train, test = tables
     clipped, clipped_test = run_steps(train, test, [clip_quantiles(2, 98, others={4: (2, 95)})])
     for column in range(6):
@@ -35,7 +35,7 @@ def test_quantiles_are_those_of_the_training_column(tables):
         np.testing.assert_allclose(clipped_test[:, column], np.minimum(np.maximum(test[:, column], low), high))
 
 
-def test_fences_lie_one_and_a_half_ranges_beyond_the_quartiles(tables):
+def test_fences_are_one_and_a_half_ranges_beyond_the_quartiles(tables):
     train, test = tables
     _, clipped = run_steps(train, test, [clip_fences(others={0: (1, 99)})])
     low, high = quantiles(train[:, 0], 1, 99)
@@ -49,7 +49,7 @@ def test_fences_lie_one_and_a_half_ranges_beyond_the_quartiles(tables):
         np.testing.assert_allclose(clipped[~inside, column], beyond)
 
 
-def test_columns_are_brought_to_mean_0_and_deviation_1_and_a_constant_one_to_0(tables):
+def test_columns_are_standardised_and_a_constant_column_becomes_0(tables):
     train, test = (np.column_stack([table, np.full(len(table), 0.1)]) for table in tables)
     scaled, scaled_test = run_steps(train, test, [standardise])
     np.testing.assert_allclose(scaled[:, :-1], stats.zscore(train[:, :-1]))
@@ -57,7 +57,7 @@ def test_columns_are_brought_to_mean_0_and_deviation_1_and_a_constant_one_to_0(t
     np.testing.assert_allclose(scaled_test[:, -1], 0, atol=1e-15)
 
 
-def test_the_fewest_components_that_hold_the_share_are_kept(tables):
+def test_as_few_components_as_needed_are_used(tables):
     train, test = tables
     _, projected = run_steps(train, test, [principal_components(0.9)])
     variances, directions = np.linalg.eigh(np.cov(train.T))
@@ -73,7 +73,7 @@ def test_the_fewest_components_that_hold_the_share_are_kept(tables):
     [clip_quantiles(1, 99), clip_fences(), standardise, principal_components(0.9)],
     ids=["quantiles", "fences", "scale", "components"],
 )
-def test_no_step_looks_at_the_test_split(tables, step):
+def test_no_step_uses_the_test_split(tables, step):
     train, test = tables
     disturbed = test.copy()
     disturbed[::2] = 1e6
@@ -82,7 +82,7 @@ def test_no_step_looks_at_the_test_split(tables, step):
     np.testing.assert_array_equal(before[1][1::2], after[1][1::2])
 
 
-def test_a_step_is_fitted_on_what_the_one_before_left(tables):
+def test_a_step_is_fitted_on_the_output_of_the_step_before(tables):
     train, test = tables
     both, _ = run_steps(train, test, [clip_quantiles(10, 90), standardise])
     np.testing.assert_allclose(both.std(axis=0), 1)
@@ -96,7 +96,7 @@ def test_tables_are_not_changed_in_place(tables):
     np.testing.assert_array_equal(test, copies[1])
 
 
-def test_a_split_has_the_size_asked_for_and_every_class_in_its_share():
+def test_a_split_has_the_requested_size_and_is_stratified():
     labels = np.repeat([0, 1, 2], [1655, 295, 176])
     train, test = stratified_split(labels, 1700)
     assert (len(train), len(test)) == (1700, 426)

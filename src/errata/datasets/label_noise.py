@@ -1,0 +1,231 @@
+"""The label noise of the benchmark's settings.
+
+Injected noise depends on the setting only: every call with the same data gives the same labels. Noise that leaves out
+samples returns a subset of the data, with its own row numbers and its own content hash.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.noise import (
+    NOISE_MODELS,
+    asymmetric,
+    inject,
+    instance_dependent,
+    label_hash,
+    long_tailed,
+    open_set,
+    symmetric,
+)
+from errata.datasets.spec import UNKNOWN, NoisySamples, PreparedData
+from errata.datasets.table_datasets import standardise
+from errata.errors import InputError
+from errata.readers.hashing import content_hash
+
+if TYPE_CHECKING:
+    from errata.core.noise import NoisyLabels
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class RecordedNoise:
+    """Real noise: labels that people or programs assigned. column: their name in `PreparedData.given`."""
+
+    column: str = ""
+    requested: ClassVar[str] = ""
+
+    @property
+    def name(self) -> str:
+        """The part of the setting's name that names the noise."""
+        return self.column
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Return the recorded labels. `truth` is NaN where nobody checked the label."""
+        column = self.column or "real"
+        given, wrong = np.array(data.given[column]), np.array(data.wrong[column])  # copies of read-only arrays
+        known = wrong >= 0
+        truth = (wrong == 1) if known.all() else np.where(known, wrong.astype(np.float64), np.nan)
+        count = int((wrong == 1).sum())
+        about = {"kind": "recorded", "column": column, "known": int(known.sum()), "count": count}
+        rate = count / max(1, int(known.sum()))
+        return NoisySamples(data, given, truth, about | {"rate": rate, "hash": label_hash(given)})
+
+
+@dataclass(frozen=True)
+class TransitionNoise:
+    """Injected noise with one transition matrix for all samples. model: a name in `errata.core.noise.NOISE_MODELS`."""
+
+    model: str
+    rate: float
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The part of the setting's name that names the noise."""
+        return f"{self.model}-{round(100 * self.rate)}"
+
+    @property
+    def requested(self) -> str:
+        """The requested amount of noise in words."""
+        return f"drawn at {self.rate:.0%}"
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Draw each label from its class's row of the transition matrix."""
+        drawn = inject(data.train_labels, NOISE_MODELS[self.model](data.num_classes, self.rate), seed=self.seed)
+        about = {"kind": self.model, "nominal_rate": self.rate} | drawn.metadata()
+        return NoisySamples(data, drawn.labels, drawn.truth, about)
+
+
+@dataclass(frozen=True)
+class ExtraNoise(ABC):
+    """Base class of the kinds of injected noise that the paper does not use."""
+
+    kind: ClassVar[str]
+    rate: float
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The part of the setting's name that names the noise."""
+        return f"{self.kind}-{round(100 * self.rate)}"
+
+    @property
+    def requested(self) -> str:
+        """The requested amount of noise in words."""
+        return f"drawn at {self.rate:.0%}"
+
+    @abstractmethod
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Assign noisy labels to the training samples; the same labels in every call."""
+
+    def _about(self, drawn: "NoisyLabels", **more: Any) -> dict[str, Any]:
+        return {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
+
+
+@dataclass(frozen=True, kw_only=True)
+class AsymmetricNoise(ExtraNoise):
+    """Labels of some classes become one similar class (Patrini et al. 2017): see `core.noise.asymmetric`.
+
+    flips: pairs of class names, true and given. The rate applies to these classes; other classes keep their labels.
+    """
+
+    kind: ClassVar[str] = "asymmetric"
+    flips: tuple[tuple[str, str], ...]
+
+    @property
+    def requested(self) -> str:
+        """The requested amount of noise in words."""
+        return f"drawn at {self.rate:.0%} in {len(self.flips)} classes"
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Draw the labels of the flipped classes."""
+        flips = {data.classes.index(true): data.classes.index(given) for true, given in self.flips}
+        drawn = asymmetric(data.train_labels, self.rate, flips, data.num_classes, seed=self.seed)
+        about = self._about(drawn, flips=[list(pair) for pair in self.flips])
+        return NoisySamples(data, drawn.labels, drawn.truth, about)
+
+
+@dataclass(frozen=True)
+class InstanceNoise(ExtraNoise):
+    """Flip rate and wrong label depend on the inputs (Xia et al. 2020): see `core.noise.instance_dependent`."""
+
+    kind: ClassVar[str] = "instance"
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Draw each label from the scaled columns or pixels of its sample."""
+        drawn = instance_dependent(data.train_labels, _scaled_inputs(data), self.rate, data.num_classes, seed=self.seed)
+        return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
+
+
+@dataclass(frozen=True, kw_only=True)
+class LongTailNoise(ExtraNoise):
+    """Long-tailed classes (Cui et al. 2019), then symmetric noise: see `core.noise.long_tailed`.
+
+    ratio: size of the first class divided by the size of the last. The test samples are not changed.
+    """
+
+    kind: ClassVar[str] = "imbalanced"
+    ratio: float = 10.0
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Reduce the classes, later ones more, and draw the labels of the remaining samples."""
+        rows = long_tailed(data.train_labels, self.ratio, data.num_classes, seed=self.seed)
+        remark = f"long-tailed classes: {len(rows):,} of {len(data.train_labels):,} training samples"
+        subset = _subset(data, rows, np.arange(len(data.test_labels)), remark)
+        drawn = symmetric(subset.train_labels, self.rate, data.num_classes, seed=self.seed)
+        return NoisySamples(subset, drawn.labels, drawn.truth, self._about(drawn, ratio=self.ratio))
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutClassNoise(ExtraNoise):
+    """Open-set noise: samples of held-out classes with labels of the others (Wang et al. 2018).
+
+    See `core.noise.open_set`. held_out: the number of classes, the last ones, that no label names. rate: the share of
+    their samples in the training set. All other labels are right.
+    """
+
+    kind: ClassVar[str] = "openset"
+    held_out: int
+
+    @property
+    def requested(self) -> str:
+        """The requested amount of noise in words."""
+        return f"samples of {self.held_out} classes held out, {self.rate:.0%} of all"
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Give samples of held-out classes labels of the others, and remove held-out classes from the test samples."""
+        drawn = open_set(data.train_labels, self.held_out, self.rate, data.num_classes, seed=self.seed)
+        classes, held_out = data.classes[: -self.held_out], data.classes[-self.held_out :]
+        test = np.flatnonzero(data.test_labels < len(classes))
+        remark = f"{', '.join(held_out)} held out: {len(drawn.rows):,} of {len(data.train_labels):,} training samples"
+        subset = _subset(data, drawn.rows, test, remark)
+        subset = replace(subset, classes=classes, train_labels=np.where(drawn.truth, UNKNOWN, subset.train_labels))
+        return NoisySamples(subset, drawn.labels, drawn.truth, self._about(drawn, held_out=list(held_out)))
+
+
+def extra_noises(flips: tuple[tuple[str, str], ...], held_out: int) -> tuple[ExtraNoise, ...]:
+    """All kinds of extra noise, at the rates of the benchmark."""
+    return (
+        AsymmetricNoise(0.4, flips=flips),
+        InstanceNoise(0.2),
+        LongTailNoise(0.2),
+        HeldOutClassNoise(0.2, held_out=held_out),
+    )
+
+
+def _subset(data: PreparedData, train: Rows, test: Rows, remark: str) -> PreparedData:
+    """The data with some of its training and test rows."""
+    rows = {"whole": np.array(data.content_hash), "train": train, "test": test}
+    return replace(
+        data,
+        train_inputs=data.train_inputs[train],
+        train_labels=data.train_labels[train],
+        test_inputs=data.test_inputs[test],
+        test_labels=data.test_labels[test],
+        given={name: labels[train] for name, labels in data.given.items()},
+        wrong={name: wrong[train] for name, wrong in data.wrong.items()},
+        remarks=(*data.remarks, remark),
+        content_hash=content_hash(rows),
+    )
+
+
+def _scaled_inputs(data: PreparedData) -> NDArray[Any]:
+    """The training inputs with mean 0 and standard deviation 1, per column or per channel."""
+    if data.kind == "table":
+        table = np.asarray(data.train_inputs, dtype=np.float64)
+        return standardise(table)(table)
+    if data.kind == "image files" or data.pixels is None:
+        raise InputError(
+            f"Instance-dependent noise needs pixels in memory, but {data.name} has image files. Use another noise."
+        )
+    mean, std = (np.array(values, dtype=np.float32)[:, None, None] for values in (data.pixels.mean, data.pixels.std))
+    scaled = data.train_inputs.astype(np.float32)
+    scaled /= 255  # in place: another copy of CIFAR-10 would take 600 MB
+    scaled -= mean
+    scaled /= std
+    return scaled

@@ -1,0 +1,170 @@
+"""Parsing and preparation shared by the datasets that are tables.
+
+Preparation runs in steps. A step is fitted on the training table and returns the function to apply to any table, so no
+statistic of the test split is used.
+"""
+
+import io
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.datasets.spec import Arrays, PreparedArrays
+from errata.errors import DataError
+from errata.wording import one_line
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+Texts = NDArray[np.str_]
+Apply = Callable[[Floats], Floats]
+Step = Callable[[Floats], Apply]
+
+PARSE_ERRORS = (ValueError, OSError, EOFError, zlib.error)  # raised by parsers and decompressors for damaged files
+
+
+def read_numbers(source: Path | bytes, columns: int, name: str = "") -> Floats:
+    """Numbers (N, columns) separated by blanks, without a header. name: how messages name the content of `source`."""
+    where = name or str(source)
+    content = io.BytesIO(source) if isinstance(source, bytes) else source
+    values = _parse(content, where, r"\s+", dtype=np.float64)
+    _check_cells(where, values, np.isnan(values), columns)
+    return values
+
+
+def read_cells(path: Path, columns: int) -> Texts:
+    """Cells (N, columns) separated by commas, without a header, as text."""
+    cells = _parse(path, str(path), ",", dtype=str, na_filter=False).astype(np.str_)
+    _check_cells(str(path), cells, cells == "", columns)
+    return cells
+
+
+def as_integers(cells: Texts, where: str) -> Labels:
+    """Cells (N, d) converted to whole numbers."""
+    try:
+        return cells.astype(np.int64)
+    except ValueError as error:
+        is_number = np.char.isdigit(np.char.lstrip(cells, "-")).all(axis=1)
+        raise DataError(f"{where}: line {int(np.argmin(is_number)) + 1} has a cell that is not a number") from error
+
+
+def check_rows(where: str | Path, rows: int, expected: int) -> None:
+    """Raise an error if the number of rows is not that of the official file."""
+    if rows != expected:
+        hint = ". The file may be truncated" if rows < expected else ""
+        raise DataError(f"{where} has {rows:,} rows, not {expected:,}{hint}")
+
+
+def check_values(path: Path, values: NDArray[Any], allowed: Sequence[Any], what: str) -> None:
+    """Raise an error for the first line whose value (N,) is not allowed."""
+    known = np.isin(values, allowed)
+    if not known.all():
+        line = int(np.argmin(known))
+        shown = f"{values[line]:g}" if values.dtype.kind == "f" else f"'{values[line]}'"
+        raise DataError(f"{path}: line {line + 1} has {shown} as {what}. Allowed: {', '.join(map(str, allowed))}")
+
+
+def prepare_split(
+    inputs: Floats, labels: Labels, train_size: int, steps: Sequence[Step], features: Sequence[str]
+) -> PreparedArrays:
+    """Split a table (N, D) into training and test rows, stratified by class, and run the steps on both."""
+    train, test = stratified_split(labels, train_size)
+    return prepare_parts((inputs[train], labels[train]), (inputs[test], labels[test]), steps, features)
+
+
+def prepare_parts(
+    train: tuple[Floats, Labels], test: tuple[Floats, Labels], steps: Sequence[Step], features: Sequence[str]
+) -> PreparedArrays:
+    """Run the steps on inputs and labels that are split already."""
+    train_inputs, test_inputs = run_steps(train[0], test[0], steps)
+    arrays: Arrays = {
+        "train_inputs": train_inputs.astype(np.float32),
+        "train_labels": train[1].astype(np.int64),
+        "test_inputs": test_inputs.astype(np.float32),
+        "test_labels": test[1].astype(np.int64),
+    }
+    return PreparedArrays(arrays, tuple(features))
+
+
+def stratified_split(labels: Labels, train_size: int) -> tuple[Labels, Labels]:
+    """Training and test rows, stratified by class, with a fixed seed."""
+    from sklearn.model_selection import train_test_split
+
+    rows: tuple[Labels, Labels] = train_test_split(
+        np.arange(len(labels)), train_size=train_size, random_state=0, stratify=labels
+    )
+    return rows
+
+
+def run_steps(train: Floats, test: Floats, steps: Sequence[Step]) -> tuple[Floats, Floats]:
+    """Both tables after every step."""
+    for step in steps:
+        apply = step(train)
+        train, test = apply(train), apply(test)
+    return train, test
+
+
+def clip_quantiles(low: float, high: float, others: Mapping[int, tuple[float, float]] | None = None) -> Step:
+    """Clip each column at two of its percentiles. others: percentiles for single columns."""
+
+    def step(train: Floats) -> Apply:
+        bounds = np.percentile(train, [low, high], axis=0)
+        for column, (own_low, own_high) in (others or {}).items():
+            bounds[:, column] = np.percentile(train[:, column], [own_low, own_high])
+        return lambda table: np.clip(table, *bounds)
+
+    return step
+
+
+def clip_fences(others: Mapping[int, tuple[float, float]] | None = None) -> Step:
+    """Clip each column at Tukey's fences, 1.5 interquartile ranges beyond the quartiles. others: see clip_quantiles."""
+
+    def step(train: Floats) -> Apply:
+        lower, upper = np.percentile(train, [25, 75], axis=0)
+        bounds = np.stack([lower - 1.5 * (upper - lower), upper + 1.5 * (upper - lower)])
+        for column, percentiles in (others or {}).items():
+            bounds[:, column] = np.percentile(train[:, column], percentiles)
+        return lambda table: np.clip(table, *bounds)
+
+    return step
+
+
+def standardise(train: Floats) -> Apply:
+    """Scale each column to mean 0 and standard deviation 1; a constant column becomes 0."""
+    from sklearn.preprocessing import StandardScaler
+
+    apply: Apply = StandardScaler().fit(train).transform
+    return apply
+
+
+def principal_components(variance: float) -> Step:
+    """Project on the principal components that explain this share of the variance."""
+
+    def step(train: Floats) -> Apply:
+        from sklearn.decomposition import PCA
+
+        apply: Apply = PCA(variance, svd_solver="full").fit(train).transform
+        return apply
+
+    return step
+
+
+def _parse(source: Path | io.BytesIO, where: str, separator: str, **options: Any) -> NDArray[Any]:
+    import pandas as pd
+
+    try:
+        values: NDArray[Any] = pd.read_csv(source, sep=separator, header=None, **options).to_numpy()
+    except PARSE_ERRORS as error:
+        raise DataError(f"{where} cannot be read: {one_line(error)}") from error
+    return values
+
+
+def _check_cells(where: str, values: NDArray[Any], empty: NDArray[np.bool_], columns: int) -> None:
+    if values.shape[1] != columns:
+        raise DataError(f"{where} has {values.shape[1]} columns, not {columns}")
+    if empty.any():
+        line = int(np.argmax(empty.any(axis=1))) + 1
+        raise DataError(f"{where}: line {line} has empty cells. The file may be truncated")
