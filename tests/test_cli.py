@@ -51,7 +51,7 @@ def contents(folder):
 
 
 def read(path):
-    return pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
+    return pd.read_csv(path, float_precision="round_trip") if path.suffix == ".csv" else pd.read_parquet(path)
 
 
 # score and rank.

@@ -1,0 +1,99 @@
+"""Names and layers of the whole package: one meaning per name, imports downwards only, every package described."""
+
+import ast
+import re
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "errata"
+FILES = sorted(SOURCE.rglob("*.py"))
+PACKAGES = sorted(file.parent for file in SOURCE.rglob("__init__.py") if file.parent != SOURCE)
+TREES = {file: ast.parse(file.read_text()) for file in FILES}
+
+
+def layers() -> list[list[str]]:
+    """The layers of the import contract, from the top to the bottom; the modules of one layer are listed together."""
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contract = next(contract for contract in contracts if contract["type"] == "layers")
+    assert contract["exhaustive"]
+    return [[name.strip() for name in layer.split("|")] for layer in contract["layers"]]
+
+
+LISTED = [name for layer in layers() for name in layer]
+
+
+def height(module: str) -> int:
+    """The number of layers at or below that of a module of errata, such as `core.metrics`."""
+    top = module.split(".")[0]
+    return next(len(layers()) - index for index, names in enumerate(layers()) if top in names)
+
+
+def dotted(file: Path) -> str:
+    """The module of a file without `errata.`: `core.metrics`, or empty for `errata/__init__.py`."""
+    parts = file.relative_to(SOURCE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def where(file: Path, node: ast.AST) -> str:
+    return f"{file.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}"
+
+
+def test_the_contract_lists_every_package_and_root_module():
+    present = {path.stem for path in SOURCE.iterdir() if path.suffix == ".py" or path in PACKAGES} - {"__init__"}
+    assert sorted(LISTED) == sorted(present)
+
+
+def test_contributing_describes_every_layer_in_the_order_of_the_contract():
+    text = (ROOT / "CONTRIBUTING.md").read_text().partition("## Layers")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `errata\.(\w+)` \| (.+) \|$", text, flags=re.MULTILINE)
+    names = [name for name, _ in rows]
+    assert all(len(description) > 10 for _, description in rows)
+    assert sorted(names) == sorted(set(LISTED) - {"__main__"})
+    assert names == sorted(names, key=height, reverse=True)
+
+
+def test_only_the_command_line_imports_the_root_of_the_package():
+    """`errata/__init__.py` imports from every layer, so an import of it is a way around the contract."""
+    imports = [
+        where(file, node)
+        for file, tree in TREES.items()
+        for node in ast.walk(tree)
+        if (isinstance(node, ast.Import) and any(alias.name == "errata" for alias in node.names))
+        or (isinstance(node, ast.ImportFrom) and (node.module == "errata" or node.level))
+    ]
+    assert [place for place in imports if not place.startswith(("src/errata/__init__.py", "src/errata/cli/"))] == []
+
+
+def test_no_string_names_a_module_of_a_higher_layer():
+    """Such a string would be an import that the contract does not see: `import_module("errata.training.models")`."""
+    found = [
+        f"{where(file, node)} {node.value}"
+        for file, tree in TREES.items()
+        if file != SOURCE / "__init__.py"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        for match in [re.fullmatch(r"errata\.(\w*)[\w.]*", node.value)]  # in an f-string this is the part before {
+        if match and (match[1] in LISTED or not match[1])
+        if not match[1] or height(match[1]) > height(dotted(file))
+    ]
+    assert found == []
+
+
+def test_a_module_name_is_put_together_only_inside_its_own_package():
+    """A registry scans its own package. All other names in `import_module` are literals, which the test above reads."""
+    calls = [
+        (file, call.args[0])
+        for file, tree in TREES.items()
+        if file != SOURCE / "__init__.py"
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and ast.unparse(call.func).rpartition(".")[2] in ("import_module", "__import__")
+    ]
+    assert [where(file, name) for file, name in calls if not _is_whole_or_in_own_package(file, name)] == []
+
+
+def _is_whole_or_in_own_package(file: Path, name: ast.expr) -> bool:
+    if not isinstance(name, ast.JoinedStr):
+        return not isinstance(name, ast.BinOp)
+    own_package = "errata." + dotted(file.parent / "__init__.py")
+    return re.match(rf"f'({re.escape(own_package)}|{{(\w+\.)?__name__}})\.", ast.unparse(name)) is not None
