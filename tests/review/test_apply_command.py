@@ -17,8 +17,8 @@ def run(errata_command):
 
 
 @pytest.fixture
-def quickly(monkeypatch):
-    """Train for two epochs: here it is known what is wrong, and need not be found."""
+def short_training(monkeypatch):
+    """Train for two epochs: these tests do not depend on the ranking."""
     for name in ("LONGEST", "LONGEST_OF_IMAGES", "FEWEST_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
 
@@ -84,7 +84,7 @@ def save_images(frame, folder):
 
 
 def number_in(id_):
-    """Which sample an id names: a number, a name with a number, a file that may have been renamed."""
+    """The sample number in an id, which may be a number, a name with a number, or a renamed file."""
     return int("".join(filter(str.isdigit, str(id_).split(".from")[0])))
 
 
@@ -95,35 +95,35 @@ def everything_in(folder):
 @pytest.mark.parametrize(
     "save", [save_csv, save_jsonl, save_parquet, save_arrays, save_labels_apart, save_dataset, save_images]
 )
-def test_from_decisions_to_a_copy_with_fewer_wrong_labels_that_find_takes(run, quickly, table, tmp_path, save):
+def test_every_format_is_corrected_and_can_be_ranked_again(run, short_training, table, tmp_path, save):
     frame, truth = table
     source, options = save(frame, tmp_path)
     before = everything_in(tmp_path)
-    given = dict(zip(options[::2], options[1::2], strict=True))
-    data = open_source(source, given.get("--label"), None, given.get("--id"), False)
+    values = dict(zip(options[::2], options[1::2], strict=True))
+    data = open_source(source, values.get("--label"), None, values.get("--id"), False)
     labels = [data.classes[number] for number in data.labels]
     rows = [
         (id_, label, "keep" if label == truth[number_in(id_)] else "relabel", truth[number_in(id_)])
         for id_, label in zip(data.ids.tolist(), labels, strict=True)
     ]
-    made = pd.DataFrame(rows, columns=["id", "label", "decision", "new_label"])
-    made[2:].to_csv("decisions.csv", index=False)
-    wrong, corrected = ((some["decision"] == "relabel").sum() for some in (made, made[2:]))
+    review = pd.DataFrame(rows, columns=["id", "label", "decision", "new_label"])
+    review[2:].to_csv("decisions.csv", index=False)
+    wrong, corrected = ((part["decision"] == "relabel").sum() for part in (review, review[2:]))
     assert corrected > 0
 
     code, out, err = run("apply", source, *options, "--decisions", "decisions.csv")
     assert (code, err) == (0, "")
-    assert f"{corrected} changed, {len(made) - 2 - corrected} kept, 2 undecided" in out
+    assert f"{corrected} changed, {len(review) - 2 - corrected} kept, 2 undecided" in out
     assert everything_in(tmp_path).items() >= before.items()
-    again = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ").split()
-    assert run(*again, "--model", "cnn9" if save is save_images else "mlp")[0] == 0
+    command = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ").split()
+    assert run(*command, "--model", "cnn9" if save is save_images else "mlp")[0] == 0
     left = pd.read_csv("errata-out-corrected/ranking.csv")
-    assert len(left) == len(made)
+    assert len(left) == len(review)
     assert sum(row.label != truth[number_in(row.id)] for row in left.itertuples()) == wrong - corrected
     assert len(pd.read_csv(next(tmp_path.glob("*.log.csv")))) == corrected
 
 
-def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path):
+def test_top_needs_accept_suggested(run, table, tmp_path):
     frame, truth = table
     source, options = save_csv(frame, tmp_path)
     assert run("find", source, *options, "--model", "mlp")[0] == 0
@@ -144,7 +144,7 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
     assert code == 0
     assert len(pd.read_csv("fewer.csv")) == len(frame) - len(log)
     code, _, err = run("apply", "data.corrected.csv", *options, "--top", "180", "--accept-suggested", "--out", "x.csv")
-    assert code == 0  # what was accepted before counts as done
+    assert code == 0  # suggestions that were applied before count as done
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_suggestions_are_taken_unseen_only_if_that_is_said(run, table, tmp_path)
         (("--decisions", "d.csv", "--out", "data.csv"), "is the data itself"),
     ],
 )
-def test_what_cannot_be_done_is_refused_in_a_line_and_nothing_is_written(run, tmp_path, arguments, sentence):
+def test_invalid_arguments_give_one_line_and_write_nothing(run, tmp_path, arguments, sentence):
     pd.DataFrame({"a": range(8), "y": [0, 1] * 4}).to_csv("data.csv", index=False)
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n0,0,accept,1\n")
     code, _, err = run("apply", "data.csv", "--label", "y", *arguments)
@@ -168,7 +168,7 @@ def test_what_cannot_be_done_is_refused_in_a_line_and_nothing_is_written(run, tm
     assert {path.name for path in tmp_path.iterdir()} == {"data.csv", "d.csv"}
 
 
-def test_everything_that_happens_is_said(run, tmp_path):
+def test_the_output_lists_counts_notes_and_files(run, tmp_path):
     pd.DataFrame({"a": range(8), "y": [0, 1] * 4}).to_csv("data.csv", index=False)
     decisions = (
         "id,label,decision,new_label\n0,0,accept,1\n1,1,keep,\n2,0,skip,\n3,0,accept,1\n4,0,relabel,7\n9,0,keep,\n"
@@ -184,7 +184,7 @@ def test_everything_that_happens_is_said(run, tmp_path):
     assert errata.apply.__module__ == "errata.review.corrected_copy"
 
 
-def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path):
+def test_label_and_id_default_to_those_of_find(run, short_training, table, tmp_path):
     frame, true = table
     frame.to_csv(tmp_path / "data.csv", index=False)
     assert run("find", "data.csv", "--label", "kind", "--id", "name", "--model", "mlp")[0] == 0
@@ -193,7 +193,7 @@ def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path
     right = dict(zip(frame["name"], true, strict=True))[first["id"]]
     decided = {"id": first["id"], "label": first["label"], "decision": "relabel", "new_label": right}
     pd.DataFrame([decided]).to_csv(tmp_path / "decisions.csv", index=False)
-    for _ in range(2):  # a dry run writes nothing, and nothing is in its way
+    for _ in range(2):  # a dry run writes nothing, and existing files do not stop it
         code, _, err = run("apply", "data.csv", "--decisions", "decisions.csv", "--dry-run")
         assert (code, err) == (0, "")
     assert run("apply", "data.csv", "--decisions", "decisions.csv")[0] == 0
@@ -206,12 +206,14 @@ def test_what_find_was_told_need_not_be_said_again(run, quickly, table, tmp_path
     assert "say which column of other.csv holds the labels" in err
 
 
-def test_the_command_to_look_again_repeats_what_find_was_told(run, quickly, tmp_path):
+def test_the_suggested_find_command_repeats_the_options(run, short_training, tmp_path):
     titles = [f"{'goal match' if row % 2 else 'vote law'} number {row}" for row in range(40)]
     pd.DataFrame({"title": titles, "kind": [row % 2 for row in range(40)]}).to_csv("news.csv", index=False)
     (tmp_path / "d.csv").write_text("id,label,decision,new_label\n0,0,accept,1\n")
     assert run("find", "news.csv", "--label", "kind", "--text", "title", "--seed", "3", "--folds", "2")[0] == 0
     _, out, _ = run("apply", "news.csv", "--decisions", "d.csv")
-    again = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ")
-    assert again == ("find news.corrected.csv --label kind --text title --folds 2 --seed 3 --out errata-out-corrected")
-    assert run(*again.split())[0] == 0
+    command = out.strip().splitlines()[-1].removeprefix("to find the remaining errors: errata ")
+    assert command == (
+        "find news.corrected.csv --label kind --text title --folds 2 --seed 3 --out errata-out-corrected"
+    )
+    assert run(*command.split())[0] == 0

@@ -18,7 +18,7 @@ def run(errata_command):
 
 @pytest.fixture
 def found(curves, tmp_path):
-    """A folder as `errata find` writes it, and the table that was ranked."""
+    """An output folder of `errata find`, and the ranked table in data.csv."""
     logits, labels, _ = curves(0)
     kinds = [KINDS[label] for label in labels]
     pd.DataFrame({"words": [f"words about number {row}" for row in range(60)], "kind": kinds}).to_csv(
@@ -30,7 +30,7 @@ def found(curves, tmp_path):
 DATA = ("--data", "data.csv", "--label", "kind", "--text", "words")
 
 
-def test_label_studio_gets_as_many_tasks_as_the_answer_says_to_look_at(run, found, tmp_path):
+def test_label_studio_exports_the_suggested_number_of_tasks(run, found, tmp_path):
     before = (tmp_path / "data.csv").read_bytes()
     code, out, err = run("--to", "label-studio", *DATA)
     assert (code, err) == (0, "")
@@ -44,7 +44,7 @@ def test_label_studio_gets_as_many_tasks_as_the_answer_says_to_look_at(run, foun
     assert (tmp_path / "data.csv").read_bytes() == before
 
 
-def test_the_folder_the_number_and_the_target_can_be_named(run, found, tmp_path):
+def test_folder_top_and_out_options(run, found, tmp_path):
     (tmp_path / "errata-out").rename(tmp_path / "other")
     code, _, _ = run("other", "--to", "label-studio", *DATA, "--top", 3, "--out", "tasks")
     assert code == 0
@@ -59,7 +59,7 @@ def test_cleanlab_needs_no_data(run, found, tmp_path):
     assert table["is_label_issue"].sum() == found.expected
 
 
-def test_fiftyone_is_pointed_at_the_files_even_of_small_images(run, curves, tmp_path):
+def test_small_images_are_exported_as_files(run, curves, tmp_path):
     logits, labels, _ = curves(0)
     ids = np.array([f"{KINDS[label]}/{row:02}.png" for row, label in enumerate(labels)])
     for path in ids:
@@ -80,7 +80,7 @@ def test_fiftyone_is_pointed_at_the_files_even_of_small_images(run, curves, tmp_
     assert task["data"]["image"] == "http://localhost/" + task["data"]["errata_id"]
 
 
-def test_what_find_read_is_read_again_without_being_named(run, tmp_path):
+def test_data_default_to_the_path_passed_to_find(run, tmp_path):
     rng = np.random.default_rng(0)
     kinds = rng.choice(["ant", "bee"], 60)
     table = pd.DataFrame({"legs": np.where(kinds == "ant", 6.0, 8.0) + rng.normal(size=60), "kind": kinds})
@@ -100,7 +100,7 @@ def test_what_find_read_is_read_again_without_being_named(run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         (("--to", "label-studio"), "label-studio shows the samples. Pass the ranked data with --data"),
         (("--to", "fiftyone"), "fiftyone shows the samples"),
@@ -112,9 +112,9 @@ def test_what_find_read_is_read_again_without_being_named(run, tmp_path):
         (("--to", "cleanlab", "--top", "0"), "--top"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_and_nothing_is_written(run, found, arguments, sentence, tmp_path):
+def test_invalid_arguments_are_refused_and_nothing_is_written(run, found, arguments, message, tmp_path):
     before = set(tmp_path.rglob("*"))
     code, _, err = run(*arguments)
     assert code == 2
-    assert sentence in err
+    assert message in err
     assert set(tmp_path.rglob("*")) == before

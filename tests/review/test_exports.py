@@ -71,7 +71,7 @@ def images(dynamics, labels, pixels):
 
 @pytest.fixture
 def files(curves, tmp_path):
-    """Images that stay in their files, because they are not of one size."""
+    """Images of different sizes, which are not loaded into memory."""
     logits, labels, _ = curves(0)
     names = ["one", "two", "three #3", "four", "five"]
     paths = [f"{names[label]}/{row:03}.png" for row, label in enumerate(labels)]
@@ -84,11 +84,11 @@ def files(curves, tmp_path):
     return found_in(errata.Dynamics.from_arrays(logits[:, order], given, ids=data.ids, classes=names), data)
 
 
-# Label Studio: https://labelstud.io/guide/task_format and https://labelstud.io/tags/choices say what these must be.
+# Label Studio. The format: https://labelstud.io/guide/task_format and https://labelstud.io/tags/choices
 
 
-def assert_label_studio_takes(tasks, config):
-    """Every task has what the interface shows, and a prediction that the interface can show."""
+def assert_valid_for_label_studio(tasks, config):
+    """Every task has the fields that the interface shows, and a prediction that the interface can show."""
     view = ET.fromstring(config)
     assert view.tag == "View"
     [control] = view.iter("Choices")
@@ -113,15 +113,15 @@ def assert_label_studio_takes(tasks, config):
 
 
 @pytest.mark.parametrize(("name", "tag", "kind"), [("texts", "Text", str), ("table", "Table", dict)])
-def test_tasks_fit_the_labelling_interface(name, tag, kind, request):
+def test_label_studio_tasks_match_the_interface(name, tag, kind, request):
     found = request.getfixturevalue(name)
     tasks, config = label_studio_tasks(found), label_studio_config(found)
-    assert_label_studio_takes(tasks, config)
+    assert_valid_for_label_studio(tasks, config)
     field = ET.fromstring(config).find(tag).get("value").removeprefix("$")
     assert all(isinstance(task["data"][field], kind) for task in tasks)
 
 
-def test_tasks_say_what_the_ranking_says(texts):
+def test_label_studio_tasks_contain_the_ranking(texts):
     tasks = label_studio_tasks(texts)
     ranking = texts.ranking
     assert [task["data"]["errata_id"] for task in tasks] == ranking["id"].astype(str).tolist()
@@ -135,13 +135,13 @@ def test_tasks_say_what_the_ranking_says(texts):
     assert [task["data"]["text"] for task in tasks] == [f"a sentence about number {n}, $ok" for n in ranking["id"]]
 
 
-def test_rows_are_shown_by_column_and_what_is_missing_stays_so(table):
+def test_label_studio_shows_rows_by_column_with_missing_values(table):
     tasks = {task["data"]["errata_id"]: task["data"]["row"] for task in label_studio_tasks(table)}
     assert tasks["0"] == {"width": None, "kind": "x", "count": 0}
     assert tasks["2"] == {"width": 2 / 7, "kind": None, "count": 2}
 
 
-def test_columns_without_names_are_numbered_and_of_sparse_ones_zeros_are_left_out(dynamics, labels):
+def test_label_studio_numbers_columns_and_omits_zeros_of_sparse_rows(dynamics, labels):
     numbers = np.arange(180.0).reshape(60, 3) % 4
     dense = label_studio_tasks(found_in(dynamics, open_data((numbers, labels))))
     sparse = label_studio_tasks(found_in(dynamics, open_data((csr_matrix(numbers), labels))))
@@ -151,17 +151,17 @@ def test_columns_without_names_are_numbered_and_of_sparse_ones_zeros_are_left_ou
         assert other["data"]["row"] == {name: value for name, value in task["data"]["row"].items() if value}
 
 
-def test_several_texts_are_a_table(dynamics, labels):
+def test_label_studio_shows_several_texts_as_a_table(dynamics, labels):
     frame = pd.DataFrame({"title": [f"the title {n} of it" for n in range(60)], "y": labels})
     frame["body"] = [f"it was a dark night, said {n}, and so on" for n in range(60)]
     found = found_in(dynamics, open_data(frame, "y", text=["title", "body"]))
-    assert_label_studio_takes(label_studio_tasks(found), label_studio_config(found))
+    assert_valid_for_label_studio(label_studio_tasks(found), label_studio_config(found))
     assert set(label_studio_tasks(found, top=1)[0]["data"]["row"]) == {"title", "body"}
 
 
-def test_small_images_travel_inside_the_tasks(images, pixels):
+def test_label_studio_tasks_contain_images_of_an_array(images, pixels):
     tasks = label_studio_tasks(images, top=5)
-    assert_label_studio_takes(tasks, label_studio_config(images))
+    assert_valid_for_label_studio(tasks, label_studio_config(images))
     for task in tasks:
         head, _, packed = task["data"]["image"].partition(",")
         assert head == "data:image/png;base64"
@@ -169,16 +169,16 @@ def test_small_images_travel_inside_the_tasks(images, pixels):
         np.testing.assert_array_equal(decoded, pixels[int(task["data"]["errata_id"])])
 
 
-def test_image_files_are_named_by_the_address_they_are_served_at(files):
+def test_label_studio_tasks_contain_urls_of_image_files(files):
     [task] = label_studio_tasks(files, top=1)
-    assert_label_studio_takes([task], label_studio_config(files))
+    assert_valid_for_label_studio([task], label_studio_config(files))
     path = task["data"]["errata_id"].replace(" ", "%20").replace("#", "%23")
     assert task["data"]["image"] == f"/data/local-files/?d=my%20images/{path}"
     [task] = label_studio_tasks(files, top=1, images_at="http://localhost:8000/")
     assert task["data"]["image"] == f"http://localhost:8000/{path}"
 
 
-def test_many_classes_are_chosen_from_a_list(curves):
+def test_label_studio_shows_many_classes_as_a_list(curves):
     logits, labels, _ = curves(1, samples=90, classes=40)
     data = open_data(([f"some words {n}" for n in range(90)], labels))
     few = label_studio_config(
@@ -190,7 +190,7 @@ def test_many_classes_are_chosen_from_a_list(curves):
     assert len(list(ET.fromstring(many).iter("Choice"))) == 40
 
 
-def test_label_studio_files_are_what_the_functions_say(texts, tmp_path):
+def test_label_studio_files_equal_the_functions(texts, tmp_path):
     folder = write_label_studio(texts, tmp_path / "new" / "export", top=7)
     assert {entry.name for entry in folder.iterdir()} == {"tasks.json", "config.xml"}
     assert json.loads((folder / "tasks.json").read_text(encoding="utf-8")) == label_studio_tasks(texts, top=7)
@@ -204,32 +204,32 @@ ANSWERS = """\
 1,"1","2026-11-15T17:36:00Z","59","bee",41,"dog","","some ""quoted"" words","2026-11-15T17:36:00Z"
 2,"1","2026-11-15T17:36:01Z","16","NA",42,"NA","","more of them","2026-11-15T17:36:01Z"
 "","","","11","bee",45,"","","not answered yet",""
-"""  # as Label Studio 1.23 writes a project to CSV
+"""  # a project exported to CSV by Label Studio 1.23
 
 
-def test_the_docs_turn_answers_into_decisions_and_flag_what_cleanlab_flags(tmp_path, monkeypatch):
+def test_python_examples_of_the_page(tmp_path, monkeypatch):
     page = Path(__file__).parents[2] / "docs" / "exports.md"
-    into_decisions, _, in_place_of_cleanlab = re.findall(
+    answers_to_decisions, _, compat_example = re.findall(
         r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
     )
     monkeypatch.chdir(tmp_path)
     Path("project-1.csv").write_text(ANSWERS, encoding="utf-8")
-    exec(into_decisions, {})
+    exec(answers_to_decisions, {})
     decisions = Decisions.read("decisions.csv")
-    assert [(made.id, made.label, made.decision, made.new_label) for made in decisions.entries] == [
+    assert [(entry.id, entry.label, entry.decision, entry.new_label) for entry in decisions.entries] == [
         ("59", "bee", "relabel", "dog"),
         ("16", "NA", "keep", ""),
     ]
     names = {}
-    exec(in_place_of_cleanlab, names)
+    exec(compat_example, names)
     expected = find_label_issues(names["labels"], names["pred_probs"], return_indices_ranked_by="self_confidence")
     np.testing.assert_array_equal(names["issues"], expected)
 
 
-# FiftyOne: a file as its FiftyOneDatasetImporter takes it where no metadata.json names a version.
+# FiftyOne. The format is the one that FiftyOneDatasetImporter reads without a metadata.json.
 
 
-def test_fiftyone_samples_point_at_the_files_and_carry_the_ranking(files, tmp_path):
+def test_fiftyone_samples_contain_paths_and_the_ranking(files, tmp_path):
     folder = write_fiftyone(files, tmp_path / "fiftyone")
     samples = json.loads((folder / "samples.json").read_text(encoding="utf-8"))["samples"]
     assert [entry.name for entry in folder.iterdir()] == ["samples.json"]
@@ -245,7 +245,7 @@ def test_fiftyone_samples_point_at_the_files_and_carry_the_ranking(files, tmp_pa
         assert sample["tags"] == []
 
 
-def test_images_of_an_array_are_written_beside_fiftyone_samples(images, pixels, tmp_path):
+def test_fiftyone_export_saves_images_of_an_array(images, pixels, tmp_path):
     folder = write_fiftyone(images, tmp_path, top=4)
     samples = fiftyone_samples(images, top=4)
     assert len(samples) == len(list((folder / "data").iterdir())) == 4
@@ -254,18 +254,18 @@ def test_images_of_an_array_are_written_beside_fiftyone_samples(images, pixels, 
         np.testing.assert_array_equal(written, pixels[int(sample["errata_id"])])
 
 
-def test_fiftyone_takes_images_only(texts, tmp_path):
+def test_fiftyone_refuses_texts(texts, tmp_path):
     with pytest.raises(InputError, match=r"FiftyOne shows images, and these samples are text. Use --to label-studio"):
         write_fiftyone(texts, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
-# cleanlab, whose own table is the oracle.
+# cleanlab. Its own table of issues is the reference.
 
 
 @pytest.fixture
-def theirs(dynamics):
-    """What cleanlab makes of the same samples."""
+def cleanlab_issues(dynamics):
+    """The issues that cleanlab finds in the same samples."""
     probabilities = np.exp(dynamics.logits[-1].astype(float))
     probabilities /= probabilities.sum(axis=1, keepdims=True)
     learner = CleanLearning()
@@ -273,15 +273,15 @@ def theirs(dynamics):
     return learner.get_label_issues()
 
 
-def test_label_issues_have_the_columns_types_and_index_of_cleanlabs(dynamics, theirs):
+def test_label_issues_have_the_columns_types_and_index_of_cleanlab(dynamics, cleanlab_issues):
     ours = label_issues(errata.find(dynamics))
-    assert list(ours.columns) == list(theirs.columns)
-    assert ours.dtypes.tolist() == theirs.dtypes.tolist()
-    pd.testing.assert_index_equal(ours.index, theirs.index)
-    np.testing.assert_array_equal(ours["given_label"], theirs["given_label"])
+    assert list(ours.columns) == list(cleanlab_issues.columns)
+    assert ours.dtypes.tolist() == cleanlab_issues.dtypes.tolist()
+    pd.testing.assert_index_equal(ours.index, cleanlab_issues.index)
+    np.testing.assert_array_equal(ours["given_label"], cleanlab_issues["given_label"])
 
 
-def test_label_issues_say_what_the_ranking_says_in_the_order_of_the_data(dynamics, curves):
+def test_label_issues_contain_the_ranking_in_data_order(dynamics, curves):
     found = errata.find(dynamics)
     issues = label_issues(found)
     in_order = found.ranking.sort_values("id").reset_index(drop=True)
@@ -294,20 +294,20 @@ def test_label_issues_say_what_the_ranking_says_in_the_order_of_the_data(dynamic
     assert issues["label_quality"][wrong].mean() < issues["label_quality"][~wrong].mean()
 
 
-def test_cleanlab_learns_from_the_issues(dynamics, tmp_path):
+def test_cleanlab_trains_with_the_exported_issues(dynamics, tmp_path):
     found = errata.find(dynamics)
     inputs = dynamics.logits[-1]
     folder = write_cleanlab(found, tmp_path)
     with np.load(folder / "label_issues.npz") as arrays:
-        kept = {name: arrays[name] for name in arrays.files}
-    from_indices = CleanLearning().fit(inputs, dynamics.labels, label_issues=kept["ranked_indices"])
+        stored = {name: arrays[name] for name in arrays.files}
+    from_indices = CleanLearning().fit(inputs, dynamics.labels, label_issues=stored["ranked_indices"])
     from_table = CleanLearning().fit(inputs, dynamics.labels, label_issues=pd.read_csv(folder / "label_issues.csv"))
     for learner in (from_indices, from_table):
         assert learner.label_issues_mask.sum() == found.expected
-        np.testing.assert_array_equal(np.asarray(learner.label_issues_mask), kept["is_label_issue"])
+        np.testing.assert_array_equal(np.asarray(learner.label_issues_mask), stored["is_label_issue"])
 
 
-def test_cleanlab_files_hold_the_same_and_name_samples_and_classes(dynamics, tmp_path):
+def test_cleanlab_files_contain_issues_ids_and_classes(dynamics, tmp_path):
     dynamics = replace(dynamics, ids=np.array([f"n{row}" for row in range(60)]))
     found = errata.find(dynamics)
     folder = write_cleanlab(found, tmp_path / "out", top=9)
@@ -323,13 +323,13 @@ def test_cleanlab_files_hold_the_same_and_name_samples_and_classes(dynamics, tmp
     assert issues["is_label_issue"].sum() == 9
 
 
-# All of them.
+# All exports.
 
 WRITERS = {"label-studio": write_label_studio, "fiftyone": write_fiftyone, "cleanlab": write_cleanlab}
 
 
 @pytest.mark.parametrize("tool", WRITERS)
-def test_a_folder_with_other_files_is_left_alone(images, tool, tmp_path):
+def test_a_folder_with_other_files_is_refused(images, tool, tmp_path):
     (tmp_path / "thesis.tex").write_text("mine")
     with pytest.raises(StoreError, match=r"contains other files, such as thesis\.tex"):
         WRITERS[tool](images, tmp_path)
@@ -339,20 +339,20 @@ def test_a_folder_with_other_files_is_left_alone(images, tool, tmp_path):
 
 
 @pytest.mark.parametrize("tool", WRITERS)
-def test_at_least_one_sample_is_wanted(images, tool, tmp_path):
+def test_top_must_be_positive(images, tool, tmp_path):
     with pytest.raises(InputError, match="top must be 1 or more, not 0"):
         WRITERS[tool](images, tmp_path, top=0)
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("tool", WRITERS)
-def test_more_than_there_are_is_all(images, tool, tmp_path):
+def test_top_may_exceed_the_number_of_samples(images, tool, tmp_path):
     WRITERS[tool](images, tmp_path, top=1000)
     assert len(label_studio_tasks(images, top=1000)) == len(fiftyone_samples(images, top=1000)) == 60
     assert label_issues(images, top=1000)["is_label_issue"].all()
 
 
-def test_what_was_read_back_from_a_folder_needs_the_data_again(texts, tmp_path):
+def test_a_saved_result_needs_the_data(texts, tmp_path):
     opened = Found.open(texts.save(tmp_path))
     with pytest.raises(InputError, match="Pass the data that were ranked"):
         label_studio_tasks(opened)
@@ -360,7 +360,7 @@ def test_what_was_read_back_from_a_folder_needs_the_data_again(texts, tmp_path):
     pd.testing.assert_frame_equal(label_issues(opened), label_issues(texts))
 
 
-def test_other_data_than_were_ranked_are_refused(texts, labels):
+def test_data_with_other_labels_are_refused(texts, labels):
     swapped = open_data((["one text here", "another text"] * 30, labels[::-1]))
     with pytest.raises(InputError, match=r"has the label .*, but had .* when it was ranked"):
         label_studio_tasks(texts, data=swapped)
@@ -369,7 +369,7 @@ def test_other_data_than_were_ranked_are_refused(texts, labels):
         label_studio_tasks(texts, data=fewer)
 
 
-def test_classes_may_go_by_numbers_in_the_ranking_and_by_names_in_the_data(curves):
+def test_class_numbers_in_the_ranking_and_names_in_the_data(curves):
     logits, labels, _ = curves(0)
     data = open_data(([f"some words {n}" for n in range(60)], [CLASSES[label] for label in labels]))
     tasks = label_studio_tasks(found_in(errata.Dynamics.from_arrays(logits, labels), data))
