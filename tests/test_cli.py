@@ -18,16 +18,16 @@ METHODS = ["Mean-LM", "MeanProb-LM", "CL-PBNR (IS)"]
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run the command in an own folder: exit code, standard output, lines of standard error."""
+    """Run the command in a temporary folder: exit code, standard output, lines of standard error."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command replaces it
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as exit_info:
             cli.main()
         captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err.splitlines()
+        return exit_info.value.code, captured.out, captured.err.splitlines()
 
     return run
 
@@ -57,88 +57,88 @@ def read(path):
 # score and rank.
 
 
-def test_scores_of_a_folder_an_archive_and_arrays_are_those_of_the_library(run, files, tmp_path):
+def test_scores_of_a_folder_an_archive_and_arrays_equal_those_in_python(run, files, tmp_path):
     expected = errata.score_many(Dynamics.open(tmp_path / "run"), METHODS)
     chosen = [word for method in METHODS for word in ("--method", method)]
     for source, extra in files.items():
         for suffix in (".csv", ".parquet"):
-            out = tmp_path / f"{source.replace('.', '-')}{suffix}"
-            code, said, complaints = run("score", source, *extra, *chosen, "--out", out)
-            assert (code, complaints) == (0, [])
-            assert "wrote scores of 3 methods for 60 samples" in said
-            table = read(out)
+            file = tmp_path / f"{source.replace('.', '-')}{suffix}"
+            code, out, errors = run("score", source, *extra, *chosen, "--out", file)
+            assert (code, errors) == (0, [])
+            assert "wrote scores of 3 methods for 60 samples" in out
+            table = read(file)
             assert list(table.columns) == ["id", *METHODS]
             assert table["id"].tolist() == list(range(60))
             for method in METHODS:
                 np.testing.assert_array_equal(table[method], expected[method])
 
 
-def test_scores_are_of_all_methods_that_apply_and_go_to_a_file_of_their_own(run, files, tmp_path):
-    code, said, _ = run("score", "run")
+def test_all_applicable_methods_are_scored_by_default(run, files, tmp_path):
+    code, out, _ = run("score", "run")
     assert code == 0
-    assert "wrote scores of 17 methods" in said
-    assert "left out: SWA-CE and SWA-LM" in said
+    assert "wrote scores of 17 methods" in out
+    assert "left out: SWA-CE and SWA-LM" in out
     assert len(read(tmp_path / "scores.csv").columns) == 18
 
 
-def test_a_window_and_a_budget_reach_the_methods(run, files, tmp_path):
+def test_a_window_and_a_budget_are_used(run, files, tmp_path):
     assert run("score", "run", "--window", 2, 5, "--budget", 7, "--method", "CTRL-CE", "--method", "Mean-CE")[0] == 0
     expected = errata.score_many(Dynamics.open("run"), ["CTRL-CE", "Mean-CE"], window=(2, 5), budget=7)
     found = read(tmp_path / "scores.csv").set_index("id")
     np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
 
 
-def test_a_ranking_is_printed_and_written_alike(run, files, tmp_path):
+def test_a_ranking_is_printed_and_written(run, files, tmp_path):
     expected = errata.rank(Dynamics.open("run"))
     for source, extra in files.items():
         for suffix in (".csv", ".parquet"):
-            code, said, complaints = run("rank", source, *extra, "--out", f"ranking{suffix}", "--top", 3)
-            assert (code, complaints) == (0, [])
-            assert "the 3 most suspicious of 60 samples" in said
-            assert said.count("of the labels are wrong") == 4
+            code, out, errors = run("rank", source, *extra, "--out", f"ranking{suffix}", "--top", 3)
+            assert (code, errors) == (0, [])
+            assert "the 3 most suspicious of 60 samples" in out
+            assert out.count("of the labels are wrong") == 4
             pd.testing.assert_frame_equal(read(tmp_path / f"ranking{suffix}"), expected, check_exact=True)
-    shown = [line.split("│")[1:3] for line in said.splitlines() if line.startswith("│")]
+    shown = [line.split("│")[1:3] for line in out.splitlines() if line.startswith("│")]
     assert [[int(cell) for cell in row] for row in shown] == expected[["id", "label"]].head(3).to_numpy().tolist()
 
 
-def test_names_and_ids_with_brackets_are_printed_as_they_are(run, tmp_path, curves):
+def test_names_and_ids_with_brackets_are_printed_verbatim(run, tmp_path, curves):
     logits, labels, _ = curves(0, classes=3)
     names = np.array(["[bold]cat", "[/x]", "dog"])
     ids = np.array([f"[/images]{i}" for i in range(60)])
     np.savez(tmp_path / "named.npz", logits=logits, labels=names[labels], classes=names, ids=ids)
-    code, said, complaints = run("rank", "named.npz", "--out", "ranking.csv")
-    assert (code, complaints) == (0, [])
-    assert "[/images]" in said
+    code, out, errors = run("rank", "named.npz", "--out", "ranking.csv")
+    assert (code, errors) == (0, [])
+    assert "[/images]" in out
     assert set(read(tmp_path / "ranking.csv")["label"]) == set(names)
 
 
-def test_one_sample_is_ranked_and_no_estimate_is_made_up(run, tmp_path, curves):
+def test_one_sample_is_ranked_without_estimates(run, tmp_path, curves):
     logits, labels, _ = curves(0)
     np.savez(tmp_path / "one.npz", logits=logits[:, :1], labels=labels[:1])
-    code, said, complaints = run("rank", "one.npz", "--out", "ranking.csv")
-    assert (code, complaints) == (0, [])
-    assert "mixture on Unmixed-MeanProb-LM: no estimate here, because" in said
+    code, out, errors = run("rank", "one.npz", "--out", "ranking.csv")
+    assert (code, errors) == (0, [])
+    assert "mixture on Unmixed-MeanProb-LM: no estimate here, because" in out
     assert len(read(tmp_path / "ranking.csv")) == 1
 
 
-def test_running_sums_that_only_rank_are_ranked(run, curves, tmp_path):
+def test_running_sums_without_estimates_are_ranked(run, curves, tmp_path):
     logits, labels, _ = curves(0)
     recorder = errata.Recorder("sums", labels=labels, keep="stream", methods=["Mean-CE"], quiet=True)
     recorder.update(range(60), logits[0])
     recorder.end_epoch()
-    code, said, _ = run("rank", "sums", "--method", "Mean-CE", "--out", "ranking.csv")
+    code, out, _ = run("rank", "sums", "--method", "Mean-CE", "--out", "ranking.csv")
     assert code == 0
-    assert "cannot be estimated here: Unmixed-MeanProb-LM was not kept" in said
+    assert "cannot be estimated here: Unmixed-MeanProb-LM was not kept" in out
 
 
 def test_a_warning_is_one_line(run, tmp_path, curves):
     logits, labels, _ = curves(0)
     probabilities = np.exp(logits) / np.exp(logits).sum(axis=2, keepdims=True)
     np.savez(tmp_path / "p.npz", logits=probabilities, labels=labels)
-    code, _, complaints = run("score", "p.npz")
+    code, _, errors = run("score", "p.npz")
     assert code == 0
-    assert len(complaints) == 1
-    assert complaints[0].startswith("errata: warning: these rows sum to one")
+    assert len(errors) == 1
+    assert errors[0].startswith("errata: warning: these rows sum to one")
 
 
 # methods.
@@ -167,7 +167,7 @@ def test_the_list_of_methods_can_be_written(run, tmp_path):
         assert table["in_paper"].all()
 
 
-# What is refused.
+# Refusals.
 
 REFUSED = {
     "typo": (("score", "run", "--method", "MeanProp-LM"), "unknown method 'MeanProp-LM'; did you mean 'MeanProb-LM'?"),
@@ -215,49 +215,49 @@ def test_a_refusal_is_one_line_exit_code_2_and_nothing_written(run, files, tmp_p
     np.savez(tmp_path / "lacking.npz", labels=np.zeros(1))
     np.save(tmp_path / "few.npy", [0, 1])
     before = contents(tmp_path)
-    code, said, complaints = run(*arguments)
-    assert (code, said) == (2, "")
-    assert len(complaints) == 1
-    assert complaints[0].startswith(f"errata: {sentence}")
+    code, out, errors = run(*arguments)
+    assert (code, out) == (2, "")
+    assert len(errors) == 1
+    assert errors[0].startswith(f"errata: {sentence}")
     assert contents(tmp_path) == before
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def test_a_full_disk_keeps_the_file_that_was_there(run, files, tmp_path, suffix):
-    run("score", "run", "--method", "Mean-CE")  # whatever is compiled on first use is, before the disk is full
+def test_a_full_disk_keeps_the_existing_file(run, files, tmp_path, suffix):
+    run("score", "run", "--method", "Mean-CE")  # compile before the disk is full
     out = tmp_path / f"scores-before{suffix}"
     out.write_text("before")
     before = contents(tmp_path)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
     try:
-        code, _, complaints = run("score", "run", "--method", "Mean-CE", "--out", out)
+        code, _, errors = run("score", "run", "--method", "Mean-CE", "--out", out)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert code == 2
-    assert len(complaints) == 1
-    assert re.match(r"errata: .* cannot be written: .*File too large", complaints[0])
+    assert len(errors) == 1
+    assert re.match(r"errata: .* cannot be written: .*File too large", errors[0])
     assert contents(tmp_path) == before
 
 
-def test_a_mistyped_command_is_no_traceback(run):
+def test_a_mistyped_command_gives_no_traceback(run):
     for arguments in (("scroe", "run"), ("score",), ("rank", "run", "--top", "-3"), ("score", "run", "--window", "1")):
-        code, _, complaints = run(*arguments)
+        code, _, errors = run(*arguments)
         assert code == 2
-        assert not any("Traceback" in line for line in complaints)
+        assert not any("Traceback" in line for line in errors)
 
 
-def test_a_demonstration_without_what_it_needs_says_so_first(run, monkeypatch, tmp_path):
+def test_the_demonstration_names_a_missing_package_first(run, monkeypatch, tmp_path):
     monkeypatch.setattr("errata.cli.demo.find_spec", lambda name: None)
-    code, _, complaints = run("demo")
-    assert (code, complaints) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
+    code, _, errors = run("demo")
+    assert (code, errors) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
     assert not list(tmp_path.iterdir())
 
 
 def test_the_demonstration_finds_most_errors_and_writes_its_files(run, monkeypatch, tmp_path):
     monkeypatch.setattr("errata.cli.demo.EPOCHS", 20)  # enough to find them, a third of the time
-    code, said, complaints = run("demo", "--out", "shown")
-    assert (code, complaints) == (0, [])
+    code, out, errors = run("demo", "--out", "shown")
+    assert (code, errors) == (0, [])
     assert sorted(file.name for file in (tmp_path / "shown").iterdir()) == [
         "digits-budget-fnr.png",
         "digits-fnr.csv",
@@ -270,11 +270,11 @@ def test_the_demonstration_finds_most_errors_and_writes_its_files(run, monkeypat
     ranking = read(tmp_path / "shown" / "digits-ranking.csv")
     count = ranking["truly_wrong"].sum()
     assert ranking["truly_wrong"].head(count).mean() > 0.85
-    assert f"{count} of them wrongly labelled" in said
+    assert f"{count} of them wrongly labelled" in out
     assert (tmp_path / "shown" / "digits-budget-fnr.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_version_is_said(run):
-    code, said, _ = run("--version")
+def test_the_version_is_printed(run):
+    code, out, _ = run("--version")
     assert code == 0
-    assert said.startswith("errata ")
+    assert out.startswith("errata ")

@@ -36,13 +36,13 @@ def small_problems(draw):
     weights = st.lists(st.integers(0, 5), min_size=classes, max_size=classes).filter(any)
     rows = draw(st.lists(weights, min_size=2, max_size=14))
     label = st.integers(0, classes - 1)
-    labels = draw(st.lists(label, min_size=len(rows), max_size=len(rows)).filter(lambda given: len(set(given)) > 1))
+    labels = draw(st.lists(label, min_size=len(rows), max_size=len(rows)).filter(lambda drawn: len(set(drawn)) > 1))
     counts = np.array(rows, draw(st.sampled_from([np.float32, np.float64])))
     return np.array(labels), counts / counts.sum(axis=1, keepdims=True)
 
 
 def same_as_cleanlab(labels, probabilities, **options):
-    """Whether both functions, called alike, return the same; what they flag."""
+    """Check that both functions return the same for the same arguments, and return it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         theirs = cleanlab.filter.find_label_issues(labels, probabilities, n_jobs=1, **options)
@@ -52,7 +52,7 @@ def same_as_cleanlab(labels, probabilities, **options):
     return ours
 
 
-def test_the_signature_is_cleanlabs_with_one_argument_more():
+def test_the_signature_is_cleanlabs_plus_classes():
     theirs = inspect.signature(cleanlab.filter.find_label_issues).parameters
     ours = inspect.signature(find_label_issues).parameters
     assert list(ours) == [*theirs, "classes"]
@@ -83,7 +83,7 @@ def test_flags_and_every_ranking_of_them_are_cleanlabs(filter_by, name):
 
 @IN_EVERY_FILTER
 @given(problem=small_problems(), ranking=st.sampled_from([None, *RANKINGS]))
-def test_ties_absent_and_tiny_classes_are_settled_as_by_cleanlab(filter_by, problem, ranking):
+def test_ties_absent_and_tiny_classes_are_handled_as_by_cleanlab(filter_by, problem, ranking):
     same_as_cleanlab(*problem, filter_by=filter_by, return_indices_ranked_by=ranking)
 
 
@@ -119,12 +119,12 @@ def test_amounts_to_prune_of_larger_problems_are_cleanlabs(filter_by, options, s
 
 
 @pytest.mark.parametrize("filter_by", PRUNING)
-@pytest.mark.parametrize("made", ["calibrated", "counted", "transposed in memory", "fractions"])
+@pytest.mark.parametrize("kind", ["calibrated", "counted", "transposed in memory", "fractions"])
 @pytest.mark.parametrize("seed", range(3))
-def test_a_joint_of_ones_own_is_taken_as_by_cleanlab(filter_by, made, seed):
+def test_a_passed_joint_is_used_as_by_cleanlab(filter_by, kind, seed):
     labels, probabilities = predictions(seed, 1000, 9)
-    joint = compute_confident_joint(labels, probabilities, calibrate=made != "counted")
-    joint = {"transposed in memory": np.asfortranarray(joint), "fractions": joint * 0.77}.get(made, joint)
+    joint = compute_confident_joint(labels, probabilities, calibrate=kind != "counted")
+    joint = {"transposed in memory": np.asfortranarray(joint), "fractions": joint * 0.77}.get(kind, joint)
     for share in (1.0, 0.6):
         flagged = same_as_cleanlab(labels, probabilities, filter_by=filter_by, confident_joint=joint, frac_noise=share)
         assert flagged.any()
@@ -132,7 +132,7 @@ def test_a_joint_of_ones_own_is_taken_as_by_cleanlab(filter_by, made, seed):
 
 @pytest.mark.parametrize("ranking", ["self_confidence", "normalized_margin"])
 @pytest.mark.parametrize("name", PROBLEMS)
-def test_rankings_that_allow_for_hard_classes_are_cleanlabs(ranking, name):
+def test_adjusted_rankings_are_cleanlabs(ranking, name):
     options = {"return_indices_ranked_by": ranking, "rank_by_kwargs": {"adjust_pred_probs": True}}
     adjusted = same_as_cleanlab(*PROBLEMS[name](), **options)
     assert len(adjusted)
@@ -144,21 +144,21 @@ def test_arrays_of_any_library_and_names_of_classes_give_the_same():
     expected = find_label_issues(labels, probabilities)
     assert expected.any()
     names = np.array(["ant", "bee", "cat", "dog"])
-    for given_labels in (labels.tolist(), torch.tensor(labels), pd.Series(labels), pl.Series(labels), labels * 1.0):
-        np.testing.assert_array_equal(find_label_issues(given_labels, probabilities), expected)
+    for other_labels in (labels.tolist(), torch.tensor(labels), pd.Series(labels), pl.Series(labels), labels * 1.0):
+        np.testing.assert_array_equal(find_label_issues(other_labels, probabilities), expected)
     np.testing.assert_array_equal(find_label_issues(pd.DataFrame({"y": labels}), probabilities), expected)
-    for given_probabilities in (
+    for other_probabilities in (
         torch.tensor(probabilities, requires_grad=True),
         pd.DataFrame(probabilities, columns=names),
         pl.DataFrame(probabilities),
         probabilities.tolist(),
     ):
-        np.testing.assert_array_equal(find_label_issues(labels, given_probabilities), expected)
-    for given_names in (names[labels], names[labels].tolist(), pd.Series(names[labels], dtype="category")):
-        np.testing.assert_array_equal(find_label_issues(given_names, probabilities, classes=names), expected)
+        np.testing.assert_array_equal(find_label_issues(labels, other_probabilities), expected)
+    for named_labels in (names[labels], names[labels].tolist(), pd.Series(names[labels], dtype="category")):
+        np.testing.assert_array_equal(find_label_issues(named_labels, probabilities, classes=names), expected)
 
 
-def test_what_is_given_is_left_as_it_was():
+def test_arguments_are_not_modified():
     labels, probabilities = predictions(0, 300, 4)
     before = labels.copy(), probabilities.copy()
     joint = compute_confident_joint(labels, probabilities)
@@ -176,20 +176,20 @@ def test_what_is_given_is_left_as_it_was():
     np.testing.assert_array_equal(joint, joint_before)
 
 
-def test_the_number_is_printed_where_it_is_asked_for(capsys):
+def test_verbose_prints_the_number(capsys):
     labels, probabilities = predictions(0, 300, 4)
     flagged = find_label_issues(labels, probabilities, verbose=True)
     assert capsys.readouterr().out == f"Number of label issues found: {flagged.sum()}\n"
 
 
-def test_classes_that_are_spared_are_named():
+def test_classes_that_are_too_small_are_named():
     labels, probabilities = predictions(0, 300, 4)
     with pytest.warns(UserWarning, match="no label is flagged in classes with 1000 samples or fewer: 0, 1, 2, 3"):
         assert not find_label_issues(labels, probabilities, min_examples_per_class=1000).any()
 
 
 @pytest.mark.parametrize("filter_by", sorted(set(FILTERS) - set(PRUNING)))
-def test_arguments_that_are_not_used_are_named(filter_by):
+def test_a_warning_names_unused_arguments(filter_by):
     labels, probabilities = predictions(0, 300, 4)
     plain = find_label_issues(labels, probabilities, filter_by=filter_by)
     with pytest.warns(UserWarning, match=f"frac_noise is not used with filter_by '{filter_by}'"):
@@ -202,7 +202,7 @@ def test_arguments_that_are_not_used_are_named(filter_by):
         )
 
 
-def test_as_many_lowest_are_flagged_as_confident_learning_counts():
+def test_the_lowest_filters_flag_as_many_as_confident_learning():
     labels, probabilities = predictions(0, 500, 4)
     count = find_label_issues(labels, probabilities, filter_by="confident_learning").sum()
     for filter_by in LOWEST:
@@ -218,30 +218,30 @@ def changed(row, value):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"multi_label": True}, "errata knows one label a sample"),
+        ({"multi_label": True}, "errata needs one label per sample"),
         ({"filter_by": "prune"}, "filter_by 'prune' is not one of prune_by_noise_rate"),
         ({"return_indices_ranked_by": "margin"}, "return_indices_ranked_by 'margin' is not one of self_confidence"),
-        ({"rank_by_kwargs": {"method": "x"}}, "knows adjust_pred_probs only, not 'method'"),
+        ({"rank_by_kwargs": {"method": "x"}}, "supports adjust_pred_probs only, not 'method'"),
         (
             {
                 "return_indices_ranked_by": "confidence_weighted_entropy",
                 "rank_by_kwargs": {"adjust_pred_probs": True},
             },
-            "goes with self_confidence and normalized_margin only",
+            "needs return_indices_ranked_by self_confidence or normalized_margin",
         ),
         ({"n_jobs": 0}, "n_jobs must be 1 or more, not 0"),
-        ({"frac_noise": -0.1}, "frac_noise must be a share, 0 or above, not -0.1"),
-        ({"frac_noise": np.nan}, "frac_noise must be a share"),
+        ({"frac_noise": -0.1}, "frac_noise must be 0 or more, not -0.1"),
+        ({"frac_noise": np.nan}, "frac_noise must be 0 or more"),
         ({"min_examples_per_class": -1}, "min_examples_per_class must be 0 or more"),
         ({"num_to_remove_per_class": [1, 2]}, "must be 3 whole numbers, none below 0"),
         ({"num_to_remove_per_class": [1, 2, -1]}, "must be 3 whole numbers, none below 0"),
         (
             {"num_to_remove_per_class": [1, 2, 3], "filter_by": "low_self_confidence"},
-            "goes with filter_by prune_by_noise_rate, prune_by_class, both, not 'low_self_confidence'",
+            "needs filter_by prune_by_noise_rate, prune_by_class, both, not 'low_self_confidence'",
         ),
         ({"confident_joint": np.eye(2)}, "confident_joint must have shape (3, 3), not (2, 2)"),
-        ({"confident_joint": -np.eye(3)}, "must hold numbers of samples, none below 0"),
-        ({"confident_joint": np.full((3, 3), np.nan)}, "must hold numbers of samples, none below 0"),
+        ({"confident_joint": -np.eye(3)}, "must hold counts, none below 0"),
+        ({"confident_joint": np.full((3, 3), np.nan)}, "must hold counts, none below 0"),
         ({"labels": ["ant"] * 30}, "pass classes=[...] with the names in the order of the columns"),
         ({"labels": ["ant"] * 30, "classes": ["ant", "bee"]}, "classes has 2 names"),
         ({"labels": [3] * 30}, "label of sample 0 is 3, outside 0..2"),
@@ -252,7 +252,7 @@ def changed(row, value):
         ({"pred_probs": changed(5, 0.9)}, "probabilities of sample 5 sum to 2.7, not to 1"),
     ],
 )
-def test_bad_input_is_refused_in_a_sentence(options, message):
+def test_bad_input_is_refused_with_a_reason(options, message):
     labels, probabilities = predictions(0, 30, 3)
     with pytest.raises(InputError, match=re.escape(message)):
         find_label_issues(**{"labels": labels, "pred_probs": probabilities, **options})

@@ -1,8 +1,7 @@
-"""Drop-in for cleanlab: `from errata.compat import find_label_issues` flags what cleanlab 2.9 flags."""
+"""Drop-in replacement for cleanlab: `errata.compat.find_label_issues` flags the same samples as cleanlab 2.9."""
 
 import warnings
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ COUNTING = {"confident_learning": "CYY", "predicted_neq_given": "CC"}
 LOWEST = {"low_normalized_margin": "normalized_margin", "low_self_confidence": "self_confidence"}
 FILTERS = (*PRUNING, *COUNTING, *LOWEST)
 RANKINGS = ("self_confidence", "normalized_margin", "confidence_weighted_entropy")
-SMALLEST = 1e-6  # stands for 0 where cleanlab divides
+SMALLEST = 1e-6  # replaces 0 in cleanlab's denominators
 
 
 def find_label_issues(
@@ -45,11 +44,11 @@ def find_label_issues(
     multi_label: bool = False,
     classes: Sequence[Any] | None = None,
 ) -> NDArray[Any]:
-    """Which labels are probably wrong: a mask (N,), or row numbers, worst first, with `return_indices_ranked_by`.
+    """A mask (N,) of the labels that are probably wrong; with `return_indices_ranked_by`, row numbers, worst first.
 
-    Arguments and results are those of `cleanlab.filter.find_label_issues` 2.9. Beyond it, labels (N,) and pred_probs
-    (N, K) may be tensors, lists or of polars, and labels may be names if `classes` names the K columns. Rows that are
-    not finite or do not sum to 1 are refused. n_jobs is accepted and changes nothing: work is spread over threads.
+    Arguments and results are those of `cleanlab.filter.find_label_issues` 2.9. In addition, labels (N,) and pred_probs
+    (N, K) may be tensors, lists or polars objects, and labels may be names if `classes` names the K columns. Rows that
+    are not finite or do not sum to 1 are refused. n_jobs is accepted and ignored: threads are always used.
     """
     adjusted = _check_options(filter_by, return_indices_ranked_by, rank_by_kwargs, n_jobs, multi_label)
     P, y = _check_arrays(labels, pred_probs, classes)
@@ -57,61 +56,51 @@ def find_label_issues(
     if filter_by in PRUNING:
         removals = None if num_to_remove_per_class is None else _check_removals(num_to_remove_per_class, P.shape[1])
         _check_amounts(frac_noise, min_examples_per_class)
-        flagged = _pruned(P, y, filter_by, joint, min_examples_per_class, frac_noise, removals)
+        flagged = _flags_by_pruning(P, y, filter_by, joint, min_examples_per_class, frac_noise, removals)
     else:
-        _say_what_is_unused(filter_by, frac_noise, num_to_remove_per_class, joint)
-        flagged = _flagged_at_once(P, y, filter_by)
+        _check_unused(filter_by, frac_noise, num_to_remove_per_class, joint)
+        flagged = _flags_without_pruning(P, y, filter_by)
     if verbose:
         print(f"Number of label issues found: {int(flagged.sum())}")
     if return_indices_ranked_by is None:
         return flagged
     rows = np.flatnonzero(flagged)
     quality = _quality(P, y, return_indices_ranked_by, adjusted)
-    return rows[np.argsort(quality[rows])]  # equal ones as numpy's default sort leaves them, as in cleanlab
+    return rows[np.argsort(quality[rows])]  # ties in the order of numpy's default sort, as in cleanlab
 
 
-def _pruned(
+def _flags_by_pruning(
     P: Probabilities,
     y: Labels,
     filter_by: str,
     joint: NDArray[Any] | None,
-    least: int,
+    fewest: int,
     share: float,
     removals: NDArray[Any] | None,
 ) -> Flags:
-    """Flags (N,) of samples that are pruned in the numbers that a joint (K, K), given or counted here, asks for."""
+    """Flags (N,) of the samples to prune; a joint (K, K), passed or counted here, gives the number per class pair."""
     sizes = np.bincount(y, minlength=P.shape[1])
-    spared = np.flatnonzero((sizes > 0) & (sizes <= least))
-    if len(spared):
-        named = ", ".join(map(str, spared[:10])) + (" ..." if len(spared) > 10 else "")
-        warnings.warn(f"no label is flagged in classes with {least} samples or fewer: {named}", stacklevel=3)
-    rules = CLEANLAB._replace(
-        calibrated=partial(_budgets, joint=joint, least=least, share=share, removals=removals),
-    )
+    small = np.flatnonzero((sizes > 0) & (sizes <= fewest))
+    if len(small):
+        names = ", ".join(map(str, small[:10])) + (" ..." if len(small) > 10 else "")
+        warnings.warn(f"no label is flagged in classes with {fewest} samples or fewer: {names}", stacklevel=3)
+
+    def budgets(counts: Counts, class_counts: Counts) -> Counts:
+        """Numbers of samples (K, K) by given and true label: to keep on the diagonal, to prune elsewhere."""
+        pruned = prune_counts(calibrated_counts(counts, class_counts) if joint is None else joint, fewest, share)
+        if removals is not None:
+            pruned = with_removals(pruned, class_counts, removals)
+        limited: Counts = np.clip(pruned, 0, class_counts[:, None])
+        too_small = class_counts <= max(fewest, 1)
+        limited[too_small] = np.diag(class_counts)[too_small]
+        return limited
+
+    rules = CLEANLAB._replace(calibrated=budgets)
     flagged: Flags = np.logical_and.reduce([flags_by_rules(P, y, variant, rules) for variant in PRUNING[filter_by]])
     return flagged
 
 
-def _budgets(
-    counts: Counts,
-    class_counts: Counts,
-    *,
-    joint: NDArray[Any] | None,
-    least: int,
-    share: float,
-    removals: NDArray[Any] | None,
-) -> Counts:
-    """How many samples (K, K) to keep, on the diagonal, and to prune, by given and true label."""
-    pruned = prune_counts(calibrated_counts(counts, class_counts) if joint is None else joint, least, share)
-    if removals is not None:
-        pruned = with_removals(pruned, class_counts, removals)
-    budgets: Counts = np.clip(pruned, 0, class_counts[:, None])
-    too_small = class_counts <= max(least, 1)
-    budgets[too_small] = np.diag(class_counts)[too_small]
-    return budgets
-
-
-def _flagged_at_once(P: Probabilities, y: Labels, filter_by: str) -> Flags:
+def _flags_without_pruning(P: Probabilities, y: Labels, filter_by: str) -> Flags:
     if filter_by in COUNTING:
         return flags_by_rules(P, y, COUNTING[filter_by], CLEANLAB)
     count = int(flags_by_rules(P, y, "CYY", CLEANLAB).sum())
@@ -121,7 +110,7 @@ def _flagged_at_once(P: Probabilities, y: Labels, filter_by: str) -> Flags:
 
 
 def _quality(P: Probabilities, y: Labels, ranking: str, adjusted: bool = False) -> NDArray[Any]:
-    """The quality (N,) of each label as cleanlab has it, from 0 to 1; low is bad."""
+    """The quality score (N,) of each label in cleanlab, from 0 to 1; low is bad."""
     if adjusted:
         confidence = cleanlab_self_confidence(P, [np.flatnonzero(y == k) for k in range(P.shape[1])])
         P = P - confidence + confidence.max()
@@ -137,14 +126,11 @@ def _quality(P: Probabilities, y: Labels, ranking: str, adjusted: bool = False) 
         return margin
     from scipy.special import xlogy
 
-    within = np.clip(P, 0, 1)
-    entropy = -np.sum(xlogy(within, within), axis=1) / np.log(P.shape[1])
-    doubt = entropy / np.clip(own, SMALLEST, None)
-    quality: NDArray[Any] = np.log(doubt + 1) / np.clip(doubt, SMALLEST, None)
+    clipped = np.clip(P, 0, 1)
+    entropy = -np.sum(xlogy(clipped, clipped), axis=1) / np.log(P.shape[1])
+    weighted = entropy / np.clip(own, SMALLEST, None)
+    quality: NDArray[Any] = np.log(weighted + 1) / np.clip(weighted, SMALLEST, None)
     return quality
-
-
-# Bad input.
 
 
 def _check_options(
@@ -154,9 +140,9 @@ def _check_options(
     n_jobs: int | None,
     multi_label: bool,
 ) -> bool:
-    """Refuse words that are not known; returns whether the ranking allows for classes that are hard to be sure of."""
+    """Refuse unknown options. Returns adjust_pred_probs, which subtracts each class's mean self-confidence."""
     if multi_label:
-        raise InputError("multi_label data cannot be judged: errata knows one label a sample")
+        raise InputError("multi_label is not supported: errata needs one label per sample")
     if filter_by not in FILTERS:
         raise InputError(f"filter_by {filter_by!r} is not one of {', '.join(FILTERS)}")
     if ranking is not None and ranking not in RANKINGS:
@@ -166,20 +152,20 @@ def _check_options(
     options = dict(ranking_options or {})
     adjusted = bool(options.pop("adjust_pred_probs", False))
     if options:
-        raise InputError(f"rank_by_kwargs knows adjust_pred_probs only, not {', '.join(map(repr, options))}")
+        raise InputError(f"rank_by_kwargs supports adjust_pred_probs only, not {', '.join(map(repr, options))}")
     if adjusted and ranking == "confidence_weighted_entropy":
-        raise InputError("adjust_pred_probs goes with self_confidence and normalized_margin only")
+        raise InputError("adjust_pred_probs needs return_indices_ranked_by self_confidence or normalized_margin")
     return adjusted
 
 
 def _check_arrays(labels: Any, pred_probs: Any, classes: Sequence[Any] | None) -> tuple[Probabilities, Labels]:
-    """Probabilities (N, K), whose values are checked when they are read, and labels (N,) as class numbers."""
-    P, given = as_numpy(pred_probs), as_numpy(labels)
+    """Probabilities (N, K), whose values are checked later, and labels (N,) as class numbers."""
+    P, column = as_numpy(pred_probs), as_numpy(labels)
     if P.ndim != 2:
         raise InputError(f"pred_probs must have shape (N, K), not {P.shape}")
-    if given.ndim == 2 and given.shape[1] == 1:  # a data frame of one column
-        given = given[:, 0]
-    y = check_labels(given, P.shape[1], classes)
+    if column.ndim == 2 and column.shape[1] == 1:  # a data frame of one column
+        column = column[:, 0]
+    y = check_labels(column, P.shape[1], classes)
     if len(y) != len(P):
         raise InputError(f"there are {len(y)} labels for {len(P)} rows of pred_probs")
     return P, y
@@ -190,7 +176,7 @@ def _check_joint(confident_joint: Any, num_classes: int) -> NDArray[Any]:
     if joint.shape != (num_classes, num_classes):
         raise InputError(f"confident_joint must have shape {(num_classes, num_classes)}, not {joint.shape}")
     if joint.dtype.kind not in "iuf" or not np.isfinite(joint).all() or joint.min() < 0:
-        raise InputError("confident_joint must hold numbers of samples, none below 0")
+        raise InputError("confident_joint must hold counts, none below 0")
     return joint
 
 
@@ -203,14 +189,14 @@ def _check_removals(removals: Sequence[int], num_classes: int) -> NDArray[Any]:
 
 def _check_amounts(frac_noise: float, min_examples_per_class: int) -> None:
     if not 0 <= frac_noise < np.inf:
-        raise InputError(f"frac_noise must be a share, 0 or above, not {frac_noise}")
+        raise InputError(f"frac_noise must be 0 or more, not {frac_noise}")
     if min_examples_per_class < 0:
         raise InputError(f"min_examples_per_class must be 0 or more, not {min_examples_per_class}")
 
 
-def _say_what_is_unused(filter_by: str, frac_noise: float, removals: object, joint: object) -> None:
+def _check_unused(filter_by: str, frac_noise: float, removals: object, joint: object) -> None:
     if removals is not None:
-        raise InputError(f"num_to_remove_per_class goes with filter_by {', '.join(PRUNING)}, not {filter_by!r}")
-    for name, given in (("frac_noise", frac_noise != 1), ("confident_joint", joint is not None)):
-        if given:
+        raise InputError(f"num_to_remove_per_class needs filter_by {', '.join(PRUNING)}, not {filter_by!r}")
+    for name, passed in (("frac_noise", frac_noise != 1), ("confident_joint", joint is not None)):
+        if passed:
             warnings.warn(f"{name} is not used with filter_by {filter_by!r}", stacklevel=3)

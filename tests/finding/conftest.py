@@ -1,4 +1,4 @@
-"""A small table with known errors, and what was found in it."""
+"""A small table with known errors."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from errata.core.noise import symmetric
 
 
 def blobs(samples=180, classes=3, seed=0):
-    """Numbers (N, 4) in as many clouds as classes, and their labels."""
+    """Gaussian clusters (N, 4), one per class, and their labels."""
     rng = np.random.default_rng(seed)
     labels = np.arange(samples) % classes
     centres = 4 * np.eye(classes, 4)
@@ -16,6 +16,6 @@ def blobs(samples=180, classes=3, seed=0):
 
 @pytest.fixture(scope="session")
 def clouds():
-    """Inputs and labels of which about a tenth are wrong, and which."""
+    """Inputs, and noisy labels of which about a tenth are wrong."""
     inputs, labels = blobs()
     return inputs, symmetric(labels, 0.1, num_classes=3, seed=1)

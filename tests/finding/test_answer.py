@@ -30,7 +30,7 @@ def found_with(p_wrong, rate=None):
             }
         ),
         dynamics=errata.Dynamics.from_arrays(np.zeros((1, samples, 2)), labels),
-        estimate=NoiseRate(share, share / 2, min(1.0, 2 * share), 0.95, "Made up for this test."),
+        estimate=NoiseRate(share, share / 2, min(1.0, 2 * share), 0.95, "Invented for this test."),
         conflicts=no_conflicts(),
         confusions=pd.DataFrame({"label": ["cat", "dog"], "suggested": ["dog", "cat"], "count": [1200, 3]}),
         curve=expected_curve(np.asarray(p_wrong)),
@@ -38,14 +38,14 @@ def found_with(p_wrong, rate=None):
     )
 
 
-def test_the_answer_has_the_numbers_in_it():
+def test_the_answer_has_the_numbers():
     found = found_with(np.repeat([0.7, 0.1, 0.0], [200, 600, 200]))
     assert answer(found) == [
         "About 200 of 1,000 labels are wrong (20 %, 10–40 %).",
         "Look at the first 200: expect about 140 errors, 70 % of all.",
     ]
     how, assumption = reasons(found)
-    assert how == "Made up for this test."
+    assert how == "Invented for this test."
     assert "assume" in assumption
     assert "cat → dog (1,200), dog → cat (3)" in notes(found)[0]
 
@@ -77,7 +77,7 @@ def test_the_budget_is_a_round_number_about_as_large_as_the_errors(expected, sam
     assert suggested_budget(expected, samples) == budget
 
 
-def test_expectations_are_those_of_the_curve():
+def test_expectations_are_read_from_the_curve():
     found = found_with([0.9, 0.5, 0.1, 0.0])
     assert expectation(found, 2) == (pytest.approx(1.4), pytest.approx(1.4 / 1.5))
     assert expectation(found, 99) == (pytest.approx(1.5), pytest.approx(1.0))

@@ -1,4 +1,4 @@
-"""Dynamics that were recorded before, with and without the data that their samples are."""
+"""Recorded dynamics with and without the data of their samples."""
 
 import json
 from functools import partial
@@ -29,12 +29,12 @@ def logits(curves, tmp_path):
 
 @pytest.fixture
 def table(logits):
-    """The rows that the logits are of."""
+    """The rows of the samples of these logits."""
     return pd.DataFrame({"size": np.arange(60.0) * 1.5, "kind": [KINDS[label] for label in logits[1]]})
 
 
 def shown(folder):
-    """What the report shows of samples: the form, and how much."""
+    """The form and the rows of the samples in the report."""
     text = (folder / "report.html").read_text(encoding="utf-8")
     start = text.index('"contents":') + len('"contents":')
     contents, _ = json.JSONDecoder().raw_decode(text[start:])
@@ -51,7 +51,7 @@ def shown(folder):
         (("--skip-bad",), "--skip-bad has no effect"),
     ],
 )
-def test_what_would_have_no_effect_is_refused(run, logits, options, sentence, tmp_path):
+def test_options_without_effect_are_refused(run, logits, options, sentence, tmp_path):
     code, _, err = run("run.npz", *options)
     assert code == 2
     assert sentence in err
@@ -59,7 +59,7 @@ def test_what_would_have_no_effect_is_refused(run, logits, options, sentence, tm
     assert not (tmp_path / "errata-out").exists()
 
 
-def test_in_python_it_is_refused_by_the_names_of_python(logits):
+def test_in_python_messages_name_parameters(logits):
     dynamics = errata.Dynamics.from_arrays(*logits)
     with pytest.raises(InputError, match=r"^`folds=` and `seed=` have no effect: the source holds recorded logits"):
         errata.find(dynamics, folds=3, seed=1)
@@ -69,7 +69,7 @@ def test_in_python_it_is_refused_by_the_names_of_python(logits):
         errata.find(np.eye(60), logits[1], data=np.eye(60))
 
 
-def test_dynamics_of_find_are_shown_with_the_data_they_were_learned_from(run, table, tmp_path):
+def test_dynamics_of_find_are_shown_with_their_training_data(run, table, tmp_path):
     table.assign(name=[f"n{row}" for row in range(60)]).to_csv("bees.csv", index=False)
     assert run("bees.csv", "--label", "kind", "--id", "name", "--model", "mlp")[0] == 0
     before = json.loads((tmp_path / "errata-out" / "summary.json").read_text())
@@ -91,7 +91,7 @@ def test_dynamics_of_find_are_shown_with_the_data_they_were_learned_from(run, ta
         assert shown(tmp_path / "other")[0] == "nothing"
 
 
-def test_a_table_beside_logits_is_shown_by_the_names_it_has(run, errata_command, table, tmp_path):
+def test_class_names_come_from_the_data(run, errata_command, table, tmp_path):
     table.to_csv("bees.csv", index=False)
     code, _, err = run("run.npz", "--data", "bees.csv", "--label", "kind")
     assert (code, err) == (0, "")
@@ -106,7 +106,7 @@ def test_a_table_beside_logits_is_shown_by_the_names_it_has(run, errata_command,
     assert pd.read_csv("bees.corrected.csv")["kind"][3] == "ant"
 
 
-def test_rows_are_found_by_their_ids_whatever_their_order(logits, table, tmp_path):
+def test_rows_are_matched_by_id_in_any_order(logits, table, tmp_path):
     names = [f"n{row}" for row in range(60)]
     dynamics = errata.Dynamics.from_arrays(*logits, ids=names)
     shuffled = table.assign(name=names).sample(frac=1, random_state=0)
@@ -117,7 +117,7 @@ def test_rows_are_found_by_their_ids_whatever_their_order(logits, table, tmp_pat
     assert unlabelled.ranking["id"].tolist() == found.ranking["id"].tolist()
 
 
-def test_arrays_need_no_labels_and_may_hold_more_than_was_trained_on(logits, tmp_path):
+def test_arrays_need_no_labels_and_may_have_more_rows(logits, tmp_path):
     values, labels = logits
     rows = np.arange(0, 60, 2)
     part = errata.Dynamics.from_arrays(values[:, rows], labels[rows], ids=rows)
@@ -129,7 +129,7 @@ def test_arrays_need_no_labels_and_may_hold_more_than_was_trained_on(logits, tmp
     assert [float(min(row, key=float)) for row in shown_rows] == (2.0 * found.ranking["id"]).tolist()
 
 
-def test_pictures_are_found_by_their_place_and_go_by_their_files(run, logits, tmp_path):
+def test_images_are_matched_by_position_and_named_by_file(run, logits, tmp_path):
     labels = np.sort(logits[1])
     np.savez(tmp_path / "run.npz", logits=logits[0], labels=labels)
     for row, label in enumerate(labels.tolist()):
@@ -152,18 +152,18 @@ def test_pictures_are_found_by_their_place_and_go_by_their_files(run, logits, tm
         (lambda table: table.assign(kind="ant").assign(kind=["bee", *["ant"] * 59]), "have another label"),
     ],
 )
-def test_data_that_are_of_other_samples_are_refused(logits, table, change, sentence):
+def test_data_of_other_samples_are_refused(logits, table, change, sentence):
     with pytest.raises(ErrataError, match=sentence):
         errata.find(errata.Dynamics.from_arrays(*logits), "kind", data=change(table))
 
 
-def test_ids_that_the_rows_do_not_have_are_asked_for(logits, table):
+def test_unknown_ids_are_refused_with_a_hint(logits, table):
     dynamics = errata.Dynamics.from_arrays(*logits, ids=[f"n{row}" for row in range(60)])
     with pytest.raises(InputError, match=r"60 of 60 .* such as 'n0'; ids in the data are such as 0. .* `id=` the ids"):
         errata.find(dynamics, data=table)
 
 
-def test_what_holds_no_samples_is_refused(logits, tmp_path):
+def test_data_without_samples_are_refused(logits, tmp_path):
     dynamics = errata.Dynamics.from_arrays(*logits)
     with pytest.raises(ErrataError, match=r"run.npz holds logits, not the samples themselves"):
         errata.find(dynamics, data=tmp_path / "run.npz")

@@ -15,7 +15,7 @@ def pairs_of(groups):
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.sampled_from([None, 0.5, 1.5])), min_size=4, max_size=20))
-def test_rows_of_a_table_are_grouped_as_comparing_them_one_by_one_does(rows):
+def test_groups_match_a_pairwise_comparison_of_rows(rows):
     frame = pd.DataFrame(rows, columns=["a", "b"]).astype({"b": float})
     frame["a"] = ["xyz"[value] for value in frame["a"]]
     frame = pd.concat([frame, pd.DataFrame({"a": ["p", "q"], "b": [7.0, 8.0]})], ignore_index=True)
@@ -25,18 +25,18 @@ def test_rows_of_a_table_are_grouped_as_comparing_them_one_by_one_does(rows):
     assert pairs_of(input_groups(data)) == pairs_of(cells)
 
 
-def test_twins_with_different_labels_are_listed_beside_each_other():
+def test_conflicts_are_listed_by_group():
     frame = pd.DataFrame({"name": list("uvwxyz"), "n": [1, 2, 1, 3, 2, 1], "y": ["a", "a", "b", "b", "a", "a"]})
     table = conflicts(open_data(frame, "y", id="name"))
     assert table.to_dict("list") == {"group": [1, 1, 1], "id": ["u", "w", "z"], "label": ["a", "b", "a"]}
 
 
-def test_without_twins_there_are_no_conflicts():
+def test_without_equal_inputs_there_are_no_conflicts():
     frame = pd.DataFrame({"n": [1, 2, 3, 4], "y": [0, 1, 0, 1]})
     assert conflicts(open_data(frame, "y")).empty
 
 
-def test_columns_that_are_not_learned_from_do_not_tell_twins_apart():
+def test_excluded_columns_are_ignored():
     rows = 40
     frame = pd.DataFrame({"key": [f"k{row}" for row in range(rows)], "n": [row // 2 for row in range(rows)]})
     table = conflicts(open_data(frame, [row % 2 for row in range(rows)]))
@@ -44,7 +44,7 @@ def test_columns_that_are_not_learned_from_do_not_tell_twins_apart():
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_zeros_are_the_same_however_they_are_written(kind):
+def test_negative_and_stored_zeros_equal_zero(kind):
     values = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [2.0, 0.0]])
     inputs = values
     if kind == "sparse":
@@ -56,7 +56,7 @@ def test_zeros_are_the_same_however_they_are_written(kind):
     assert table["id"].tolist() == [0, 1]
 
 
-def test_texts_and_images_have_twins_too(tmp_path):
+def test_texts_and_images_can_conflict(tmp_path):
     texts = ["one two three", "four five six", "one two three", "seven eight nine"]
     assert conflicts(open_data(texts, [0, 1, 1, 0]))["id"].tolist() == [0, 2]
     images = np.zeros((4, 16, 16), dtype=np.uint8)

@@ -22,7 +22,7 @@ from errata.finding.trials import PATIENCE, attempt, least_to_come
 
 @pytest.fixture
 def table(clouds):
-    """The clouds as a data frame with named classes and ids."""
+    """The clusters as a data frame with class names and ids."""
     inputs, noisy = clouds
     frame = pd.DataFrame(inputs, columns=["a", "b", "c", "d"])
     frame["kind"] = [("ant", "bee", "cat")[label] for label in noisy.labels]
@@ -35,8 +35,8 @@ def run(errata_command):
     return partial(errata_command, "find")
 
 
-def caught(found, noisy):
-    """The share of the true errors that are not among the first of the ranking."""
+def missed(found, noisy):
+    """The share of the errors that are not among the first samples of the ranking (FNR)."""
     return metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), noisy.truth)
 
 
@@ -65,10 +65,10 @@ def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
 
 
 @pytest.mark.parametrize("model", ["boosting", "mlp"])
-def test_arrays_are_learned_by_the_model_asked_for_and_give_their_errors_away(clouds, model):
+def test_each_model_for_tables_finds_most_errors(clouds, model):
     inputs, noisy = clouds
     found = errata.find(inputs, noisy.labels, model=model)
-    assert caught(found, noisy) <= 0.25
+    assert missed(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
@@ -76,22 +76,22 @@ def test_arrays_are_learned_by_the_model_asked_for_and_give_their_errors_away(cl
     assert found.dynamics.path is None
 
 
-def test_folds_judge_every_sample_by_a_model_that_has_not_seen_it(clouds):
+def test_folds_score_every_sample_out_of_sample(clouds):
     inputs, noisy = clouds
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM (OOS)"
-    assert caught(found, noisy) <= 0.25
+    assert missed(found, noisy) <= 0.25
 
 
-def test_the_same_call_finds_the_same(clouds):
+def test_equal_calls_give_equal_rankings(clouds):
     inputs, noisy = clouds
     one, other = (errata.find((inputs, noisy.labels), model="mlp", seed=3) for _ in range(2))
     pd.testing.assert_frame_equal(one.ranking, other.ranking)
 
 
-def test_inputs_of_any_library_are_the_same_inputs(clouds):
+def test_inputs_of_many_libraries_are_accepted(clouds):
     import polars as pl
     import torch
     from scipy.sparse import csr_matrix
@@ -107,12 +107,12 @@ def test_inputs_of_any_library_are_the_same_inputs(clouds):
         (csr_matrix(inputs), [("zero", 1, 2.5)[label] for label in noisy.labels]),
     ):
         found = errata.find(source, label, model="mlp")
-        assert caught(found, noisy) <= 0.3
+        assert missed(found, noisy) <= 0.3
         ids.append(set(found.ranking["id"]))
     assert all(one == set(range(len(inputs))) for one in ids)
 
 
-def test_text_is_learned_from_its_words(clouds):
+def test_text_is_ranked(clouds):
     rng = np.random.default_rng(0)
     words = {0: "goal match team ball score", 1: "vote party law minister senate", 2: "star planet orbit moon comet"}
     noisy = clouds[1]
@@ -121,7 +121,7 @@ def test_text_is_learned_from_its_words(clouds):
     found = errata.find(texts, noisy.labels)
     assert found.summary["kind"] == "text"
     assert found.summary["method"] == "Unmixed-MeanProb-LM"
-    assert caught(found, noisy) <= 0.1
+    assert missed(found, noisy) <= 0.1
 
 
 def test_saved_logits_are_ranked_without_training(run, curves, tmp_path):
@@ -169,7 +169,7 @@ def pictures(tmp_path):
     return tmp_path / "pictures"
 
 
-def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, monkeypatch):
+def test_a_folder_of_images_is_ranked(run, pictures, monkeypatch):
     monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 2)
     monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 2)
     (pictures / "bright" / "broken.png").write_bytes(b"not a picture")
@@ -185,7 +185,7 @@ def test_a_folder_of_images_is_learned_by_a_network_of_images(run, pictures, mon
     assert set(ranking["id"]) == {f"{name}/{n}.png" for n in range(12) for name in [("dark", "bright")[n % 2]]}
 
 
-def test_the_network_follows_the_size_of_the_images(tmp_path):
+def test_the_network_depends_on_image_size_and_device(tmp_path):
     small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
     arrays = open_source(small, [0, 1] * 10)
     names = [candidates_for(arrays, "auto", 0, device)[0].name for device in ("cuda", "cpu")]
@@ -202,24 +202,24 @@ def test_the_network_follows_the_size_of_the_images(tmp_path):
     assert next(candidate.inputs.fetch([torch.arange(2)])).shape == (2, 3, 64, 64)
 
 
-def test_a_loss_that_falls_ever_more_slowly_never_comes_below_what_it_can_come_to():
+def test_a_loss_that_falls_ever_more_slowly_stays_above_the_lower_bound():
     rng = np.random.default_rng(0)
     for pace, floor in ((0.05, 1.0), (0.3, 0.2)):
         losses = floor + np.exp(-pace * np.arange(100))
         for seen in range(1, 100):
             assert least_to_come(losses[:seen].tolist(), 100) <= losses.min()
-    assert least_to_come((1 + np.exp(-0.2 * np.arange(60))).tolist(), 100) > 0.99  # and it is no mere guess
+    assert least_to_come((1 + np.exp(-0.2 * np.arange(60))).tolist(), 100) > 0.99  # and the bound is tight
     assert least_to_come(rng.random(12).tolist(), 100) == -np.inf  # too early to tell
 
 
 @pytest.fixture
 def slow_network(monkeypatch):
-    """The network of tables learns so slowly that it takes dozens of epochs."""
+    """A learning rate so low that the network needs dozens of epochs."""
     widths, _, decay = candidates.NETWORK
     monkeypatch.setattr(candidates, "NETWORK", (widths, 2e-4, decay))
 
 
-def test_a_network_that_cannot_win_is_given_up(slow_network):
+def test_a_trial_that_cannot_win_is_stopped(slow_network):
     inputs, labels = load_digits(return_X_y=True)
     data = open_source(inputs[:500], labels[:500])
     (network,) = candidates_for(data, "mlp", 0)
@@ -237,23 +237,23 @@ def test_no_batch_has_a_single_sample_left():
         assert samples % size != 1
 
 
-class Impatient(NoProgress):
-    """Presses Ctrl-C in the middle of a training."""
+class InterruptAfter(NoProgress):
+    """Interrupts after some epochs of a step, `trying` or `training`."""
 
-    def __init__(self, after):
-        self._left, self._training = after, False
+    def __init__(self, epochs, step):
+        self._left, self._step, self._active = epochs, step, False
 
     def begin(self, name, epochs):
-        self._training = name.startswith("training")
+        self._active = name.startswith(self._step)
 
     def advance(self, epochs):
-        self._left -= epochs * self._training
+        self._left -= epochs * self._active
         if self._left < 0:
             raise KeyboardInterrupt
 
 
-class Noting(NoProgress):
-    """Remembers what was begun and how far each went."""
+class ProgressLog(NoProgress):
+    """Stores all calls."""
 
     def __init__(self):
         self.begun, self.steps, self.totals = [], [], []
@@ -268,26 +268,26 @@ class Noting(NoProgress):
         self.steps.append(epochs)
 
 
-def test_interrupted_it_goes_on_where_it_was(clouds, tmp_path, monkeypatch, slow_network):
+def test_an_interrupted_training_resumes(clouds, tmp_path, monkeypatch, slow_network):
     monkeypatch.setattr(model_training, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
     find = partial(errata.find, inputs, noisy.labels, model="mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
-        find(out=tmp_path / "out", progress=Impatient(5))
+        find(out=tmp_path / "out", progress=InterruptAfter(5, "training"))
     assert {entry.name for entry in (tmp_path / "out").iterdir()} == {".errata-find", "work"}
-    noting = Noting()
-    found = find(out=tmp_path / "out", progress=noting)
-    assert not any(name.startswith("trying") for name in noting.begun)
-    assert max(noting.steps[1:]) >= 5  # the epochs that were done already are told at once
-    assert sum(noting.steps) == noting.totals[-1]
+    log = ProgressLog()
+    found = find(out=tmp_path / "out", progress=log)
+    assert not any(name.startswith("trying") for name in log.begun)
+    assert max(log.steps[1:]) >= 5  # the epochs that were done already are reported at once
+    assert sum(log.steps) == log.totals[-1]
     assert not (tmp_path / "out" / "work").exists()
     whole = find()
     pd.testing.assert_frame_equal(found.ranking, whole.ranking)
     assert found.summary["held_out_loss"] == whole.summary["held_out_loss"]
 
 
-class Hasty(NoProgress):
-    """Presses Ctrl-C when the second of something is begun."""
+class InterruptSecondStep(NoProgress):
+    """Interrupts when the second step begins."""
 
     def __init__(self):
         self._begun = 0
@@ -298,13 +298,13 @@ class Hasty(NoProgress):
             raise KeyboardInterrupt
 
 
-def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds, tmp_path):
+def test_a_finished_trial_is_not_repeated(clouds, tmp_path):
     inputs, noisy = clouds
     find = partial(errata.find, inputs, noisy.labels, seed=1)
-    whole, resumed = Noting(), Noting()
+    whole, resumed = ProgressLog(), ProgressLog()
     expected = find(progress=whole)
     with pytest.raises(KeyboardInterrupt):
-        find(out=tmp_path / "out", progress=Hasty())
+        find(out=tmp_path / "out", progress=InterruptSecondStep())
     found = find(out=tmp_path / "out", progress=resumed)
     assert resumed.begun == whole.begun[1:]
     assert sum(resumed.steps) == resumed.totals[-1] == whole.totals[-1]
@@ -312,43 +312,31 @@ def test_a_trial_that_was_ended_before_an_interruption_is_not_made_again(clouds,
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
 
-class Restless(NoProgress):
-    """Presses Ctrl-C in the middle of a trial."""
-
-    def __init__(self, after):
-        self._left = after
-
-    def advance(self, epochs):
-        self._left -= epochs
-        if self._left < 0:
-            raise KeyboardInterrupt
-
-
-def test_a_trial_that_was_interrupted_goes_on_where_it_was(clouds, tmp_path, monkeypatch):
+def test_an_interrupted_trial_resumes(clouds, tmp_path, monkeypatch):
     monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
     find = partial(errata.find, inputs, noisy.labels, model="mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
-        find(out=tmp_path / "out", progress=Restless(5))
+        find(out=tmp_path / "out", progress=InterruptAfter(5, "trying"))
     assert list((tmp_path / "out" / "work").rglob("trial-0-mlp.begun"))
-    resumed = Noting()
+    resumed = ProgressLog()
     found = find(out=tmp_path / "out", progress=resumed)
-    assert resumed.steps[0] == 5  # of six epochs the last was not secured
+    assert resumed.steps[0] == 5  # the sixth epoch was not saved
     expected = find()
     assert found.summary["notes"] == expected.summary["notes"]
     pd.testing.assert_frame_equal(found.ranking, expected.ranking)
 
 
-def test_other_data_in_the_same_folder_is_begun_afresh(clouds, tmp_path):
+def test_other_data_in_the_same_folder_starts_again(clouds, tmp_path):
     inputs, noisy = clouds
     find = partial(errata.find, model="mlp", out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        find(inputs, noisy.labels, progress=Impatient(3))
+        find(inputs, noisy.labels, progress=InterruptAfter(3, "training"))
     assert len(find(inputs[:90], noisy.labels[:90]).ranking) == 90
 
 
 @pytest.mark.parametrize("model", ["mlp", "boosting"])
-def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, tmp_path, monkeypatch):
+def test_large_runs_keep_running_sums_and_rank_the_same(clouds, model, tmp_path, monkeypatch):
     inputs, noisy = clouds
     whole = errata.find(inputs, noisy.labels, model=model)
     monkeypatch.setattr(model_training, "STREAM_BEYOND_ON_DISK", 0)
@@ -358,12 +346,12 @@ def test_of_many_samples_running_sums_are_kept_and_rank_the_same(clouds, model, 
 
 
 @pytest.mark.parametrize("text", [False, True])
-def test_memory_for_many_classes_is_reckoned_as_it_is_taken(monkeypatch, text):
+def test_the_memory_estimate_for_many_classes_is_close(monkeypatch, text):
     monkeypatch.setattr(model_training, "STREAM_BEYOND", 0)
     for name in ("LONGEST", "FEWEST_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
-    reckoned: list[float] = []
-    monkeypatch.setattr(model_training, "check_fits", lambda size, what: reckoned.append(size))
+    estimated: list[float] = []
+    monkeypatch.setattr(model_training, "check_fits", lambda size, what: estimated.append(size))
     labels = np.arange(2_000) % 500
     words = [f"number {label % 50} of many, page {row % 7}" for row, label in enumerate(labels.tolist())]
     inputs = words if text else np.random.default_rng(0).random((2_000, 4))
@@ -372,10 +360,10 @@ def test_memory_for_many_classes_is_reckoned_as_it_is_taken(monkeypatch, text):
     errata.find(inputs, labels, model="mlp")
     taken = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert 0.5 * reckoned[-1] < taken < 1.1 * reckoned[-1]
+    assert 0.5 * estimated[-1] < taken < 1.1 * estimated[-1]
 
 
-def test_duplicates_with_different_labels_are_certain_conflicts(run, table):
+def test_equal_inputs_with_different_labels_are_conflicts(run, table):
     table.loc[1, ["a", "b", "c", "d"]] = table.loc[0, ["a", "b", "c", "d"]]
     table.to_parquet("bees.parquet")
     code, out, _ = run("bees.parquet", "--label", "kind", "--id", "name", "--model", "mlp")
@@ -404,7 +392,7 @@ def with_mixed_types(table):
         (with_mixed_types, "class 1 has a single sample"),
     ],
 )
-def test_odd_labels_are_remarked_on_and_the_rest_is_ranked(table, change, remark):
+def test_odd_labels_give_a_remark(table, change, remark):
     found = errata.find(change(table), "kind", id="name", model="mlp")
     assert any(remark in note for note in found.summary["notes"])
 
@@ -454,9 +442,7 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
         ),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_a_sentence_and_nothing_is_written(
-    run, tmp_path, columns, arguments, sentence
-):
+def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(run, tmp_path, columns, arguments, sentence):
     pd.DataFrame(columns).to_csv("data.csv", index=False)
     code, _, err = run("data.csv", *arguments)
     assert code == 2
@@ -473,7 +459,7 @@ def test_a_folder_with_one_image_is_refused(run, tmp_path):
     assert "one class" in err
 
 
-def test_what_is_in_the_way_is_said_before_the_training(run, table, tmp_path):
+def test_a_folder_with_other_files_is_refused_before_training(run, table, tmp_path):
     table.to_csv("bees.csv", index=False)
     (tmp_path / "errata-out").mkdir()
     (tmp_path / "errata-out" / "thesis.tex").write_text("mine")

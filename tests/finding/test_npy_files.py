@@ -16,14 +16,14 @@ def run(errata_command):
 
 @pytest.fixture
 def saved(curves, tmp_path):
-    """Logits (E, N, K) and labels (N,), as they lie in two files."""
+    """Logits (E, N, K) and labels (N,) in two files."""
     logits, labels, _ = curves(0)
     np.save(tmp_path / "logits.npy", logits)
     np.save(tmp_path / "labels.npy", labels)
     return logits, labels
 
 
-def test_logits_with_labels_in_another_file_are_ranked_as_they_are(run, saved, tmp_path):
+def test_logits_with_labels_in_another_file_are_ranked(run, saved, tmp_path):
     code, out, err = run("logits.npy", "--label", "labels.npy")
     assert (code, err) == (0, "")
     ranking = errata.find(errata.Dynamics.from_arrays(*saved)).ranking
@@ -33,7 +33,7 @@ def test_logits_with_labels_in_another_file_are_ranked_as_they_are(run, saved, t
     pd.testing.assert_frame_equal(in_python.ranking, ranking)
 
 
-def test_where_labels_go_with_the_first_axis_it_holds_inputs(run, tmp_path):
+def test_if_labels_match_the_first_axis_the_file_holds_inputs(run, tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(40) % 2
     np.save(tmp_path / "X.npy", labels[:, None, None] * 3 + rng.normal(size=(40, 3, 2)))
@@ -52,7 +52,7 @@ def test_where_labels_go_with_the_first_axis_it_holds_inputs(run, tmp_path):
         (("photos", "--label", "class"), "its id is its path: leave out --label"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_the_words_of_the_command_line(run, saved, tmp_path, arguments, sentence):
+def test_refusals_name_command_line_options(run, saved, tmp_path, arguments, sentence):
     np.savez(tmp_path / "probs.npz", probs=np.ones((4, 2)), labels=np.arange(4) % 2)
     (tmp_path / "photos").mkdir()
     code, _, err = run(*arguments)
@@ -61,5 +61,5 @@ def test_what_cannot_be_used_is_refused_in_the_words_of_the_command_line(run, sa
     assert len(err.strip().splitlines()) == 1
 
 
-def test_help_names_the_ending(run):
+def test_help_names_the_file_types(run):
     assert ".npz .npy" in " ".join(run("--help")[1].replace("│", " ").split())

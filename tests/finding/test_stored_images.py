@@ -1,4 +1,4 @@
-"""Images inside the Arrow files of a folder that Hugging Face datasets has saved."""
+"""Images in the Arrow files of a folder saved by Hugging Face datasets."""
 
 import base64
 import io
@@ -68,7 +68,7 @@ def small(tmp_path):
 
 @pytest.fixture
 def mixed(tmp_path):
-    """Twelve images of which no two are of the same size."""
+    """Twelve images of different sizes."""
     images = stored(encoded(drawn(number, 24 + number, 30)) for number in range(12))
     return save(tmp_path / "mixed", images, {"name": [f"n{row}" for row in range(12)]})
 
@@ -77,7 +77,7 @@ def opened(folder, **options):
     return open_source(folder, **({"label": "kind"} | options))
 
 
-def test_small_images_of_one_size_are_the_pixels_that_were_saved(small):
+def test_small_images_of_one_size_become_an_array(small):
     data = opened(small)
     assert (data.kind, data.classes, data.ids.tolist()) == ("images", ("bright", "dark"), list(range(12)))
     np.testing.assert_array_equal(data.inputs, np.stack([drawn(n).transpose(2, 0, 1) for n in range(12)]))
@@ -85,7 +85,7 @@ def test_small_images_of_one_size_are_the_pixels_that_were_saved(small):
     assert data.columns["image"] == "12 images of 32 × 32 pixels"
 
 
-def test_images_of_many_sizes_are_decoded_when_they_are_asked_for(mixed):
+def test_images_of_different_sizes_are_decoded_on_access(mixed):
     data = opened(mixed, id="name")
     assert data.ids.tolist() == [f"n{row}" for row in range(12)]
     assert data.columns["image"] == "12 images from 24 × 30 to 35 × 30 pixels"
@@ -96,7 +96,7 @@ def test_images_of_many_sizes_are_decoded_when_they_are_asked_for(mixed):
     assert [pixels.shape for pixels in some] == [(3, 30, 27), (3, 30, 25)]
 
 
-def test_the_network_follows_their_size(mixed, tmp_path):
+def test_the_network_depends_on_their_size(mixed, tmp_path):
     large = save(tmp_path / "large", stored(encoded(drawn(number, 90 + number, 70)) for number in range(12)))
     for folder, name in ((mixed, "cnn9"), (large, "resnet18")):
         (candidate,) = candidates_for(opened(folder), "auto", 0, "cuda")
@@ -105,7 +105,7 @@ def test_the_network_follows_their_size(mixed, tmp_path):
         assert (candidate.name, len(candidate.inputs)) == ("cnn4", 12)
 
 
-def test_images_in_files_beside_the_table_are_read(tmp_path):
+def test_images_in_separate_files_are_read(tmp_path):
     folder = save(tmp_path / "set", [{"bytes": None, "path": f"{number}.png"} for number in range(4)])
     for number in range(4):
         (folder / f"{number}.png").write_bytes(encoded(drawn(number)))
@@ -152,7 +152,7 @@ def test_other_columns_are_left_out_with_a_remark(mixed):
     assert opened(mixed).remarks == ("the images are learned from, and 1 other column left out: 'name'",)
 
 
-def test_what_is_ambiguous_is_refused(mixed, tmp_path):
+def test_ambiguous_columns_are_refused(mixed, tmp_path):
     with pytest.raises(InputError, match="to train on its text"):
         opened(mixed, text="name")
     twice = save(tmp_path / "twice", stored([encoded(drawn(0))] * 4), more=["mask"])
@@ -180,7 +180,7 @@ def picture(address):
     return Image.open(io.BytesIO(base64.b64decode(content)))
 
 
-def test_the_report_shows_them_in_their_shape(mixed, small, tmp_path):
+def test_the_report_shows_them_in_their_aspect_ratio(mixed, small, tmp_path):
     shown = sample_contents(opened(mixed), np.array([11, 0]), 12, NAMES, tmp_path)
     assert (shown["form"], shown["pixels"], shown["files"]) == ("picture", False, None)
     assert [picture(row).size for row in shown["rows"]] == [(35, 30), (24, 30)]
@@ -218,7 +218,7 @@ def test_from_the_folder_to_a_corrected_copy(run, kind, request, monkeypatch, tm
     assert "data:image/png" in (tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8")
 
 
-def test_they_are_exported_whole(mixed, monkeypatch, tmp_path):
+def test_they_are_exported_at_full_size(mixed, monkeypatch, tmp_path):
     monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 1)
     monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 1)
     found = errata.find(mixed, "kind")

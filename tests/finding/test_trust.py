@@ -96,7 +96,7 @@ def test_the_lines_name_epochs_memorised_labels_and_agreement(curves):
     rows = first["id"].to_numpy()
     share = (logits[-1][rows].argmax(axis=1) == labels[rows]).mean()
     assert f"predicts the given label of {percent(share)} of the first 100 samples" in memorised
-    assert agreement.startswith(f"On average, {percent(first['agree'].mean())} of the methods compared flag a sample")
+    assert agreement.startswith(f"On average, {percent(first['agree'].mean())} of the methods compared flag each")
 
 
 def test_wide_intervals_few_samples_and_held_out_predictions_are_named(curves):

@@ -35,14 +35,11 @@ FACTS = {
 def what_was_read(name: str, opened: "UserData | Dynamics") -> list[str]:
     """Two short lines before the training starts: the samples, and the classes with their sizes."""
     counts = np.bincount(opened.labels, minlength=opened.num_classes)
-    largest = np.argsort(-counts, kind="stable")[:MOST_CLASSES]
     classes = opened.classes or range(opened.num_classes)
-    names = [f"{classes[k]} ({counts[k]:,})" for k in largest.tolist()]
-    if opened.num_classes > len(names):
-        names.append(f"and {opened.num_classes - len(names):,} more")
+    names = [f"{classes[k]} ({counts[k]:,})" for k in np.argsort(-counts, kind="stable").tolist()]
     return [
         f"{name}: {len(opened.labels):,} samples in {opened.num_classes:,} classes, {_form(opened)}",
-        f"Classes: {', '.join(names)}",
+        f"Classes: {_first_names(names, MOST_CLASSES)}",
     ]
 
 
@@ -64,11 +61,13 @@ def column_note(data: "UserData") -> str:
     for name, treatment in data.columns.items():
         if treatment in ("number", "category", "text"):
             by_treatment.setdefault(treatment, []).append(name)
-    parts = [
-        f"{treatment}: {', '.join(names[:MOST_COLUMNS])}{', ...' if len(names) > MOST_COLUMNS else ''}"
-        for treatment, names in by_treatment.items()
-    ]
+    parts = [f"{treatment}: {_first_names(names, MOST_COLUMNS)}" for treatment, names in by_treatment.items()]
     return f"Columns read as {'; '.join(parts)}." if parts else ""
+
+
+def _first_names(names: list[str], most: int) -> str:
+    """`a, b, c`; long lists end in `and 12 more`."""
+    return ", ".join(names if len(names) <= most else [*names[:most], f"and {len(names) - most:,} more"])
 
 
 def how_ranked(found: "Found") -> str:

@@ -1,4 +1,4 @@
-"""Samples with the very same inputs and different labels: whatever is right, not all of these labels are."""
+"""Samples with identical inputs and different labels: at least one label of each group is wrong."""
 
 import hashlib
 from collections import Counter
@@ -20,26 +20,21 @@ Groups = NDArray[np.int64]
 
 
 def conflicts(data: UserData) -> "pd.DataFrame":
-    """A row a sample that has a twin with another label: group (from 1), id and label, twins beside each other."""
+    """One row per sample with identical inputs and another label elsewhere: group (from 1), id, label, by group."""
     import pandas as pd
 
     rows = pd.DataFrame({"group": input_groups(data), "label": data.labels})
     labels = rows.groupby("group")["label"].transform("nunique").to_numpy()
-    found = np.flatnonzero(labels > 1)
-    numbers, _ = pd.factorize(rows["group"].to_numpy()[found])
-    order = np.argsort(numbers, kind="stable")
-    names = pd.Index(data.classes, tupleize_cols=False)
-    return pd.DataFrame(
-        {
-            "group": numbers[order] + 1,
-            "id": data.ids[found][order],
-            "label": names.take(data.labels[found][order]),
-        }
-    )
+    conflicting = np.flatnonzero(labels > 1)
+    groups, _ = pd.factorize(rows["group"].to_numpy()[conflicting])
+    order = np.argsort(groups, kind="stable")
+    places = conflicting[order]
+    names = pd.Index(data.classes, tupleize_cols=False).take(data.labels[places])
+    return pd.DataFrame({"group": groups[order] + 1, "id": data.ids[places], "label": names})
 
 
 def input_groups(data: UserData) -> Groups:
-    """A number (N,) a sample, the same for two samples if and only if their inputs are the same."""
+    """Group numbers (N,): equal if and only if the inputs are identical."""
     inputs = data.inputs
     if data.root is not None:
         return _numbered(_file_digests([data.root / path for path in inputs.tolist()]))
@@ -59,7 +54,7 @@ def _is_input(treatment: str) -> bool:
 
 
 def _plain_zeros(array: NDArray[Any]) -> NDArray[Any]:
-    """The array with one kind of zero: 0.0 and -0.0 are the same number in different bytes."""
+    """The array with -0.0 replaced by 0.0, which has other bytes."""
     return array + 0 if array.dtype.kind == "f" else array
 
 
@@ -76,11 +71,11 @@ def _sparse_digests(matrix: Any) -> Iterable[bytes]:
 
 
 def _file_digests(paths: list[Path]) -> list[Any]:
-    """What tells files apart; only those that share their size with another are read."""
+    """A key per file. Only files of the same size as another are read."""
     sizes = [path.stat().st_size for path in paths]
-    alike = Counter(sizes)
+    counts = Counter(sizes)
     return [
-        _file_digest(path) if alike[size] > 1 else (size, path.as_posix())
+        _file_digest(path) if counts[size] > 1 else (size, path.as_posix())
         for path, size in zip(paths, sizes, strict=True)
     ]
 

@@ -1,4 +1,4 @@
-"""ErrataDetector: `find` as an estimator of scikit-learn."""
+"""ErrataDetector: `errata.find` as a scikit-learn estimator."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator  # noqa: TID253  # a base class is needed when the class is made
+from sklearn.base import BaseEstimator  # noqa: TID253  # the base class is needed at import
 
 from errata.errors import InputError
 from errata.readers.label_encoding import as_series, is_missing
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the samples of (X, y) whose labels are probably wrong.
 
-    After fit: scores_ (N,), higher = more suspicious; flags_ (N,), whether a sample is among the estimated errors;
-    suggested_ (N,), the label the model would give; p_wrong_ (N,); ranking_, the table of all samples with their row as
-    id; classes_; found_, everything `errata.find` says.
+    After fit: scores_ (N,), higher is more suspicious; flags_ (N,), True for the estimated errors; suggested_ (N,), the
+    suggested labels; p_wrong_ (N,); ranking_, the table of all samples with their row as id; classes_; found_, the
+    result of `errata.find`.
 
-    model, embed, folds, device: as for `errata.find`. random_state: a seed, None for 0, or numpy's generator of them.
+    model, embed, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a numpy RandomState.
     """
 
     def __init__(
@@ -45,19 +45,12 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "ErrataDetector":
-        """Train on X, numbers (N, D), a data frame, images or text, and the given labels y (N,) of any type."""
+        """Train on X, an array (N, D), a data frame, images or text, and the given labels y (N,) of any type."""
         from errata.finding.find import find
 
         labels = self._checked(X, y)
-        found = find(
-            X,
-            labels.given,
-            embed=self.embed,
-            model=self.model,
-            folds=self.folds,
-            device=self.device,
-            seed=self._seed(),
-        )
+        options = {name: getattr(self, name) for name in ("embed", "model", "folds", "device")}
+        found = find(X, labels.values, seed=self._seed(), **options)
         assert found.data is not None
         in_order = found.ranking.sort_values("id")
         self.found_: Found = found
@@ -70,18 +63,18 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return self
 
     def fit_predict(self, X: Any, y: Any) -> NDArray[np.bool_]:
-        """The flags (N,) of fit."""
+        """Fit, and return flags_ (N,)."""
         return self.fit(X, y).flags_
 
     def _checked(self, X: Any, y: Any) -> "_Labels":
-        """The labels; what scikit-learn knows how to check is checked as it does."""
+        """The labels. X and y are checked by scikit-learn as far as it supports their types."""
         from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
 
         if y is None:
             raise InputError("This ErrataDetector estimator requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
-        kept = _Labels.of(y, labels)
+        checked = _Labels.of(y, labels)
         if labels.dtype.kind in "biufc":
             assert_all_finite(labels, input_name="y", estimator_name="ErrataDetector")
             check_classification_targets(labels)
@@ -92,7 +85,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             self.n_features_in_ = int(X.shape[1])
         if hasattr(X, "columns") and all(isinstance(name, str) for name in X.columns):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        return kept
+        return checked
 
     def _seed(self) -> int:
         from sklearn.utils import check_random_state
@@ -110,27 +103,27 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
 @dataclass(frozen=True, eq=False)
 class _Labels:
-    """Labels (N,) as they were given, and the type of arrays of them; None leaves it to numpy."""
+    """Labels (N,) and the dtype of arrays of labels; None lets numpy choose it."""
 
-    given: Any
+    values: Any
     dtype: np.dtype[Any] | None
 
     @classmethod
     def of(cls, y: Any, array: NDArray[Any]) -> "_Labels":
-        """Labels of which scikit-learn makes an array, where that does not change them."""
+        """The array that scikit-learn made of `y`, or `y` itself if the conversion changed the labels."""
         from pandas.api.types import infer_dtype, is_extension_array_dtype
 
-        of_several_types = isinstance(y, list | tuple) and array.dtype.kind == "U" and infer_dtype(y) != "string"
-        changed = of_several_types or (is_extension_array_dtype(y) and array.dtype.kind == "f")
-        given = as_series(y if changed else array, "y")
-        if is_missing(given).any():
-            raise InputError("y has rows without a label; leave them out of X and y")
+        mixed_types = isinstance(y, list | tuple) and array.dtype.kind == "U" and infer_dtype(y) != "string"
+        changed = mixed_types or (is_extension_array_dtype(y) and array.dtype.kind == "f")
+        labels = as_series(y if changed else array, "y")
+        if is_missing(labels).any():
+            raise InputError("y has rows without a label; remove them from X and y")
         if changed:
-            return cls(given, np.dtype(object) if of_several_types else None)
+            return cls(labels, np.dtype(object) if mixed_types else None)
         return cls(array, array.dtype)
 
     def array_of(self, labels: Sequence[Any]) -> NDArray[Any]:
-        """Some of these labels as an array of their type."""
+        """An array of labels with the dtype."""
         if self.dtype != object:
             return np.asarray(labels, dtype=self.dtype)
         objects = np.empty(len(labels), dtype=object)
@@ -139,7 +132,7 @@ class _Labels:
 
 
 def _is_plain(inputs: Any) -> bool:
-    """Whether scikit-learn knows how to check them: arrays of numbers, dense or sparse, and lists of them."""
+    """True if scikit-learn can check the inputs: dense or sparse arrays of numbers, and lists of numbers."""
     if hasattr(inputs, "tocsr"):
         return True
     if hasattr(inputs, "columns"):

@@ -46,11 +46,11 @@ def trust_lines(
     if memorised is not None:
         lines.append(
             f"At the last {unit}, the model predicts the given label of {percent(memorised)} of the first {first:,} "
-            "samples. A high share means that it has memorised wrong labels."
+            "samples. A high share means memorised wrong labels."
         )
     if first and "agree" in ranking:
         agreement = percent(ranking["agree"].head(first).mean())
-        lines.append(f"On average, {agreement} of the methods compared flag a sample of the first {first:,}.")
+        lines.append(f"On average, {agreement} of the methods compared flag each of the first {first:,} samples.")
     if rate is not None and disagree_widely(rate, samples):
         lines.append("The estimates disagree widely: trust the order of the ranking, not the number of errors.")
     if rate is not None and samples < FEW_SAMPLES:
