@@ -17,12 +17,12 @@ import retraining
 import shown
 import tried
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import votes
+from errata.core.neighbourhood import label_votes
 from errata.core.smoothing import smooth
-from errata.dynamics.default import find_method
+from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from runs import DEVELOPMENT, KeptSpace, boil_down, ensemble, read_runs, run_of
+from runs import DEVELOPMENT, KeptSpaces, boil_down, ensemble, read_runs, run_of
 
 
 def made_up(curves, epochs=32, inputs=True, by_heart=False):
@@ -39,7 +39,7 @@ def made_up(curves, epochs=32, inputs=True, by_heart=False):
         logits[-(epochs // 4) :] = 3.0 * np.eye(5)[labels]
     points = (np.eye(5)[true] * 3 + rng.normal(size=(60, 5))).astype(np.float32)
     dynamics = Dynamics.from_arrays(logits, labels, features=points + 1, inputs=points if inputs else None)
-    run = run_of("made-up", 0, labels, boil_down(dynamics), KeptSpace(dynamics.features, dynamics.inputs))
+    run = run_of("made-up", 0, labels, boil_down(dynamics), KeptSpaces(dynamics.features, dynamics.inputs))
     return dynamics, run, truth
 
 
@@ -67,7 +67,7 @@ def test_without_inputs_the_default_is_that_of_images(curves, by_heart, name):
 def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):
     _, run, _ = made_up(curves)
     level = evidence.neighbours_agreement(run)
-    near = run.space.nearest("inputs", 10)
+    near = run.spaces.nearest("inputs", 10)
     by_hand = []
     for own, theirs in zip(run.labels, run.labels[near], strict=True):
         counts = np.bincount(theirs, minlength=5)
@@ -84,7 +84,7 @@ def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):
 
 def test_smoothing_again_and_again_ends_where_nothing_changes(curves):
     _, run, _ = made_up(curves)
-    log_p, near = run.log_mean(candidates.flat(run)), run.space.nearest("inputs", 7)
+    log_p, near = run.log_mean(candidates.flat(run)), run.spaces.nearest("inputs", 7)
     np.testing.assert_allclose(evidence.iterated(log_p, near, 0.4, 1), smooth(log_p, near, 0.4))
     settled = evidence.iterated(log_p, near, 0.4, None)
     once_more = 0.4 * log_p + 0.6 * smooth(log_softmax(settled, axis=1), near, 0.0)
@@ -94,7 +94,7 @@ def test_smoothing_again_and_again_ends_where_nothing_changes(curves):
 
 def test_neighbours_of_neighbours_are_a_mean_of_means(curves):
     _, run, _ = made_up(curves)
-    log_p, near = run.log_mean(candidates.flat(run)), run.space.nearest("inputs", 4)
+    log_p, near = run.log_mean(candidates.flat(run)), run.spaces.nearest("inputs", 4)
     p = np.exp(log_p)
     twice = np.array([np.mean([p[near[j]].mean(axis=0) for j in near[i]], axis=0) for i in range(60)])
     expected = 0.3 * log_p + 0.7 * np.log(twice)
@@ -119,7 +119,7 @@ def test_votes_are_weighted_and_leave_every_class_possible():
     labels, near = np.array([0, 1, 2]), np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32)
     counts = evidence.weighted_votes(labels, near, 3, np.array([[1, 0.5], [1, 0.25], [0.5, 0.5]]))
     assert counts.tolist() == [[0, 1, 0.5], [1, 0, 0.25], [0.5, 0.5, 0]]
-    np.testing.assert_allclose(evidence.weighted_votes(labels, near, 3, np.ones((3, 2))), votes(labels, near, 3))
+    np.testing.assert_allclose(evidence.weighted_votes(labels, near, 3, np.ones((3, 2))), label_votes(labels, near, 3))
     assert np.exp(evidence.log_vote(counts))[0] == pytest.approx([1 / 3 / 2.5, 4 / 3 / 2.5, 5 / 6 / 2.5])
     assert evidence.likelihood(counts, labels) == pytest.approx(
         np.mean([math.log(1 / 3 / 2.5), math.log(1 / 3 / 2.25), math.log(1 / 3 / 2)])
@@ -162,7 +162,7 @@ def test_taking_out_the_prior_makes_classes_equally_frequent(curves):
 def test_an_ensemble_averages_probabilities(curves):
     _, first, _ = made_up(curves)
     other = run_of(
-        "made-up", 1, first.labels, boil_down(Dynamics.from_arrays(curves(5, epochs=32)[0], first.labels)), first.space
+        "made-up", 1, first.labels, boil_down(Dynamics.from_arrays(curves(5, epochs=32)[0], first.labels)), first.spaces
     )
     flat = candidates.flat(first)
     mean = (np.exp(first.log_mean(flat)) + np.exp(other.log_mean(flat))) / 2
@@ -223,8 +223,8 @@ def blobs():
     options = TrainingOptions(swa=False, features=True)
     (gathered,) = in_sample(table, labels, 3, (8,), recipe, options=options, device="cpu")
     dynamics = gathered.dynamics
-    space = KeptSpace(dynamics.features, dynamics.inputs)
-    return run_of("blobs", 0, labels, boil_down(dynamics), space, dynamics.settings), table, truth
+    spaces = KeptSpaces(dynamics.features, dynamics.inputs)
+    return run_of("blobs", 0, labels, boil_down(dynamics), spaces, dynamics.settings), table, truth
 
 
 def test_a_recipe_is_read_from_what_a_run_keeps(blobs):

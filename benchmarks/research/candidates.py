@@ -8,7 +8,9 @@ import numpy as np
 import evidence
 from errata.core import memorising
 from errata.core.checks import Floats, Labels
-from errata.core.neighbourhood import KNN, Blend, Points, votes
+from errata.core.method_parts import ProbabilityVectors
+from errata.core.neighbourhood import SpaceName, label_votes
+from errata.core.smoothing import KNN
 from errata.core.unmixing import Unmix, transition, true_classes
 from evidence import margin
 from runs import Run
@@ -36,7 +38,17 @@ def measured(run: Run, name: str) -> Floats:
 
 def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
     """LM of the mean probabilities after neighbours had their say."""
-    return margin(knn.smooth(run.log_mean(weights(run)), run.labels, run.space), run.labels)
+    return margin(_smoothed(run.log_mean(weights(run)), run, knn), run.labels)
+
+
+def _smoothed(log_p: Floats, run: Run, knn: KNN | None = None) -> Floats:
+    """Log-probabilities (N, K) blended with those of neighbours."""
+    return (knn or KNN()).apply(ProbabilityVectors(log_p), run.labels, run.spaces).log_probabilities
+
+
+def _unmixed(log_p: Floats, run: Run) -> Floats:
+    """Log-probabilities (N, K) without the label noise that was learned."""
+    return Unmix().apply(ProbabilityVectors(log_p), run.labels, run.spaces).log_probabilities
 
 
 def usual(run: Run) -> Floats:
@@ -44,9 +56,9 @@ def usual(run: Run) -> Floats:
     return evidence.early_share(run) if run.is_table else evidence.ramp(run)
 
 
-def neighbourly(run: Run, weights: Weights = usual) -> Blend:
+def neighbourly(run: Run, weights: Weights = usual) -> ProbabilityVectors:
     """The run after neighbours had their say, where the axis of errata chooses what they say."""
-    return KNN().blend(run.log_mean(weights(run)), run.labels, run.space)
+    return KNN().apply(ProbabilityVectors(run.log_mean(weights(run))), run.labels, run.spaces)
 
 
 def default(run: Run, weights: Weights = usual) -> Floats:
@@ -54,7 +66,7 @@ def default(run: Run, weights: Weights = usual) -> Floats:
     if not run.is_table and _memorised(run):
         return unmixed_alone(run, evidence.early_share_alone)
     blend = neighbourly(run, weights)
-    return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
+    return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
 
 
 def _memorised(run: Run) -> bool:
@@ -71,7 +83,7 @@ def not_unmixed(run: Run) -> Floats:
 
 def unmixed_alone(run: Run, weights: Weights = flat) -> Floats:
     """MeanProb-LM without the noise that was learned."""
-    return margin(Unmix().unmix(run.log_mean(weights(run)), run.labels), run.labels)
+    return margin(_unmixed(run.log_mean(weights(run)), run), run.labels)
 
 
 def unmixed_by(
@@ -88,7 +100,11 @@ def unmixed_by(
     """
     blend = neighbourly(run, weights or usual)
     log_p = evidence.normalised(blend.log_probabilities)
-    heard = log_p if by_all or blend.heard is None else evidence.normalised(blend.heard)
+    heard = (
+        log_p
+        if by_all or blend.neighbour_log_probabilities is None
+        else evidence.normalised(blend.neighbour_log_probabilities)
+    )
     T = count(np.exp(heard), run.labels)
     log_q = true_classes(log_p, T, rounds)
     return margin(log_q + np.log(T[:, run.labels].T) if own_label else log_q, run.labels)
@@ -96,11 +112,11 @@ def unmixed_by(
 
 def unmixed_first(run: Run) -> Floats:
     """Neighbours of probabilities that are unmixed already."""
-    unmixed = evidence.normalised(Unmix().unmix(run.log_mean(usual(run)), run.labels))
-    return margin(KNN().smooth(unmixed, run.labels, run.space), run.labels)
+    unmixed = evidence.normalised(_unmixed(run.log_mean(usual(run)), run))
+    return margin(_smoothed(unmixed, run), run.labels)
 
 
-def _settled(run: Run) -> tuple[Points, int, float]:
+def _settled(run: Run) -> tuple[SpaceName, int, float]:
     """Space, neighbours and own weight that suit tables or images, for what the axis of errata does not have."""
     return ("inputs", 10, 0.7) if run.is_table else ("features", 50, 0.5)
 
@@ -108,26 +124,26 @@ def _settled(run: Run) -> tuple[Points, int, float]:
 def iterated(run: Run, rounds: int | None) -> Floats:
     """Probabilities smoothed again and again."""
     points, k, own = _settled(run)
-    return margin(evidence.iterated(run.log_mean(flat(run)), run.space.nearest(points, k), own, rounds), run.labels)
+    return margin(evidence.iterated(run.log_mean(flat(run)), run.spaces.nearest(points, k), own, rounds), run.labels)
 
 
 def twice_removed(run: Run) -> Floats:
     """Probabilities of neighbours of neighbours."""
     points, k, own = _settled(run)
-    near = run.space.nearest(points, k)
+    near = run.spaces.nearest(points, k)
     return margin(evidence.neighbours_of_neighbours(run.log_mean(flat(run)), near, own), run.labels)
 
 
 def both_spaces(run: Run) -> Floats:
     """Labels of the neighbours in the inputs and of those in the features, each with half of their weight."""
     log_p = run.log_mean(flat(run))
-    blends = [KNN(10, 0.7, 1.0, points).smooth(log_p, run.labels, run.space) for points in ("inputs", "features")]
+    blends = [_smoothed(log_p, run, KNN(10, 0.7, 1.0, points)) for points in ("inputs", "features")]
     return margin(np.mean(blends, axis=0), run.labels)
 
 
 def nearer_labels(run: Run) -> Floats:
     """The labels of 50 neighbours, the nearest counts 1, the second 1/2, the third 1/3, ..."""
-    near = run.space.nearest(_settled(run)[0], 50)
+    near = run.spaces.nearest(_settled(run)[0], 50)
     weights = np.broadcast_to(1 / np.arange(1.0, near.shape[1] + 1), near.shape)
     return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, weights))
 
@@ -135,7 +151,7 @@ def nearer_labels(run: Run) -> Floats:
 def trusted_labels(run: Run) -> Floats:
     """The labels of neighbours, each counted with the probability that the run gives it."""
     points, k, _ = _settled(run)
-    near = run.space.nearest(points, k)
+    near = run.spaces.nearest(points, k)
     trust = np.exp(run.log_mean(flat(run))[np.arange(len(run.labels)), run.labels])
     return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, trust[near]))
 
@@ -143,8 +159,8 @@ def trusted_labels(run: Run) -> Floats:
 def likeliest_labels(run: Run) -> Floats:
     """The labels of neighbours, in the space and of the number that predict given labels best."""
     tried = [
-        votes(run.labels, run.space.nearest(points, k), run.classes)
-        for points in run.space.points
+        label_votes(run.labels, run.spaces.nearest(points, k), run.classes)
+        for points in run.spaces.points
         for k in (5, 10, 20, 50)
     ]
     return _with_vote(run, max(tried, key=partial(evidence.likelihood, labels=run.labels)))
@@ -152,8 +168,8 @@ def likeliest_labels(run: Run) -> Floats:
 
 def geometric_with_labels(run: Run) -> Floats:
     """The default, but of the mean of the logarithms of the parts' probabilities, normalised."""
-    blend = KNN().blend(evidence.normalised(run.log_parts.mean(axis=0)), run.labels, run.space)
-    return margin(Unmix().unmix(blend.log_probabilities, run.labels, blend.heard), run.labels)
+    blend = KNN().apply(ProbabilityVectors(evidence.normalised(run.log_parts.mean(axis=0))), run.labels, run.spaces)
+    return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
 
 
 def _with_vote(run: Run, counts: Floats) -> Floats:
@@ -161,9 +177,9 @@ def _with_vote(run: Run, counts: Floats) -> Floats:
     return margin(blend, run.labels)
 
 
-def simifeat(run: Run, points: Points, rule: Callable[..., Floats], k: int = evidence.ASKED) -> Floats:
+def simifeat(run: Run, points: SpaceName, rule: Callable[..., Floats], k: int = evidence.ASKED) -> Floats:
     """SimiFeat's vote or rank: the labels of the neighbours alone."""
-    return rule(votes(run.labels, run.space.nearest(points, k), run.classes), run.labels)
+    return rule(label_votes(run.labels, run.spaces.nearest(points, k), run.classes), run.labels)
 
 
 def calibrated(run: Run, knn: bool, rule: Callable[..., Floats]) -> Floats:
@@ -175,7 +191,7 @@ def reweighted(run: Run, knn: bool, change: str) -> Floats:
     """LM after the prior is taken out, or the transition of labels put in."""
     log_p = run.log_mean(flat(run))
     if knn:
-        log_p = KNN().smooth(log_p, run.labels, run.space)
+        log_p = _smoothed(log_p, run)
     changed = evidence.without_prior(log_p) if change == "prior" else evidence.transition_posterior(log_p, run.labels)
     return margin(changed, run.labels)
 

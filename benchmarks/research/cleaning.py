@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from errata.bench.results import Results
 from errata.bench.running.cell_training import network, test_accuracy
-from errata.core.methods import Composed, Method, parse
-from errata.core.replay import ask
-from errata.core.suggest import Suggestion
+from errata.core.composed_method import ComposedMethod, Suggestion
+from errata.core.methods import Method, parse
+from errata.core.replay import replay_arrays
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.training_inputs import inputs
-from errata.dynamics.default import find_method
+from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import Recipe
@@ -99,9 +99,9 @@ def detectors(dynamics: Dynamics) -> dict[str, Method]:
 def suggestions(dynamics: Dynamics) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """The class (N,) with the largest mean probability over the epochs, and the one that the default believes in."""
     default = find_method(dynamics, None)
-    assert isinstance(default, Composed)
-    alone, told = ask(dynamics.replayable(), [Suggestion(), default])
-    return alone["suggested"], default.believed(told, dynamics.labels, dynamics.space).argmax(axis=1)
+    assert isinstance(default, ComposedMethod)
+    alone, told = replay_arrays(dynamics.replayable(), [Suggestion(), default])
+    return alone["suggested"], default.class_log_probabilities(told, dynamics.labels, dynamics.spaces).argmax(axis=1)
 
 
 class Table:

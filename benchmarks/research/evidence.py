@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from errata.core import early, memorising
 from errata.core.aggregations import LastQuarter
 from errata.core.checks import Floats, Labels
+from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
-from errata.core.methods import Composed
-from errata.core.neighbourhood import Points, Space, votes
+from errata.core.neighbourhood import NeighbourSpaces, SpaceName, label_votes
 from errata.core.smoothing import smooth
-from errata.dynamics.default import ask_run
+from errata.dynamics.run_methods import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
 
@@ -51,12 +51,12 @@ def early_share(run: Run) -> Floats:
     epochs = np.arange(len(run.agreement))
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.window_ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
-    return shares[early.choose_window(sums, run.labels, run.space)]
+    return shares[early.choose_window(sums, run.labels, run.spaces)]
 
 
 def early_share_alone(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) that EarlyProb averages where no inputs are known."""
-    return early_share(replace(run, space=Space()))
+    return early_share(replace(run, spaces=NeighbourSpaces()))
 
 
 def late_unless_memorising(run: Run) -> Floats:
@@ -67,8 +67,9 @@ def late_unless_memorising(run: Run) -> Floats:
 
 def neighbours_agreement(run: Run) -> float:
     """The share of samples whose label is the most frequent one among their neighbours; ties count in part."""
-    points: Points = "inputs" if run.is_table else "features"
-    return 1 - float(simifeat_vote(votes(run.labels, run.space.nearest(points, ASKED), run.classes), run.labels).mean())
+    space: SpaceName = "inputs" if run.is_table else "features"
+    counts = label_votes(run.labels, run.spaces.nearest(space, ASKED), run.classes)
+    return 1 - float(simifeat_vote(counts, run.labels).mean())
 
 
 def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
@@ -97,7 +98,7 @@ def taken_back(run: Run) -> float:
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     """What the last quarter of a run says of those before: every sign of memorising, of whole dynamics."""
-    (told,) = ask_run(dynamics, [Composed(LastQuarter(), LM)], None)
+    (told,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)], None)
     log_sums, labels = told["log_probabilities"], dynamics.labels
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]

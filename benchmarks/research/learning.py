@@ -22,13 +22,13 @@ import numpy as np
 import evidence
 from errata.core import early
 from errata.core.aggregations import EarlyProb
+from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
 from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_classes
-from errata.core.methods import Composed
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
-from errata.dynamics.default import ask_run, epochs_that_count, find_method
 from errata.dynamics.recorder import Recorder
+from errata.dynamics.run_methods import epochs_used, find_method, run_arrays
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.engine import TrainingOptions
@@ -146,7 +146,7 @@ def _row(known: Dynamics, wrong: Any) -> dict[str, Any]:
     shorter = _before_coming_round(bare)
     found = evidence.end_of_run(known) | {
         "epochs": bare.epochs,
-        COUNT: epochs_that_count(bare, alone),
+        COUNT: epochs_used(bare, alone),
         COUNT_BY_COMING_ROUND: shorter,
         "asks features": default.name == NEIGHBOURS,
         "running sums ask features": find_method(_streamed(known), None).name == NEIGHBOURS,
@@ -174,7 +174,7 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
 
 def _before_coming_round(dynamics: Dynamics) -> int:
     """How many epochs there are before a part of a run comes round to many labels: what convictions took over from."""
-    (told,) = ask_run(dynamics, [Composed(EarlyProb(), LM)], None)
+    (told,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)], None)
     mean, added = predicted_classes(told["log_probabilities"])
     share = len(mean) - 1
     while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:

@@ -23,7 +23,7 @@ import evidence
 from errata.bench.running.cell_training import table
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
-from errata.dynamics.default import epochs_that_count, find_method
+from errata.dynamics.run_methods import epochs_used, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.training.engine import TrainingOptions
@@ -84,21 +84,21 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     assert dynamics.logits is not None
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
-    run = run_of("", 0, labels, boil_down(dynamics), dynamics.space)
+    run = run_of("", 0, labels, boil_down(dynamics), dynamics.spaces)
     found = {"last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean())} | evidence.end_of_run(dynamics)
     default = find_method(dynamics, None).name
     asked = {name: name for name in METHODS} | {"default": default}
     found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in asked.items()}
     by_all = candidates.unmixed_by(run, by_all=True, weights=candidates.flat)
     found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
-    found |= {"epochs that count": epochs_that_count(dynamics, find_method(dynamics, None))}
+    found |= {"epochs that count": epochs_used(dynamics, find_method(dynamics, None))}
     known = Dynamics.from_arrays(dynamics.logits, labels, features=dynamics.features, gathering="in-sample")
     by_features = find_method(known, None)
     found |= {"features alone": 100 * fnr(score(known, by_features), wrong), "features alone rank by": by_features.name}
     bare = Dynamics.from_arrays(dynamics.logits, labels, gathering="in-sample")
     alone = find_method(bare, None)
     found |= {"logits alone": 100 * fnr(score(bare, alone), wrong), "logits alone rank by": alone.name}
-    return found | {"epochs of logits alone": epochs_that_count(bare, alone)}
+    return found | {"epochs of logits alone": epochs_used(bare, alone)}
 
 
 def main(out: Path) -> None:

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 import candidates
 import tried
 from errata.core.checks import Floats
-from errata.core.neighbourhood import KNN
+from errata.core.smoothing import KNN
 from errata.dynamics.store import Dynamics
-from runs import KeptSpace, Run, boil_down, run_of
+from runs import KeptSpaces, Run, boil_down, run_of
 
 if TYPE_CHECKING:
     from errata.training.jobs import TrainingJob
@@ -101,8 +101,8 @@ def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
     common = (table, flipped.labels, run.classes, recipe.widths, recipe)
     (gathered,) = in_sample(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
     assert gathered.dynamics is not None
-    space = KeptSpace(gathered.dynamics.features, gathered.dynamics.inputs)
-    lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), space)
+    spaces = KeptSpaces(gathered.dynamics.features, gathered.dynamics.inputs)
+    lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), spaces)
     asked = [one for one in tried.all_candidates() if one.family in NEIGHBOURLY]
     best = max(asked, key=lambda one: auroc(one.score(lesson), flipped.truth))
     return {
@@ -165,7 +165,7 @@ def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> lis
 def _again(run: Run, dynamics: Dynamics | None) -> Run:
     """The run with other dynamics of all its samples, among the same neighbours."""
     assert dynamics is not None
-    return run_of(run.setting, run.seed, run.labels, boil_down(dynamics), run.space, run.recipe)
+    return run_of(run.setting, run.seed, run.labels, boil_down(dynamics), run.spaces, run.recipe)
 
 
 def _then(retrain: "Callable[[Run, TableInputs], Run]", run: Run, table: "TableInputs") -> dict[str, Floats]:

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 import digests
 from errata.core.checks import Floats, Labels
 from errata.core.methods import parse, with_gathering
-from errata.core.neighbourhood import Points, Space
-from errata.core.replay import ask
+from errata.core.neighbourhood import NeighbourSpaces, SpaceName
+from errata.core.replay import replay_arrays
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
 
@@ -54,15 +54,15 @@ NEIGHBOURS = 100
 LOG_MEAN = parse("kNN-MeanProb-LM")
 
 
-class KeptSpace(Space):
+class KeptSpaces(NeighbourSpaces):
     """A space whose neighbours are searched once for all candidates, and kept in a folder if there is one."""
 
     def __init__(self, features: Any, inputs: Any, stem: Path | None = None) -> None:
         super().__init__(features, inputs)
         self._stem = stem
-        self._nearest: dict[Points, NDArray[np.int32]] = {}
+        self._nearest: dict[SpaceName, NDArray[np.int32]] = {}
 
-    def nearest(self, points: Points, k: int) -> NDArray[np.int32]:
+    def nearest(self, points: SpaceName, k: int) -> NDArray[np.int32]:
         """The k nearest of every sample, (N, k), of at most NEIGHBOURS."""
         if points not in self._nearest:
             path = None if self._stem is None else Path(f"{self._stem}.{points}.{NEIGHBOURS}.npy")
@@ -90,7 +90,7 @@ class Run:
     log_parts: Floats
     bounds: NDArray[np.int64]
     agreement: Floats
-    space: Space
+    spaces: NeighbourSpaces
     scores: Mapping[str, Floats]
     recipe: dict[str, Any] = field(default_factory=dict)
 
@@ -102,7 +102,7 @@ class Run:
     @property
     def is_table(self) -> bool:
         """Whether neighbours can be sought in the inputs."""
-        return "inputs" in self.space.points
+        return "inputs" in self.spaces.points
 
     def log_mean(self, weights: Floats) -> Floats:
         """The logarithm (N, K) of the probabilities averaged with a weight an epoch (E,), spread evenly over a part."""
@@ -136,7 +136,9 @@ def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
     assert dynamics.logits is not None
     bounds = _bounds(dynamics.epochs, PARTS)
     windows = [(int(start), int(end) - 1) for start, end in pairwise(bounds)]
-    log_parts = [ask(dynamics.window(window).replayable(), [LOG_MEAN])[0]["log_probabilities"] for window in windows]
+    log_parts = [
+        replay_arrays(dynamics.window(window).replayable(), [LOG_MEAN])[0]["log_probabilities"] for window in windows
+    ]
     agreement = [float((epoch.argmax(axis=1) == dynamics.labels).mean()) for epoch in dynamics.logits]
     methods = [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
     told = [verdict.scores for verdict in verdicts(dynamics, methods).values()]
@@ -144,16 +146,20 @@ def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
     return {"log_parts": np.stack(log_parts), "bounds": bounds, "agreement": np.array(agreement)} | scores
 
 
-def run_of(setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], space: Space, recipe: Any = None) -> Run:
+def run_of(
+    setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], spaces: NeighbourSpaces, recipe: Any = None
+) -> Run:
     """A Run from what `boil_down` kept."""
     scores = {name: kept[name] for name in EPOCH_METHODS if name in kept}
-    return Run(setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], space, scores, recipe or {})
+    return Run(
+        setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], spaces, scores, recipe or {}
+    )
 
 
 def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
     dynamics, seed = Dynamics.open(folder), int(folder.parent.name.removeprefix("seed"))
     stem = None if cache is None else cache / f"{setting}.{seed}"
-    space = KeptSpace(dynamics.features, dynamics.inputs, stem)
+    spaces = KeptSpaces(dynamics.features, dynamics.inputs, stem)
     path = None if stem is None else Path(f"{stem}.run.npz")
     if path is not None and path.exists():
         with np.load(path) as stored:
@@ -162,18 +168,18 @@ def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
         kept = boil_down(dynamics)
         if path is not None:
             np.savez(path, allow_pickle=False, **kept)
-    return run_of(setting, seed, dynamics.labels, kept, space, dynamics.settings)
+    return run_of(setting, seed, dynamics.labels, kept, spaces, dynamics.settings)
 
 
 def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
     digest, seed = digests.read(path), int(path.name.split(".seed")[1].removesuffix(".npz"))
-    space = KeptSpace(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
+    spaces = KeptSpaces(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
     log_parts = digest.log_parts.astype(np.float64)
     # Of the epochs only four quarters are left: blends take measures of these instead, which is not quite the same.
     quarters = Dynamics.from_arrays(log_parts, digest.labels)
     kept: dict[str, Any] = {name: verdict.scores for name, verdict in verdicts(quarters, QUARTERLY_METHODS).items()}
     kept |= {"log_parts": log_parts, "bounds": _bounds(digest.epochs, len(log_parts)), "agreement": digest.agreement}
-    return run_of(setting, seed, digest.labels, kept, space)
+    return run_of(setting, seed, digest.labels, kept, spaces)
 
 
 def _bounds(epochs: int, parts: int) -> NDArray[np.int64]:
@@ -187,4 +193,6 @@ def ensemble(runs: Sequence[Run]) -> Run:
     first = runs[0]
     log_parts = logsumexp(np.stack([run.log_parts for run in runs]), axis=0) - np.log(len(runs))
     agreement = np.mean([run.agreement for run in runs], axis=0)
-    return Run(first.setting, first.seed, first.labels, np.asarray(log_parts), first.bounds, agreement, first.space, {})
+    return Run(
+        first.setting, first.seed, first.labels, np.asarray(log_parts), first.bounds, agreement, first.spaces, {}
+    )

@@ -23,7 +23,8 @@ import retraining
 import shown
 from errata.core.checks import Floats
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import KNN, votes
+from errata.core.neighbourhood import label_votes
+from errata.core.smoothing import KNN
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import InputError
 from runs import DEVELOPMENT, Run, ensemble, of_digests, read_runs
@@ -108,10 +109,10 @@ def signs(run: Run) -> Row:
     row["come round"], row["taken back"] = evidence.come_round(run), evidence.taken_back(run)
     row |= evidence.signs_by_sums(run)
     row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
-    for points in run.space.points:
-        counts = votes(run.labels, run.space.nearest(points, 10), run.classes)
+    for points in run.spaces.points:
+        counts = label_votes(run.labels, run.spaces.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)
-    chosen = KNN().choose(own, run.labels, run.space)
+    chosen = KNN().choose(own, run.labels, run.spaces)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 
 

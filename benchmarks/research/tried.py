@@ -7,7 +7,8 @@ from functools import partial
 import candidates
 import evidence
 from candidates import BASELINE, Score, Weights
-from errata.core.neighbourhood import KNN, Points
+from errata.core.neighbourhood import SpaceName
+from errata.core.smoothing import KNN
 from runs import EPOCH_METHODS
 
 
@@ -60,7 +61,7 @@ def _knn(family: str, knn: KNN, window: str = "") -> Candidate:
 
 def _probabilities() -> Iterator[Candidate]:
     family = "neighbours' probabilities"
-    spaces: tuple[Points, Points] = ("features", "inputs")
+    spaces: tuple[SpaceName, SpaceName] = ("features", "inputs")
     for points in spaces:
         for k in (5, 10, 20, 50, 100):
             yield _knn(family, KNN(k, 0.5, 0.0, points))

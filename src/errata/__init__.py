@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from errata import compat as compat
     from errata.core import metrics as metrics
     from errata.core import noise as noise
-    from errata.core.catalogue import methods as methods
+    from errata.core.methods import methods as methods
     from errata.dynamics.ranking import noise_rates as noise_rates
     from errata.dynamics.ranking import rank as rank
     from errata.dynamics.recorder import Recorder as Recorder
@@ -34,7 +34,7 @@ _HOME = {
     "flags": "errata.dynamics.scoring",
     "rank": "errata.dynamics.ranking",
     "noise_rates": "errata.dynamics.ranking",
-    "methods": "errata.core.catalogue",
+    "methods": "errata.core.methods",
     "ErrataError": "errata.errors",
     "InputError": "errata.errors",
     "StoreError": "errata.errors",

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from errata.core.folds import Aggregation, aggregation
+from errata.core.method_parts import Aggregation
+from errata.core.method_registry import register
 
 
-@aggregation
+@register
 @dataclass(frozen=True)
 class Largest(Aggregation):
     """The measure at the epoch where it is largest."""
@@ -21,10 +22,10 @@ class Largest(Aggregation):
     def start(self, samples, classes, epochs):
         return {"largest": np.full(samples, -np.inf)}
 
-    def update(self, state, chunk, measure):
-        np.maximum(state["largest"], chunk.measure(measure), out=state["largest"])
+    def update(self, state, batch, measure):
+        np.maximum(state["largest"], batch.measure(measure), out=state["largest"])
 
-    def rows(self, state, measure, labels, epochs):
+    def sample_arrays(self, state, measure, labels, epochs):
         return {"scores": state["largest"]}
 
 

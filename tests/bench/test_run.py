@@ -16,7 +16,7 @@ from errata.bench.results import Results
 from errata.bench.running import campaign
 from errata.bench.running.cost import reason_to_skip
 from errata.core.default import own_methods
-from errata.core.folds import AGGREGATIONS
+from errata.core.method_registry import registered, unregister
 from errata.core.methods import paper_methods
 from errata.datasets.loading import load_setting
 from errata.errors import InputError
@@ -247,7 +247,8 @@ def test_suites_hold_the_settings_they_name():
 @pytest.fixture
 def _forgotten():
     yield
-    AGGREGATIONS.pop("Largest", None)
+    if "Largest" in registered("aggregation"):
+        unregister("aggregation", "Largest")
     for name in [name for name in sys.modules if name.startswith("errata_plugin_")]:
         del sys.modules[name]
 

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from errata.core.measures import MEASURES
+from errata.core.method_registry import registered
 
-every_measure = pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+every_measure = pytest.mark.parametrize("measure", registered("measure").values(), ids=list(registered("measure")))
 # Multiples of 1/8 so that shifting and permuting is exact.
 rows = arrays(np.float64, (4, 5), elements=st.integers(-80, 80).map(lambda v: v / 8))
 labels = arrays(np.int64, 4, elements=st.integers(0, 4))

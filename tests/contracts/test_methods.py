@@ -1,11 +1,12 @@
-"""What every method keeps to: those of the registries, at their defaults; a new one is checked without being named."""
+"""The contract of every registered method at its default parameters; a new one is checked without being named here."""
 
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
+from errata.core.method_registry import registered
 from errata.core.methods import all_methods, parse
-from errata.core.neighbourhood import Space
+from errata.core.neighbourhood import NeighbourSpaces
 from errata.core.replay import Epochs, replay
 from errata.core.windows import window_scores
 from errata.dynamics.store import Dynamics
@@ -20,11 +21,11 @@ def averaged(logits):
 
 def around(labels):
     """Two features that say nothing of the class: neighbours are there, whatever they are."""
-    return Space(features=np.random.default_rng(7).normal(size=(len(labels), 2)))
+    return NeighbourSpaces(features=np.random.default_rng(7).normal(size=(len(labels), 2)))
 
 
 def run(method, logits, labels):
-    return replay(Epochs(logits, labels, swa_logits=averaged(logits), space=around(labels)), [method])[0]
+    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=around(labels)), [method])[0]
 
 
 @every_method
@@ -65,7 +66,7 @@ def test_the_same_twice(curves, method):
 @every_method
 def test_asked_together_or_alone(curves, method):
     logits, labels, _ = curves(3)
-    epochs = Epochs(logits, labels, swa_logits=averaged(logits), space=around(labels))
+    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=around(labels))
     together = replay(epochs, METHODS)[METHODS.index(method)]
     np.testing.assert_array_equal(together.scores, run(method, logits, labels).scores)
 
@@ -73,10 +74,10 @@ def test_asked_together_or_alone(curves, method):
 @every_method
 def test_a_window_is_the_sliced_run(curves, method):
     logits, labels, _ = curves(4)
-    if method.fold.aggregation.reads == "no epoch":
+    if method.reduction.aggregation.reads == "no epoch":
         assert Dynamics.from_arrays(logits, labels, swa_logits=averaged(logits)).window((2, 7)).swa_logits is None
         return
-    whole = window_scores(Epochs(logits, labels, space=around(labels)), method, [(2, 7)])[0]
+    whole = window_scores(Epochs(logits, labels, spaces=around(labels)), method, [(2, 7)])[0]
     np.testing.assert_allclose(whole, run(method, logits[2:8], labels).scores, rtol=1e-12, atol=1e-14)
 
 
@@ -119,15 +120,23 @@ def test_any_float_type_and_layout(curves, method, dtype):
     logits, labels, _ = curves(6)
     logits = logits.astype(np.float16).astype(dtype)
     expected = run(method, logits.astype(np.float64), labels).scores
-    if method.fold.aggregation.reads == "no epoch":
+    if method.reduction.aggregation.reads == "no epoch":
         expected = run(method, logits, labels).scores
     strided = np.asfortranarray(logits)
     swa = averaged(logits)
-    result = replay(Epochs(strided, labels, swa_logits=swa, space=around(labels)), [method])[0].scores
+    result = replay(Epochs(strided, labels, swa_logits=swa, spaces=around(labels)), [method])[0].scores
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 
 @every_method
 def test_its_name_parses_back(method):
     assert parse(method.name) == method
-    assert method.known_from or method.left_out or method.gathering == "in-sample"
+
+
+@pytest.mark.parametrize("kind", ["aggregation", "step", "detector"])
+def test_every_part_is_described_and_its_parameters_have_defaults(kind):
+    for name, part in registered(kind).items():
+        assert part.registered_name == name
+        assert part.__doc__
+        assert kind == "detector" or part().name == name
+        assert kind == "detector" or part.title

@@ -7,11 +7,12 @@ import pytest
 import torch
 from scipy.stats import rankdata
 
-from errata.core.measures import MEASURES
+from errata.core.method_registry import registered
 from errata.core.methods import parse
 from errata.core.replay import Epochs, replay
 from errata.errors import InputError
 
+MEASURES = registered("measure")
 WINDOWS = [(0, 11), (0, 0), (11, 11), (3, 8)]
 
 

@@ -12,11 +12,11 @@ from scipy.special import log_softmax, softmax
 from errata.core import early, memorising
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import Space
-from errata.core.replay import Epochs, ask, replay
-from errata.dynamics.default import epochs_that_count, find_method
+from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.replay import Epochs, replay, replay_arrays
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
+from errata.dynamics.run_methods import epochs_used, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 
@@ -45,9 +45,9 @@ def a_run(labels, true, memorises_from, seed=1):
     return logits.astype(np.float32)
 
 
-def chosen_end(logits, labels, space):
-    (told,) = ask(Epochs(logits, labels, space=space), [parse("EarlyProb-LM")])
-    return early.window_ends(len(logits))[early.choose_window(told["log_probabilities"], labels, space)]
+def chosen_end(logits, labels, spaces):
+    (told,) = replay_arrays(Epochs(logits, labels, spaces=spaces), [parse("EarlyProb-LM")])
+    return early.window_ends(len(logits))[early.choose_window(told["log_probabilities"], labels, spaces)]
 
 
 def foretold_by_hand(log_p, labels, points):
@@ -70,13 +70,13 @@ def test_the_share_is_the_one_that_foretells_neighbours_labels_best(seed, shares
     rng = np.random.default_rng(seed)
     log_p = log_softmax(rng.choice([1, 3, 40], (40, shares, 1)) * rng.normal(size=(40, shares, CLASSES)), axis=-1)
     expected = int(np.argmax(foretold_by_hand(log_p, labels, points)))
-    assert early.choose_window(log_p, labels, Space(inputs=points)) == expected
+    assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == expected
 
 
 def test_of_equal_shares_the_longest_counts():
     labels, true, points = clusters(samples=60)
     log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
-    assert early.choose_window(log_p, labels, Space(inputs=points)) == 3
+    assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == 3
 
 
 @pytest.mark.parametrize("frequencies", [[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.1]])
@@ -97,13 +97,13 @@ def test_shares_end_within_the_run_and_the_last_is_all_of_it(epochs):
 
 def test_a_run_counts_until_it_memorises():
     labels, true, points = clusters()
-    space = Space(inputs=points)
+    spaces = NeighbourSpaces(inputs=points)
     learns = a_run(labels, true, memorises_from=EPOCHS)
     memorises = a_run(labels, true, memorises_from=12)
-    assert chosen_end(learns, labels, space) == EPOCHS
-    assert chosen_end(memorises, labels, space) in (8, 12)
+    assert chosen_end(learns, labels, spaces) == EPOCHS
+    assert chosen_end(memorises, labels, spaces) in (8, 12)
     early_scores, all_scores = (
-        replay(Epochs(memorises, labels, space=space), [parse(name)])[0].scores
+        replay(Epochs(memorises, labels, spaces=spaces), [parse(name)])[0].scores
         for name in ("EarlyProb-LM", "MeanProb-LM")
     )
     wrong = labels != true
@@ -114,9 +114,9 @@ def test_a_run_counts_until_it_memorises():
 @pytest.mark.parametrize("memorises_from", [12, 20, EPOCHS])
 def test_neighbours_by_chance_are_not_asked(frequencies, memorises_from):
     labels, true, _ = clusters(frequencies=frequencies)
-    by_chance = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
+    by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
     logits = a_run(labels, true, memorises_from)
-    assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, Space())
+    assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, NeighbourSpaces())
 
 
 def turning_by_hand(logits, labels):
@@ -146,7 +146,7 @@ def test_without_inputs_a_run_counts_until_it_turns_against_its_convictions(memo
     labels, true, points = clusters()
     gradually = memorises_from == "one by one"
     logits = one_by_one(labels, true) if gradually else a_run(labels, true, memorises_from)
-    found = chosen_end(logits, labels, Space(features=points) if known == "features" else Space())
+    found = chosen_end(logits, labels, NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces())
     assert found == turning_by_hand(logits, labels)
     assert (found < EPOCHS) == (gradually or 20 <= memorises_from <= 28)
 
@@ -165,8 +165,8 @@ def a_learner(labels, true, seed=3):
 def test_a_run_that_only_learns_is_not_cut_however_few_labels_are_wrong(wrong, gathering):
     labels, true, _ = clusters(wrong=wrong)
     logits = a_learner(labels, true)
-    by_chance = Space(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
-    assert chosen_end(logits, labels, Space()) == chosen_end(logits, labels, by_chance) == EPOCHS
+    by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
+    assert chosen_end(logits, labels, NeighbourSpaces()) == chosen_end(logits, labels, by_chance) == EPOCHS
     name = find_method(Dynamics.from_arrays(logits, labels, gathering=gathering), None).name
     assert name.startswith("Unmixed-MeanProb-LM")
 
@@ -186,7 +186,7 @@ def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing)
     logits = a_run(labels, true, memorises_from=20)
     if allow_missing:
         logits[24:, ::3] = np.nan
-    (told,) = ask(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
+    (told,) = replay_arrays(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
     mean, added = memorising.predicted_classes(told["log_probabilities"])
     probabilities = softmax(logits[:24].astype(np.float64), axis=2).mean(axis=0)
     np.testing.assert_array_equal(mean[-2], probabilities.argmax(axis=1))
@@ -204,7 +204,7 @@ def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised(kept, 
     logits[:12, 450 : 450 + kept] = [0.0, 4.0]
     logits[12:] = 8.0 * np.eye(2)[true]
     assert turning_by_hand(logits, true) == 12
-    assert chosen_end(logits, true, Space()) == end
+    assert chosen_end(logits, true, NeighbourSpaces()) == end
 
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
@@ -212,9 +212,9 @@ def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised(kept, 
 def test_without_inputs_all_epochs_of_a_run_that_only_learns_count(known, measure):
     labels, true, points = clusters(samples=60)
     logits = a_run(labels, true, memorises_from=EPOCHS)
-    space = Space(features=points) if known == "features" else Space()
+    spaces = NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces()
     found, mean = replay(
-        Epochs(logits, labels, space=space), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
+        Epochs(logits, labels, spaces=spaces), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
     )
     np.testing.assert_allclose(found.scores, mean.scores, rtol=1e-5, atol=1e-6)
 
@@ -222,7 +222,7 @@ def test_without_inputs_all_epochs_of_a_run_that_only_learns_count(known, measur
 def test_the_chosen_share_is_the_mean_over_that_window():
     labels, true, points = clusters()
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
-    end = chosen_end(dynamics.logits, labels, dynamics.space)
+    end = chosen_end(dynamics.logits, labels, dynamics.spaces)
     for around in ("", "kNN-", "Unmixed-kNN-"):
         found = score(dynamics, f"{around}EarlyProb-LM")
         np.testing.assert_allclose(found, score(dynamics, f"{around}MeanProb-LM", window=(0, end - 1)), atol=1e-4)
@@ -241,16 +241,16 @@ def test_epochs_that_count_are_told():
     labels, true, points = clusters()
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
     method = find_method(dynamics, None)
-    assert epochs_that_count(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.space) < EPOCHS
-    assert epochs_that_count(dynamics, method, (0, 5)) == 6
-    assert epochs_that_count(dynamics, parse("MeanProb-LM"), (2, 30)) == 29
+    assert epochs_used(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.spaces) < EPOCHS
+    assert epochs_used(dynamics, method, (0, 5)) == 6
+    assert epochs_used(dynamics, parse("MeanProb-LM"), (2, 30)) == 29
 
 
 def test_a_sample_that_the_early_epochs_have_not_seen_counts_by_the_first_that_have():
     labels, true, points = clusters()
     logits = a_run(labels, true, memorises_from=12)
     logits[:20, 0] = np.nan
-    epochs = Epochs(logits, labels, allow_missing=True, space=Space(inputs=points))
+    epochs = Epochs(logits, labels, allow_missing=True, spaces=NeighbourSpaces(inputs=points))
     found = replay(epochs, [parse("EarlyProb-LM")])[0].scores
     next_share = Epochs(logits[20:24, :1], labels[:1])
     assert np.isfinite(found).all()

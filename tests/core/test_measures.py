@@ -8,9 +8,11 @@ from hypothesis.extra.numpy import arrays
 from scipy.spatial.distance import jensenshannon
 from scipy.special import softmax
 
-from errata.core.measures import CE, CPD, JS, LM, MEASURES, Measure, find_measure
+from errata.core.measures import CE, CPD, JS, LM
+from errata.core.method_registry import registered
 from errata.errors import InputError
 
+MEASURES = registered("measure")
 logits_and_labels = st.integers(2, 6).flatmap(
     lambda k: st.tuples(
         arrays(np.float64, st.tuples(st.integers(1, 5), st.just(k)), elements=st.floats(-30, 30, width=32)),
@@ -118,10 +120,3 @@ def test_refuses_bad_tensors():
         CE(torch.tensor([[0.0, 1.0], [float("nan"), 0.0]]), torch.tensor([0, 0]))
     with pytest.raises(InputError, match="class numbers"):
         CE(torch.zeros(2, 3), torch.tensor([0, 3]))
-
-
-def test_lookup_by_name():
-    assert find_measure("ce") is CE
-    assert isinstance(CE, Measure)
-    with pytest.raises(InputError, match="unknown measure"):
-        find_measure("KL")

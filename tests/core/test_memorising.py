@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from errata.core.memorising import features_have_memorised, fitted_line, label_reversals, late_fit_share
-from errata.core.neighbourhood import KNN
-from errata.dynamics.default import find_method
+from errata.core.smoothing import KNN
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
+from errata.dynamics.run_methods import find_method
 from errata.dynamics.store import Dynamics
 
 
@@ -117,7 +117,7 @@ def test_features_that_have_memorised_are_not_asked_by_default(share, name):
     dynamics = Dynamics.from_arrays(logits, labels, features=features)
     assert find_method(dynamics, None).name == name
     assert set(rank(dynamics)["id"][: wrong.sum()]) == set(np.flatnonzero(wrong))
-    assert KNN().choose(log_softmax(logits[-1].astype(float), axis=1), labels, dynamics.space).a == 0.5
+    assert KNN().choose(log_softmax(logits[-1].astype(float), axis=1), labels, dynamics.spaces).a == 0.5
 
 
 def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked():

@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from errata.core.aggregations import CTRL, EMA, LateStopping
-from errata.core.catalogue import methods
-from errata.core.folds import AGGREGATIONS
-from errata.core.measures import MEASURES
-from errata.core.methods import Composed, ConfidentLearning, all_methods, paper_methods, parse, same_gathering
+from errata.core.composed_method import ComposedMethod
+from errata.core.detectors import ConfidentLearning
+from errata.core.measures import CPD
+from errata.core.method_parts import VectorAggregation
+from errata.core.method_registry import registered
+from errata.core.methods import all_methods, methods, paper_methods, parse, same_gathering
 from errata.errors import InputError
 
 PAPER_ROWS = """
@@ -38,8 +40,9 @@ def test_the_published_table_parses():
 
 def test_the_grid_is_whole():
     names = [method.name for method in all_methods()]
-    of_one_vector = 2 * sum(kind.one_vector for kind in AGGREGATIONS.values()) * len(MEASURES)
-    assert len(names) == len(set(names)) == 2 * len(AGGREGATIONS) * len(MEASURES) + 8 + 3 * of_one_vector
+    aggregations, measures = registered("aggregation").values(), registered("measure")
+    with_vector = 2 * sum(issubclass(kind, VectorAggregation) for kind in aggregations) * len(measures)
+    assert len(names) == len(set(names)) == 2 * len(aggregations) * len(measures) + 8 + 3 * with_vector
 
 
 parameters = st.sampled_from(
@@ -49,8 +52,8 @@ parameters = st.sampled_from(
 
 @given(st.sampled_from(list(all_methods())), st.one_of(st.none(), parameters))
 def test_names_round_trip(method, aggregation):
-    if aggregation is not None and isinstance(method, Composed):
-        method = Composed(aggregation, method.measure, method.gathering)
+    if aggregation is not None and isinstance(method, ComposedMethod):
+        method = ComposedMethod(aggregation, method.measure, method.gathering)
     for spelling in (method.name, method.name.lower(), f"  {method.name} ", method.paper_name):
         found = parse(spelling)
         assert found == method or (found.name, method.measure.name) == (method.name.replace("-JS", "-CE"), "JS")
@@ -58,7 +61,7 @@ def test_names_round_trip(method, aggregation):
 
 
 def test_parameters_in_names():
-    assert parse("LateStopping(k=2)-CPD") == Composed(LateStopping(2), MEASURES["CPD"])
+    assert parse("LateStopping(k=2)-CPD") == ComposedMethod(LateStopping(2), CPD)
     assert parse("EMA(decay=0.90)-lm").name == "EMA-LM"
     assert parse("CTRL( windows=4, clusters=3,selected=1 )-CE").aggregation == CTRL(4, 3, 1)
     assert parse("CL-PBC(cleanlab=1) (OOS)") == ConfidentLearning("PBC", "out-of-sample", cleanlab=True)
@@ -73,10 +76,10 @@ def test_parameters_in_names():
         ("AUM", "did you mean 'Mean-LM'"),
         ("Late Stopping", "did you mean 'LateStopping-CPD'"),
         ("no such thing at all", "`errata methods` lists them"),
-        (5, "a method goes by its name"),
+        (5, "a method must be a name"),
         ("LateStopping(k=nan)-CPD", "k is 'nan', not a number"),
         ("LateStopping(k=inf)-CPD", "k is 'inf', not a number"),
-        ("LateStopping(k=2,k=3)-CPD", "k is given twice"),
+        ("LateStopping(k=2,k=3)-CPD", "k is set twice"),
         ("CTRL(windows=1.5,clusters=2,selected=1)-CE", "whole number of windows"),
         ("CTRL(smooth=2.5)-CE", "whole number of smooth"),
         ("Mean-JS/CE", "choose one of them"),
@@ -96,7 +99,7 @@ def test_unknown_names_are_refused_with_help(name, message):
 def test_gathering_must_match():
     oos = parse("Last-LM (OOS)")
     assert same_gathering(oos, None) is oos
-    with pytest.raises(InputError, match="gathered in-sample"):
+    with pytest.raises(InputError, match="recorded in-sample"):
         same_gathering(oos, "in-sample")
 
 

@@ -10,11 +10,13 @@ from scipy.special import log_softmax
 
 from errata.core.default import own_methods
 from errata.core.measures import LM
+from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
-from errata.core.neighbourhood import KNN, Choice, Space, votes
+from errata.core.neighbourhood import NeighbourSpaces, label_votes
 from errata.core.replay import Epochs, replay
-from errata.dynamics.default import find_method
+from errata.core.smoothing import KNN, KNNSettings
 from errata.dynamics.ranking import rank
+from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -36,6 +38,10 @@ def by_hand(log_p, labels, points, k, a, share):
     return result
 
 
+def smoothed(knn, log_p, labels, **points):
+    return knn.apply(ProbabilityVectors(log_p), labels, NeighbourSpaces(**points)).log_probabilities
+
+
 @pytest.fixture
 def few():
     rng = np.random.default_rng(3)
@@ -52,7 +58,7 @@ def test_the_blend_is_the_formula(k, a, share, seed):
     rng = np.random.default_rng(seed)
     log_p, labels = log_softmax(2 * rng.normal(size=(14, 3)), axis=1), rng.integers(0, 3, 14)
     points = rng.normal(size=(14, 2))
-    found = KNN(k=k, a=a, labels=share, space="inputs").smooth(log_p, labels, Space(inputs=points))
+    found = smoothed(KNN(k=k, a=a, labels=share, space="inputs"), log_p, labels, inputs=points)
     np.testing.assert_allclose(found, by_hand(log_p, labels, points, k, a, share), rtol=1e-9, atol=1e-12)
 
 
@@ -62,21 +68,21 @@ def test_features_are_compared_by_angle(few):
     smoothing = KNN(k=4, a=0.5, labels=0.0)
     unit = points / np.linalg.norm(points, axis=1, keepdims=True)
     expected = by_hand(log_p, labels, unit, 4, 0.5, 0.0)
-    np.testing.assert_allclose(smoothing.smooth(log_p, labels, Space(features=scaled)), expected, rtol=1e-9)
+    np.testing.assert_allclose(smoothed(smoothing, log_p, labels, features=scaled), expected, rtol=1e-9)
 
 
 def test_a_whole_method_smooths_what_its_aggregation_yields(curves):
     logits, labels, _ = curves(5, samples=40)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
     method = parse("kNN(k=5,a=0.5,labels=0,space=inputs)-MeanProb-LM")
-    found = replay(Epochs(logits, labels, space=Space(inputs=points)), [method])[0].scores
+    found = replay(Epochs(logits, labels, spaces=NeighbourSpaces(inputs=points)), [method])[0].scores
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
     np.testing.assert_allclose(found, LM(by_hand(mean, labels, points, 5, 0.5, 0.0), labels), rtol=1e-7, atol=1e-9)
 
 
 def test_votes_count_the_labels_of_the_neighbours():
     near = np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32)
-    np.testing.assert_array_equal(votes(np.array([0, 2, 2]), near, 3), [[0, 0, 2], [1, 0, 1], [1, 0, 1]])
+    np.testing.assert_array_equal(label_votes(np.array([0, 2, 2]), near, 3), [[0, 0, 2], [1, 0, 1], [1, 0, 1]])
 
 
 def well_separated(samples=200, dimensions=2, noise=0.05):
@@ -92,10 +98,10 @@ def well_separated(samples=200, dimensions=2, noise=0.05):
 def test_rules_for_images_and_tables():
     log_p, labels, near_by_class = well_separated()
     noise = np.random.default_rng(1).normal(size=(len(labels), 2))
-    assert KNN().choose(log_p, labels, Space(features=noise)) == Choice("features", 50, 0.5, 0.0)
-    both = Space(features=noise, inputs=near_by_class)
-    assert KNN().choose(log_p, labels, both) == Choice("inputs", 10, 0.7, 1.0)
-    misleading = Space(features=near_by_class, inputs=noise)
+    assert KNN().choose(log_p, labels, NeighbourSpaces(features=noise)) == KNNSettings("features", 50, 0.5, 0.0)
+    both = NeighbourSpaces(features=noise, inputs=near_by_class)
+    assert KNN().choose(log_p, labels, both) == KNNSettings("inputs", 10, 0.7, 1.0)
+    misleading = NeighbourSpaces(features=near_by_class, inputs=noise)
     assert KNN().choose(log_p, labels, misleading).a == 1
 
 
@@ -106,26 +112,26 @@ def test_inputs_are_trusted_by_how_often_their_neighbours_know_the_labels_that_t
     rng = np.random.default_rng(0)
     labels = np.where(rng.random(len(true)) < known, true, 1 - true)
     memorised = log_softmax(4.0 * np.eye(2)[labels], axis=1)
-    chosen = KNN().choose(memorised, labels, Space(inputs=points, features=points))
+    chosen = KNN().choose(memorised, labels, NeighbourSpaces(inputs=points, features=points))
     assert chosen.a == (0.7 if trusted else 1)
     learned = log_softmax(4.0 * np.eye(2)[true], axis=1)
-    assert KNN().choose(learned, labels, Space(inputs=points)).a == 0.7
+    assert KNN().choose(learned, labels, NeighbourSpaces(inputs=points)).a == 0.7
 
 
 def test_inputs_that_say_nothing_are_left_alone():
     rng = np.random.default_rng(2)
     labels = rng.integers(0, 5, 300)
-    log_p, noise = log_softmax(4.0 * np.eye(5)[labels], axis=1), Space(inputs=rng.normal(size=(300, 2)))
+    log_p, noise = log_softmax(4.0 * np.eye(5)[labels], axis=1), NeighbourSpaces(inputs=rng.normal(size=(300, 2)))
     assert KNN().choose(log_p, labels, noise).a == 1
-    np.testing.assert_array_equal(KNN().smooth(log_p, labels, noise), log_p)
+    np.testing.assert_array_equal(smoothed(KNN(), log_p, labels, **noise.points), log_p)
 
 
 def test_what_is_given_is_not_chosen():
     log_p, labels, points = well_separated()
     given = KNN(k=3, a=0.2, labels=0.5, space="features")
-    both = Space(features=points, inputs=points)
-    assert given.choose(log_p, labels, both) == Choice("features", 3, 0.2, 0.5)
-    assert KNN(k=3).choose(log_p, labels, both) == Choice("inputs", 3, 0.7, 1.0)
+    both = NeighbourSpaces(features=points, inputs=points)
+    assert given.choose(log_p, labels, both) == KNNSettings("features", 3, 0.2, 0.5)
+    assert KNN(k=3).choose(log_p, labels, both) == KNNSettings("inputs", 3, 0.7, 1.0)
 
 
 def test_planted_errors_come_first_where_the_model_has_memorised_them():
@@ -160,14 +166,14 @@ def test_the_default_follows_what_is_known_of_neighbours(few):
 def test_a_window_has_the_same_neighbours(few, monkeypatch):
     log_p, labels, points = few
     dynamics = Dynamics.from_arrays(np.stack([log_p, log_p[::-1]]), labels, inputs=points)
-    assert dynamics.window((0, 0)).space is dynamics.space
+    assert dynamics.window((0, 0)).spaces is dynamics.spaces
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("kNN-Mean-LM", "neighbours smooth one probability vector a sample; Mean yields none"),
-        ("kNN-CTRL-CE", "CTRL yields none"),
+        ("kNN-Mean-LM", "kNN needs one probability vector per sample, and Mean has none"),
+        ("kNN-CTRL-CE", "CTRL has none"),
         ("kNN-CL-PBNR (IS)", "unknown method"),
         ("kNN(k=0)-Last-LM", "whole number of neighbours"),
         ("kNN(k=2.5)-Last-LM", "whole number of neighbours"),

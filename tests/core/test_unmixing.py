@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
 from errata.core.measures import LM
+from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import KNN, Space
+from errata.core.neighbourhood import NeighbourSpaces
 from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
+from errata.core.smoothing import KNN
 from errata.core.unmixing import Unmix, transition, true_classes
 from errata.errors import InputError
 
@@ -69,6 +71,11 @@ def test_transitions_are_counted_where_the_model_is_confident():
     np.testing.assert_allclose(transition(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
 
 
+def unmix(log_p, labels, neighbours=None):
+    vectors = ProbabilityVectors(log_p, neighbours)
+    return Unmix().apply(vectors, labels, NeighbourSpaces()).log_probabilities
+
+
 def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
     """Class 0 is labelled 1 and class 2 is labelled 3 at the rate; a model knows this, roughly, a little by heart."""
     rng = np.random.default_rng(seed)
@@ -83,17 +90,17 @@ def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
 
 def test_noise_that_follows_a_rule_is_found_after_unmixing():
     logs, noisy, _ = noise_that_was_learned()
-    alone, unmixed = LM(logs, noisy.labels), LM(Unmix().unmix(logs, noisy.labels), noisy.labels)
+    alone, unmixed = LM(logs, noisy.labels), LM(unmix(logs, noisy.labels), noisy.labels)
     assert fnr(unmixed, noisy.truth) < 0.6 * fnr(alone, noisy.truth)
 
 
 def test_a_whole_method_asks_neighbours_first_and_counts_by_what_they_say(curves):
     logits, labels, _ = curves(5, samples=60)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
-    space = Space(inputs=points)
-    found = replay(Epochs(logits, labels, space=space), [parse("Unmixed(rounds=3)-kNN(k=5,a=0.4)-MeanProb-LM")])
+    spaces = NeighbourSpaces(inputs=points)
+    found = replay(Epochs(logits, labels, spaces=spaces), [parse("Unmixed(rounds=3)-kNN(k=5,a=0.4)-MeanProb-LM")])
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
-    neighbours = KNN(k=5, a=0.0).smooth(mean, labels, space)
+    neighbours = KNN(k=5, a=0.0).apply(ProbabilityVectors(mean), labels, spaces).log_probabilities
     blend = log_softmax(0.4 * mean + 0.6 * neighbours, axis=1)
     by_steps = true_classes(blend, transition(softmax(neighbours, axis=1), labels), 3)
     np.testing.assert_allclose(found[0].scores, LM(by_steps, labels), rtol=1e-6, atol=1e-8)
@@ -107,14 +114,14 @@ def test_where_the_model_has_memorised_everything_only_neighbours_know_the_noise
     counted = transition(softmax(blend, axis=1), noisy.labels), transition(softmax(neighbours, axis=1), noisy.labels)
     np.testing.assert_allclose(counted[0], np.eye(4), atol=0.02)
     np.testing.assert_allclose(counted[1], noisy.matrix, atol=0.05)
-    told = Unmix().unmix(blend, noisy.labels, neighbours)
-    np.testing.assert_allclose(told, true_classes(log_softmax(blend, axis=1), counted[1], 2))
+    unmixed = unmix(blend, noisy.labels, neighbours)
+    np.testing.assert_allclose(unmixed, true_classes(log_softmax(blend, axis=1), counted[1], 2))
 
 
 def test_too_few_samples_to_count_pairs_of_classes_stay_as_they_are():
     rng = np.random.default_rng(0)
     logs = log_softmax(rng.normal(size=(99, 10)), axis=1)
-    np.testing.assert_array_equal(Unmix().unmix(logs, rng.integers(0, 10, 99)), logs)
+    np.testing.assert_array_equal(unmix(logs, rng.integers(0, 10, 99)), logs)
 
 
 def test_names():
@@ -126,12 +133,13 @@ def test_names():
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("Unmixed-Mean-LM", "one probability vector a sample; Mean yields none"),
+        ("Unmixed-Mean-LM", "needs one probability vector per sample, and Mean has none"),
         ("Unmixed(rounds=0)-MeanProb-LM", "a whole number of rounds, at least 1, not 0"),
         ("Unmixed(rounds=1.5)-MeanProb-LM", "not 1.5"),
-        ("Unmixed(k=2)-MeanProb-LM", "has no parameter 'k'; it takes rounds"),
+        ("Unmixed(k=2)-MeanProb-LM", "has no parameter 'k'; its parameters are rounds"),
         ("Unmixed-CL-PBC", "unknown method"),
-        ("kNN-Unmixed-MeanProb-LM", "unknown method"),
+        ("kNN-Unmixed-MeanProb-LM", "kNN must stand directly before the aggregation"),
+        ("Unmixed-Unmixed-MeanProb-LM", "the step Unmixed is named twice"),
     ],
 )
 def test_bad_names(name, complaint):

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from errata.core.measures import MEASURES
+from errata.core.method_registry import registered
 from errata.core.methods import parse
 from errata.core.replay import Epochs, replay
 from errata.core.windows import epoch_grid, grid_windows, window_scores
@@ -29,7 +29,7 @@ def test_the_grid_is_the_papers(epochs):
 
 @pytest.mark.parametrize(
     "name",
-    [f"{a}-{m}" for a in ("MeanProb", "Mean", "Last", "EMA", "LateStopping") for m in MEASURES],
+    [f"{a}-{m}" for a in ("MeanProb", "Mean", "Last", "EMA", "LateStopping") for m in registered("measure")],
 )
 def test_all_windows_at_once_equal_each_window_alone(curves, name):
     logits, labels, _ = curves(1, epochs=12, samples=40)

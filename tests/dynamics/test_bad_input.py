@@ -7,11 +7,12 @@ import pytest
 
 import errata
 from errata import Dynamics, ErrataError, InputError, Recorder
-from errata.core.methods import Composed, all_methods, parse
+from errata.core.composed_method import ComposedMethod
+from errata.core.methods import all_methods, parse
 
-EPOCHS_DO = [method for method in all_methods() if method.fold.aggregation.reads != "no epoch"]
+EPOCHS_DO = [method for method in all_methods() if method.reduction.aggregation.reads != "no epoch"]
 NEEDS_NO_AVERAGE = [method.name for method in EPOCHS_DO]
-LOGITS_DO = [method.name for method in EPOCHS_DO if not isinstance(method, Composed) or method.smoothing is None]
+LOGITS_DO = [method.name for method in EPOCHS_DO if not isinstance(method, ComposedMethod) or method.smoothing is None]
 IN_SAMPLE = [name for name in LOGITS_DO if "(OOS)" not in name]
 
 
@@ -291,7 +292,7 @@ def test_little_or_unusual_data_is_recorded_one_by_one_and_comes_back(tmp_path, 
     few = np.atleast_3d(few) if np.ndim(few) == 3 else np.asarray(few)[None]
     for keep in ("all", "stream"):
         dynamics = record(few, given, tmp_path / keep, batch=1, dtype="float64", keep=keep)
-        methods = [name for name in IN_SAMPLE if keep == "all" or parse(name).fold.aggregation.streams]
+        methods = [name for name in IN_SAMPLE if keep == "all" or parse(name).reduction.aggregation.can_stream]
         found, expected = (errata.score_many(d, methods) for d in (dynamics, Dynamics.from_arrays(few, given)))
         np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
 

@@ -9,9 +9,9 @@ from scipy.special import softmax
 
 import errata
 from errata.dynamics import ranking
-from errata.dynamics.default import ask_run
 from errata.dynamics.ranking import COMPARED, analyse, ranking_table, wrong_probabilities
 from errata.dynamics.recorder import Recorder
+from errata.dynamics.run_methods import run_arrays
 
 COLUMNS = [
     "id",
@@ -94,7 +94,7 @@ def test_the_table_of_a_named_method_has_flags_if_the_method_has(curves, method,
 
 def test_the_logits_are_read_once_after_the_method_is_chosen(curves, monkeypatch):
     passes = []
-    monkeypatch.setattr(ranking, "ask_run", lambda *args: passes.append(args) or ask_run(*args))
+    monkeypatch.setattr(ranking, "run_arrays", lambda *args: passes.append(args) or run_arrays(*args))
     errata.find(errata.Dynamics.from_arrays(*curves(0)[:2]))
     assert len(passes) == 1
 

@@ -36,7 +36,7 @@ def methods(
     out: Annotated[Path | None, typer.Option(help="Write the table here as well (.csv or .parquet).")] = None,
 ) -> None:
     """List every method, the literature it stands for, and why the paper leaves some out."""
-    from errata.core.catalogue import methods as catalogue
+    from errata.core.methods import methods as catalogue
 
     if out is not None:
         check_out(out)

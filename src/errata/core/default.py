@@ -20,7 +20,7 @@ Score each sample; a name is read from right to left, except for the measure:
 5. Aggregation (errata.core.aggregations): average p(e, i) over epochs to one vector p(i). MeanProb: all epochs count
    the same. RampProb: weights 1, 2, 3, ...; the later epochs of an image model know more. EarlyProb: only the epochs
    before the model starts to memorise (errata.core.early).
-6. kNN (errata.core.neighbourhood): blend log p(i) with the labels of the 10 nearest inputs, or with the mean
+6. kNN (errata.core.smoothing): blend log p(i) with the labels of the 10 nearest inputs, or with the mean
    probabilities of the 50 samples with the nearest features.
 7. Unmixed (errata.core.unmixing): from the probabilities of given labels to those of true classes, q(i), by an estimate
    of how often samples of one class get the label of another.
@@ -32,7 +32,7 @@ from collections.abc import Callable, Collection
 
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse, with_gathering
-from errata.core.neighbourhood import Points
+from errata.core.neighbourhood import SpaceName
 
 DEFAULT = "default"
 """The name that stands for the method that `choose_default` returns for a run. Case does not matter."""
@@ -58,7 +58,7 @@ def parse_or_default(name: str | Method | None) -> Method | None:
 
 
 def choose_default(
-    spaces: Collection[Points],
+    spaces: Collection[SpaceName],
     gathering: Gathering,
     *,
     logits_stored: bool,

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
 from errata.core.memorising import predicted_classes, reverses_confident_rejections
-from errata.core.neighbourhood import Space, votes
+from errata.core.neighbourhood import NeighbourSpaces, label_votes
 
 FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""
@@ -39,23 +39,23 @@ def window_ends(epochs: int) -> list[int]:
     return sorted({max(1, round(fraction * epochs)) for fraction in FRACTIONS})
 
 
-def choose_window(log_sums: NDArray[Any], labels: Labels, space: Space) -> int:
+def choose_window(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int:
     """Which of P candidate windows to use, from 0 to P - 1.
 
     log_sums: logarithms of the probabilities (N, P, K) summed over each window. Neighbours in the features are not
     used, because features have been trained on the labels.
     """
-    chosen = _best_for_neighbours(log_sums, labels, space) if "inputs" in space.points else None
+    chosen = _best_for_neighbours(log_sums, labels, spaces) if "inputs" in spaces.points else None
     return _before_reversals(log_sums, labels) if chosen is None else chosen
 
 
-def _best_for_neighbours(log_sums: NDArray[Any], labels: Labels, space: Space) -> int | None:
+def _best_for_neighbours(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int | None:
     """The window that predicts neighbours' labels best; None if too few samples have a majority label around them."""
     from scipy.special import log_softmax
 
     windows, classes = log_sums.shape[1:]
-    near = space.nearest("inputs", NEIGHBOURS)
-    rows = np.flatnonzero(votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
+    near = spaces.nearest("inputs", NEIGHBOURS)
+    rows = np.flatnonzero(label_votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
     chance = _majority_by_chance(labels, near.shape[1])
     if len(rows) / len(labels) < chance + REQUIRED_EXCESS_OVER_CHANCE * (1 - chance):
         return None

@@ -1,20 +1,21 @@
 """Label disagreement measures: how much a logit vector disagrees with the given label.
 
-Each is a function of one number a sample: the log odds against the given label, or the logit margin over it. Both come
-from logits directly, so no measure loses a sample to rounding: log odds keep what 1 - p and log p throw away.
+Each is a function of one statistic per sample: the log odds against the given label, or the margin of the best other
+logit over the label's. Both are computed from logits, not from probabilities, so that rounding ties no samples.
 """
 
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import check_labels, check_logits, is_tensor
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core.method_registry import Kind, register
 from errata.errors import InputError
 
 Statistic = Literal["log_odds", "margin"]
@@ -26,79 +27,74 @@ UNDERFLOW = 1e-290
 class Measure:
     """A label disagreement measure L(z, y), called on logits (..., K) and labels broadcast to (...); higher disagrees.
 
-    `formula` maps `statistic` to the measure elementwise and works on numpy arrays and torch tensors alike.
-    `half` is its value where the given label holds half the probability (for CPD and LM: where it draws level).
+    `formula` maps `statistic` to the measure elementwise; it works on numpy arrays and torch tensors.
+    `half` is its value where the given label has half the probability (CPD and LM: where it ties with another class).
     """
 
-    name: str
+    registered_name: str
     title: str
     statistic: Statistic
     half: float
     formula: Callable[[Any, Any], Any] = field(repr=False, compare=False)
 
-    def __call__(self, logits: Any, labels: Any) -> Any:
-        """Value for every sample, float64 (...), on the device of the logits; the input is never written to."""
-        statistics = _tensor_statistic if is_tensor(logits) else _array_statistic
-        return self.of(statistics(logits, labels, self.statistic))
+    kind: ClassVar[Kind] = "measure"
 
-    def of(self, statistic: Any) -> Any:
+    @property
+    def name(self) -> str:
+        """Its name in the names of methods."""
+        return self.registered_name
+
+    def __call__(self, logits: Any, labels: Any) -> Any:
+        """Value of every sample, float64 (...), on the device of the logits. The input is not changed."""
+        statistics = _tensor_statistic if is_tensor(logits) else _array_statistic
+        return self.from_statistic(statistics(logits, labels, self.statistic))
+
+    def from_statistic(self, statistic: Any) -> Any:
         """The measure from its statistic, elementwise."""
         return self.formula(statistic, sys.modules["torch"] if is_tensor(statistic) else np)
 
 
-MEASURES: dict[str, Measure] = {}
+def measure(title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any, Any], Any]], Measure]:
+    """Make a measure of a formula, named like the function; this takes the statistic and numpy or torch."""
+    return lambda formula: Measure(formula.__name__, title, statistic, half, formula)
 
 
-def measure(name: str, title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any, Any], Any]], Measure]:
-    """Register a formula as a measure; it takes its statistic and the array module (numpy or torch)."""
-
-    def register(formula: Callable[[Any, Any], Any]) -> Measure:
-        MEASURES[name] = Measure(name, title, statistic, half, formula)
-        return MEASURES[name]
-
-    return register
-
-
-@measure("CE", "cross-entropy", statistic="log_odds", half=LOG_2)
+@register
+@measure("cross-entropy", statistic="log_odds", half=LOG_2)
 def CE(log_odds: Any, xp: Any) -> Any:
     """-log p of the given label."""
     return (log_odds + xp.abs(log_odds)) / 2 + xp.log1p(xp.exp(-xp.abs(log_odds)))
 
 
-@measure("JS", "Jensen-Shannon divergence", statistic="log_odds", half=0.75 * LOG_2 - 0.75 * float(np.log(1.5)))
+@register
+@measure("Jensen-Shannon divergence", statistic="log_odds", half=0.75 * LOG_2 - 0.75 * float(np.log(1.5)))
 def JS(log_odds: Any, xp: Any) -> Any:
     """Divergence in nats between the predicted distribution and the one-hot given label; at most log 2."""
     rare = xp.exp(-xp.abs(log_odds))
     smaller, larger = rare / (1 + rare), 1 / (1 + rare)
     p = xp.where(log_odds > 0, smaller, larger)
     q = xp.where(log_odds > 0, larger, smaller)  # 1 - p without cancellation
-    return (q * LOG_2 - p * CE.of(log_odds) - (1 + p) * xp.log1p(-q / 2)) / 2
+    return (q * LOG_2 - p * CE.from_statistic(log_odds) - (1 + p) * xp.log1p(-q / 2)) / 2
 
 
-@measure("LM", "logit margin", statistic="margin", half=0.0)
+@register
+@measure("logit margin", statistic="margin", half=0.0)
 def LM(margin: Any, xp: Any) -> Any:
-    """Largest other logit minus the given label's: positive when the model prefers another class."""
+    """Largest logit of another class minus that of the given label: positive where the model prefers another class."""
     return margin
 
 
-@measure("CPD", "class prediction disagreement", statistic="margin", half=0.0)
+@register
+@measure("class prediction disagreement", statistic="margin", half=0.0)
 def CPD(margin: Any, xp: Any) -> Any:
-    """1 where another class is strictly preferred, else 0: a draw agrees, whatever the order of the classes."""
+    """1 where another class has a larger logit than the given label, else 0; a tie counts as agreement."""
     return (margin > 0) * xp.ones_like(margin)
 
 
-def find_measure(name: str) -> Measure:
-    """The measure of that name, whatever its case."""
-    for known in MEASURES.values():
-        if known.name.lower() == name.lower():
-            return known
-    raise InputError(f"unknown measure {name!r}; there are {', '.join(MEASURES)}")
+class LabelledLogits:
+    """Logits (n, K) and labels (n,), with what measures and aggregations need of each row, computed once.
 
-
-class LabelledRows:
-    """Logits (n, K) and labels (n,), with what measures and aggregations ask of each row, computed once.
-
-    `broken` is the first row that is not finite, or None; nothing else means anything unless it is None.
+    `invalid_row` is the first row that is not finite, or None. If there is one, no other value may be used.
     """
 
     def __init__(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> None:
@@ -107,12 +103,12 @@ class LabelledRows:
         self.labels = labels
         self.shifted = np.empty(logits.shape)
         self.margin = np.empty(len(logits))
-        broken = shift_rows(_kernel_layout(logits), labels, self.shifted, self.margin)
-        self.broken = None if broken < 0 else int(broken)
+        invalid_row = shift_rows(_kernel_layout(logits), labels, self.shifted, self.margin)
+        self.invalid_row = None if invalid_row < 0 else int(invalid_row)
 
     @cached_property
     def exponentials(self) -> NDArray[np.float64]:
-        """exp(z - max z), (n, K): probabilities up to the factor `totals`."""
+        """exp(z - max z), (n, K): the probabilities times `totals`."""
         return np.asarray(np.exp(self.shifted))
 
     @cached_property
@@ -135,7 +131,7 @@ class LabelledRows:
         others, _ = self._others_and_own
         every = np.arange(len(self.labels))
         against = np.log(np.maximum(others, UNDERFLOW))
-        lost = np.flatnonzero(others <= UNDERFLOW)  # the label leads by some 600: add up the rest on its own scale
+        lost = np.flatnonzero(others <= UNDERFLOW)  # the label leads by about 600: sum the others on their own scale
         if len(lost):
             from scipy.special import logsumexp
 
@@ -148,26 +144,30 @@ class LabelledRows:
         """The statistic of that name, (n,)."""
         return self.margin if name == "margin" else self.log_odds
 
+    def measure(self, measure: Measure) -> NDArray[np.float64]:
+        """The measure of every row, (n,)."""
+        return np.asarray(measure.from_statistic(self.statistic(measure.statistic)))
+
 
 def _kernel_layout(logits: NDArray[Any]) -> NDArray[Any]:
-    """Logits in a layout and type the kernels are compiled for, copied only if they are not."""
+    """Logits in a memory layout and type that the kernels are compiled for; copied only if needed."""
     if logits.dtype not in (np.float32, np.float64):
         logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
     return np.ascontiguousarray(logits)
 
 
 def _array_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:
-    given = np.asarray(logits)
-    lead = given.shape[:-1]
-    checked = check_logits(given[None] if given.ndim == 1 else given)
+    array = np.asarray(logits)
+    lead = array.shape[:-1]
+    checked = check_logits(array[None] if array.ndim == 1 else array)
     flat = checked.reshape(-1, checked.shape[-1])
     flat_labels = check_labels(np.broadcast_to(np.asarray(labels), lead).ravel(), flat.shape[1])
     result = np.empty(len(flat))
 
     def work(block: slice) -> None:
-        rows = LabelledRows(flat[block], flat_labels[block])
-        if rows.broken is not None:
-            raise InputError(f"logits of sample {block.start + rows.broken} are not finite")
+        rows = LabelledLogits(flat[block], flat_labels[block])
+        if rows.invalid_row is not None:
+            raise InputError(f"logits of sample {block.start + rows.invalid_row} are not finite")
         result[block] = rows.statistic(statistic)
 
     over_blocks(len(flat), max(1, BLOCK_ELEMENTS // flat.shape[1]), work)
@@ -180,13 +180,13 @@ def _tensor_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:
         raise InputError("logits have one column only; label errors need at least two classes")
     values = logits.detach()
     values = values.to(torch.float32 if values.device.type == "mps" else torch.float64)  # mps has no float64
-    given = torch.as_tensor(labels, device=values.device).to(torch.int64).broadcast_to(values.shape[:-1])
-    if given.numel() and not 0 <= int(given.min()) <= int(given.max()) < values.shape[-1]:
+    classes = torch.as_tensor(labels, device=values.device).to(torch.int64).broadcast_to(values.shape[:-1])
+    if classes.numel() and not 0 <= int(classes.min()) <= int(classes.max()) < values.shape[-1]:
         raise InputError(f"labels must be class numbers 0..{values.shape[-1] - 1}")
     finite = torch.isfinite(values).all(dim=-1).reshape(-1)
     if not bool(finite.all()):
         raise InputError(f"logits of sample {int((~finite).nonzero()[0])} are not finite")
-    own = values.gather(-1, given.unsqueeze(-1))
-    others = values.scatter(-1, given.unsqueeze(-1), -torch.inf)
+    own = values.gather(-1, classes.unsqueeze(-1))
+    others = values.scatter(-1, classes.unsqueeze(-1), -torch.inf)
     against = others.logsumexp(dim=-1) if statistic == "log_odds" else others.amax(dim=-1)
     return against - own.squeeze(-1)

@@ -1,4 +1,4 @@
-"""Replay epochs through any number of methods in one pass over the logits."""
+"""Compute any number of methods in one pass over the logits of a run."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -8,157 +8,158 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels
-from errata.core.folds import Chunk, Fold, State, Verdict
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
-from errata.core.neighbourhood import Space
+from errata.core.method_parts import EpochBatch, EpochReduction, MethodResult, SampleArrays
+from errata.core.neighbourhood import NeighbourSpaces
 from errata.errors import InputError
 
-States = Mapping[Fold, State]
+States = Mapping[EpochReduction, SampleArrays]
 Progress = Callable[[int], object]
 
 
-class Question(Protocol):
-    """Something to be asked of every sample once its epochs are folded."""
+class SampleStatistic(Protocol):
+    """Something that is computed for every sample from its epochs: a method, or the suggested label."""
 
     @property
     def name(self) -> str:
-        """What it is called in messages."""
+        """Its name in messages."""
 
     @property
-    def fold(self) -> Fold:
-        """What it takes in epoch by epoch."""
+    def reduction(self) -> EpochReduction:
+        """How epochs are reduced to a state."""
 
-    def rows(self, state: State, labels: Labels, epochs: int) -> State:
-        """Its answer for each sample, from the folded state."""
+    def sample_arrays(self, state: SampleArrays, labels: Labels, epochs: int) -> SampleArrays:
+        """Arrays of each sample, from the state after the last epoch."""
 
 
-class Judge(Question, Protocol):
-    """A question whose answers lead to a verdict on all samples together: a method (errata.core.methods)."""
+class ScoringMethod(SampleStatistic, Protocol):
+    """A statistic that gives scores (errata.core.methods)."""
 
-    def verdict(self, rows: State, labels: Labels, budget: int | None, space: Space) -> Verdict:
-        """Its word on all samples together."""
+    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
+        """The result for all samples together."""
 
 
 @dataclass(frozen=True)
 class Epochs:
     """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) if there are any.
 
-    Neighbours are sought in `space`.
-    With `allow_missing`, a row of NaN means that the sample was not recorded at that epoch.
+    spaces: where neighbours are searched. allow_missing: a row of NaN is a sample that was not recorded at that epoch.
     """
 
     logits: NDArray[Any]
     labels: Labels
     swa_logits: NDArray[Any] | None = None
     allow_missing: bool = False
-    space: Space = field(default_factory=Space)
+    spaces: NeighbourSpaces = field(default_factory=NeighbourSpaces)
 
 
-def replay(epochs: Epochs, methods: Sequence[Judge], budget: int | None = None) -> list[Verdict]:
-    """The verdict of every method."""
-    answers = ask(epochs, methods)
+def replay(epochs: Epochs, methods: Sequence[ScoringMethod], budget: int | None = None) -> list[MethodResult]:
+    """The result of every method."""
     return [
-        method.verdict(rows, epochs.labels, budget, epochs.space) for method, rows in zip(methods, answers, strict=True)
+        method.result(arrays, epochs.labels, budget, epochs.spaces)
+        for method, arrays in zip(methods, replay_arrays(epochs, methods), strict=True)
     ]
 
 
-def ask(epochs: Epochs, questions: Sequence[Question], progress: Progress | None = None) -> list[State]:
-    """The answers to every question, for all samples; `progress` is told the size of each block of samples done."""
-    require_swa(questions, epochs.swa_logits)
-    folds = list(dict.fromkeys(question.fold for question in questions))
-    return gather(
-        questions, epochs.labels, epochs.logits.shape, lambda block: fold_block(epochs, folds, block), progress
+def replay_arrays(
+    epochs: Epochs, statistics: Sequence[SampleStatistic], progress: Progress | None = None
+) -> list[SampleArrays]:
+    """The sample arrays of every statistic, for all samples; `progress` gets the size of each finished block."""
+    require_swa(statistics, epochs.swa_logits)
+    reductions = list(dict.fromkeys(statistic.reduction for statistic in statistics))
+    return arrays_from_states(
+        statistics, epochs.labels, epochs.logits.shape, lambda block: reduce_block(epochs, reductions, block), progress
     )
 
 
-def gather(
-    questions: Sequence[Question],
+def arrays_from_states(
+    statistics: Sequence[SampleStatistic],
     labels: Labels,
     shape: tuple[int, ...],
     states_of: Callable[[slice], States],
     progress: Progress | None = None,
-) -> list[State]:
-    """The answers for all samples from the folded states of every block; `shape` is (E, N, K)."""
+) -> list[SampleArrays]:
+    """The sample arrays of all samples, from the states of each block of samples; `shape` is (E, N, K)."""
     epochs, samples, classes = shape
-    gathered: list[State] = [{} for _ in questions]
+    result: list[SampleArrays] = [{} for _ in statistics]
 
     def work(block: slice) -> None:
         states = states_of(block)
-        for question, kept in zip(questions, gathered, strict=True):
-            for key, values in question.rows(states[question.fold], labels[block], epochs).items():
-                whole = kept.setdefault(key, np.empty((samples, *values.shape[1:]), dtype=values.dtype))
+        for statistic, arrays in zip(statistics, result, strict=True):
+            for key, values in statistic.sample_arrays(states[statistic.reduction], labels[block], epochs).items():
+                whole = arrays.setdefault(key, np.empty((samples, *values.shape[1:]), dtype=values.dtype))
                 whole[block] = values
         if progress is not None:
             progress(block.stop - block.start)
 
     over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
-    return gathered
+    return result
 
 
-def fold_block(epochs: Epochs, folds: Iterable[Fold], block: slice) -> States:
-    """States of the folds for one block of samples, after all epochs."""
+def reduce_block(epochs: Epochs, reductions: Iterable[EpochReduction], block: slice) -> States:
+    """The states of one block of samples, after all epochs."""
     count, _, classes = epochs.logits.shape
-    states = start_states(folds, block.stop - block.start, classes, count)
+    states = start_states(reductions, block.stop - block.start, classes, count)
     labels = epochs.labels[block]
-    seen = np.zeros(len(labels), dtype=np.bool_)
+    recorded = np.zeros(len(labels), dtype=np.bool_)
     needed = _epochs_needed(states, count, epochs.allow_missing)
     for epoch in needed:
         logits, rows = epochs.logits[epoch, block], None
         if epochs.allow_missing:
             present = ~np.isnan(logits).all(axis=1)
-            seen |= present
+            recorded |= present
             rows = None if present.all() else np.flatnonzero(present)
-        chunk = Chunk(logits, labels, epoch) if rows is None else Chunk(logits[rows], labels[rows], epoch)
-        if chunk.broken is not None:
-            sample = block.start + (chunk.broken if rows is None else int(rows[chunk.broken]))
+        batch = EpochBatch(logits, labels, epoch) if rows is None else EpochBatch(logits[rows], labels[rows], epoch)
+        if batch.invalid_row is not None:
+            sample = block.start + (batch.invalid_row if rows is None else int(rows[batch.invalid_row]))
             raise InputError(f"logits of sample {sample} at epoch {epoch} are not finite")
-        take_in(states, chunk, rows, last=epochs.allow_missing or epoch == needed[-1])
-    if epochs.allow_missing and needed and not seen.all():
-        raise InputError(f"sample {block.start + int(np.argmin(seen))} was not recorded at any epoch of the window")
+        update_states(states, batch, rows, last=epochs.allow_missing or epoch == needed[-1])
+    if epochs.allow_missing and needed and not recorded.all():
+        raise InputError(f"sample {block.start + int(np.argmin(recorded))} was not recorded at any epoch of the window")
     if epochs.swa_logits is not None:
         set_swa(states, epochs.swa_logits[block])
     return states
 
 
-def start_states(folds: Iterable[Fold], samples: int, classes: int, epochs: int) -> States:
-    """Fresh states for a window of `epochs` epochs."""
-    return {fold: fold.aggregation.start(samples, classes, epochs) for fold in folds}
+def start_states(reductions: Iterable[EpochReduction], samples: int, classes: int, epochs: int) -> States:
+    """New states for a window of `epochs` epochs."""
+    return {reduction: reduction.aggregation.start(samples, classes, epochs) for reduction in reductions}
 
 
-def take_in(states: States, chunk: Chunk, rows: NDArray[np.int64] | None, *, last: bool) -> None:
-    """Fold one epoch's rows into the states: of all samples, or of those in `rows`; `last` if it may be their last."""
-    for fold, state in states.items():
-        aggregation = fold.aggregation
+def update_states(states: States, batch: EpochBatch, rows: NDArray[np.int64] | None, *, last: bool) -> None:
+    """Add one epoch to the states, of all samples or of those in `rows`; `last`: this may be their last epoch."""
+    for reduction, state in states.items():
+        aggregation = reduction.aggregation
         if aggregation.reads == "no epoch" or (aggregation.reads == "last epoch" and not last):
             continue
         part = state if rows is None else {key: values[rows] for key, values in state.items()}
-        aggregation.update(part, chunk, fold.measure)
+        aggregation.update(part, batch, reduction.measure)
         if rows is not None:
             for key, values in part.items():
                 state[key][rows] = values
 
 
 def set_swa(states: States, swa_logits: NDArray[Any]) -> None:
-    """Give the averaged model's logits (n, K) to the states that wait for them."""
-    waiting = [state for fold, state in states.items() if fold.aggregation.reads == "no epoch"]
+    """Add the averaged model's logits (n, K) to the states that need them."""
+    waiting = [state for reduction, state in states.items() if reduction.aggregation.reads == "no epoch"]
     if waiting and not np.isfinite(swa_logits).all():
         raise InputError("swa_logits are not finite")
     for state in waiting:
         state["swa_logits"] = swa_logits
 
 
-def require_swa(questions: Iterable[Question], swa_logits: NDArray[Any] | None) -> None:
-    """Refuse a method that needs the averaged model's logits where there are none."""
-    for question in questions:
-        if question.fold.aggregation.reads == "no epoch" and swa_logits is None:
+def require_swa(statistics: Iterable[SampleStatistic], swa_logits: NDArray[Any] | None) -> None:
+    """Refuse a method that needs the averaged model's logits if there are none."""
+    for statistic in statistics:
+        if statistic.reduction.aggregation.reads == "no epoch" and swa_logits is None:
             raise InputError(
-                f"{question.name} needs swa_logits, the logits of the model averaged over just these epochs; "
-                "there are none here"
+                f"{statistic.name} needs swa_logits, the logits of the model whose weights are averaged over exactly "
+                "these epochs; this run has none"
             )
 
 
 def _epochs_needed(states: States, count: int, allow_missing: bool) -> range:
-    reads = {fold.aggregation.reads for fold in states}
+    reads = {reduction.aggregation.reads for reduction in states}
     if "every epoch" in reads or (allow_missing and "last epoch" in reads):
         return range(count)
     return range(count - 1, count) if "last epoch" in reads else range(0)

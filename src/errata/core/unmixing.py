@@ -1,15 +1,16 @@
-"""Unmixing, the fifth axis of the taxonomy: what a model has learned of the noise is taken out of its probabilities.
+"""The step Unmixed: from the probabilities of given labels to the probabilities of true classes.
 
-A model learns given labels. Where cats are often labelled dog, it says of a sure cat that it may be labelled dog, and
-a wrong label no longer stands out. If T (K, K) holds how often samples of each class get each label, the probabilities
-of given labels are p = q T, a mixture of the probabilities q of true classes. T is counted by confident learning: how
-often samples that are confidently of a class bear each label. Who is of which class is asked of the neighbours where
-they are known: a model that has memorised labels would say that all of them are right. Then q is found by expectation
-maximisation,
+A model learns the given labels. If 40 % of the cats are labelled dog, it predicts "dog, 40 %" for a clear cat, and a
+wrong label no longer stands out. Let T (K, K) hold how often samples of class j get label i, at [j, i]. Then the model
+predicts p = q T, where q are the probabilities of the true classes.
+
+T is estimated with the confident joint of confident learning: it counts the labels of samples that are confidently of
+one class. Confidence comes from the neighbours' probabilities if the step kNN was applied before, because a model that
+has memorised labels is confident that all are correct. Expectation maximisation then finds q, starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
 
-which begins at p. A few rounds do: more of them make q sharper than p can tell.
+Two rounds are enough; many rounds make q sharper than p allows (docs/research.md).
 """
 
 from dataclasses import dataclass
@@ -19,12 +20,19 @@ import numpy as np
 from errata.core.checks import Floats, Labels
 from errata.core.confident_learning import confident_joint
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
+from errata.core.method_registry import register
+from errata.core.neighbourhood import NeighbourSpaces
 from errata.errors import InputError
 
 
+@register
 @dataclass(frozen=True)
-class Unmix:
-    """Takes the noise that a model has learned out of log-probabilities, in so many rounds (docs/research.md)."""
+class Unmix(ProbabilityStep):
+    """Removes the label noise that a model has learned from its probabilities (see the module)."""
+
+    registered_name = "Unmixed"
+    title = "remove learned label noise"
 
     rounds: int = 2
 
@@ -32,37 +40,33 @@ class Unmix:
         if self.rounds != int(self.rounds) or self.rounds < 1:
             raise InputError(f"Unmixed needs a whole number of rounds, at least 1, not {self.rounds}")
 
-    @property
-    def name(self) -> str:
-        """Its name in the grammar: Unmixed, then the rounds if they are not the usual ones."""
-        return "Unmixed" if self == Unmix() else f"Unmixed(rounds={self.rounds})"
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+        """Log-probabilities (N, K) of true classes from those of given labels.
 
-    def unmix(self, log_probabilities: Floats, labels: Labels, heard: Floats | None = None) -> Floats:
-        """Log-probabilities of true classes (N, K) from those of given labels, whose rows need not sum to 1.
-
-        heard: what neighbours say, (N, K) too, by which transitions are counted; None: by the log-probabilities.
-        With fewer samples than pairs of classes nothing can be counted, and they stay as they are.
+        With fewer than K² samples, T cannot be estimated and nothing is changed.
         """
         from scipy.special import log_softmax, softmax
 
-        samples, classes = log_probabilities.shape
+        samples, classes = vectors.log_probabilities.shape
         if samples < classes**2:
-            return log_probabilities
-        logs: Floats = np.asarray(log_softmax(log_probabilities, axis=1), dtype=np.float64)
-        T = transition(np.exp(logs) if heard is None else softmax(heard, axis=1), labels)
+            return vectors
+        logs: Floats = np.asarray(log_softmax(vectors.log_probabilities, axis=1), dtype=np.float64)
+        neighbours = vectors.neighbour_log_probabilities
+        T = transition(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
             result[block] = true_classes(logs[block], T, self.rounds)
 
         over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
-        return result
+        return ProbabilityVectors(result, neighbours)
 
 
 def transition(probabilities: Floats, labels: Labels) -> Floats:
-    """T (K, K): how often samples that are confidently of class j bear label i, at [j, i]; one more is counted of each.
+    """T (K, K): how often samples that are confidently of class j have label i, at [j, i].
 
-    That one keeps every label possible, as a wrong label of a rare pair of classes is still a wrong label.
+    One is added to each count, so that no label becomes impossible: a wrong label of a rare pair of classes must still
+    be found.
     """
     counts = confident_joint(probabilities, labels).T + 1.0
     T: Floats = counts / counts.sum(axis=1, keepdims=True)
@@ -70,7 +74,7 @@ def transition(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def true_classes(log_p: Floats, T: Floats, rounds: int) -> Floats:
-    """After so many rounds log q (n, K), from log p, as a sum of logarithms, in which no probability is lost."""
+    """Log q (n, K) after some rounds, from log p (n, K); computed on logarithms, so that nothing underflows."""
     p, log_q = np.exp(log_p), log_p
     for _ in range(rounds):
         log_q = log_q + np.log((p / (np.exp(log_q) @ T)) @ T.T)

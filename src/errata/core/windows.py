@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from errata.core.aggregations import Last, Mean, MeanProb
 from errata.core.checks import Floats
-from errata.core.folds import State
+from errata.core.composed_method import ComposedMethod
 from errata.core.jit import over_blocks, row_blocks
-from errata.core.methods import Composed, Method
-from errata.core.replay import Epochs, fold_block, replay
+from errata.core.method_parts import SampleArrays
+from errata.core.methods import Method
+from errata.core.replay import Epochs, reduce_block, replay
 from errata.errors import InputError
 
 Window = tuple[int, int]
@@ -53,10 +54,10 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
         check_window(window, len(epochs.logits))
     if len(set(windows)) < len(windows):
         raise InputError("the same window is given twice")
-    shared = isinstance(method, Composed) and isinstance(method.aggregation, Mean | MeanProb | Last)
-    if not shared or method.looks_around or epochs.allow_missing:
+    shared = isinstance(method, ComposedMethod) and isinstance(method.aggregation, Mean | MeanProb | Last)
+    if not shared or method.uses_other_samples or epochs.allow_missing:
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
-    assert isinstance(method, Composed)
+    assert isinstance(method, ComposedMethod)
     segments = _Segments(windows)
     result = np.empty((len(windows), epochs.logits.shape[1]))
     blocks, work = {
@@ -85,13 +86,13 @@ class _Segments:
         self.ends = spans[:, 1]
         self.lengths = spans[:, 1] + 1 - spans[:, 0]
 
-    def last(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+    def last(self, epochs: Epochs, method: ComposedMethod, block: slice, result: Floats) -> None:
         """Write the scores of the last epoch of every window."""
         for end in np.unique(self.ends):
             (state,) = _folded(epochs, method, [(int(end), int(end))], block)
-            result[self.ends == end, block] = method.rows(state, epochs.labels[block], 1)["scores"]
+            result[self.ends == end, block] = method.sample_arrays(state, epochs.labels[block], 1)["scores"]
 
-    def mean(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+    def mean(self, epochs: Epochs, method: ComposedMethod, block: slice, result: Floats) -> None:
         """Write means, from running sums that start at each first segment."""
         totals = [state["total"] for state in _folded(epochs, method, self.bounds, block)]
         for first in np.unique(self.first):
@@ -102,7 +103,7 @@ class _Segments:
                 if window >= 0:
                     np.divide(running, self.lengths[window], out=result[window, block])
 
-    def mean_probability(self, epochs: Epochs, method: Composed, block: slice, result: Floats) -> None:
+    def mean_probability(self, epochs: Epochs, method: ComposedMethod, block: slice, result: Floats) -> None:
         """Write the measure of summed probabilities; the divisor of the mean cancels out."""
         from errata.core._measure_kernels import window_ratios
 
@@ -120,18 +121,18 @@ class _Segments:
             window_ratios(few, self.window_at, method.measure.statistic == "margin", ratios[:, part])
         tiny = np.flatnonzero(label_first.min(axis=(0, 2)) < 0)  # stored as logarithms, which cannot be added here
         ratios[:, tiny] = 1.0
-        result[:, block] = method.measure.of(np.log(ratios, out=ratios))
+        result[:, block] = method.measure.from_statistic(np.log(ratios, out=ratios))
         if len(tiny):
             rows = block.start + tiny
             samples = Epochs(epochs.logits[:, rows], epochs.labels[rows])
             result[:, rows] = [replay(_slice(samples, window), [method])[0].scores for window in self.windows]
 
 
-def _folded(epochs: Epochs, method: Composed, windows: Sequence[Window], block: slice) -> list[State]:
+def _folded(epochs: Epochs, method: ComposedMethod, windows: Sequence[Window], block: slice) -> list[SampleArrays]:
     """The states of the method's fold over every window, for one block of samples."""
-    return [fold_block(_slice(epochs, window), [method.fold], block)[method.fold] for window in windows]
+    return [reduce_block(_slice(epochs, window), [method.reduction], block)[method.reduction] for window in windows]
 
 
 def _slice(epochs: Epochs, window: Window) -> Epochs:
     part: NDArray[Any] = epochs.logits[check_window(window, len(epochs.logits))]
-    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing, space=epochs.space)
+    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing, spaces=epochs.spaces)

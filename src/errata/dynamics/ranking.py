@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from errata.core import rates
 from errata.core.checks import Floats
+from errata.core.composed_method import ComposedMethod, Suggestion, suggest
 from errata.core.default import parse_or_default
-from errata.core.folds import State, Verdict
-from errata.core.methods import Composed, Method, parse, with_gathering
-from errata.core.suggest import Suggestion, likeliest
+from errata.core.method_parts import MethodResult, SampleArrays
+from errata.core.methods import Method, parse, with_gathering
 from errata.core.windows import Window
-from errata.dynamics.default import ask_run, epochs_that_count, find_method
 from errata.dynamics.ids import portable_ids
+from errata.dynamics.run_methods import epochs_used, find_method, run_arrays
 from errata.dynamics.scoring import inspected_count, require_dynamics
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -60,10 +60,10 @@ class RunAnalysis:
     method: Method
     is_default: bool
     epochs_used: int
-    verdict: Verdict
+    verdict: MethodResult
     log_probabilities: Floats | None
-    suggestion: State
-    compared: dict[str, Verdict]
+    suggestion: SampleArrays
+    compared: dict[str, MethodResult]
 
     @cached_property
     def estimates(self) -> Estimates:
@@ -94,23 +94,23 @@ def analyse(
     named, viewed = parse_or_default(method), dynamics.window(window)
     chosen = find_method(dynamics, named)
     others = compared_methods(dynamics) if compare else []
-    adapts = isinstance(chosen, Composed) and chosen.looks_around
+    adapts = isinstance(chosen, ComposedMethod) and chosen.uses_other_samples
     averages = [] if adapts or not _can_answer(viewed, Suggestion()) else [Suggestion()]
-    rows, *answers = ask_run(viewed, [chosen, *others, *averages], None)
-    suggestion: State = answers.pop() if averages else {}
+    arrays, *answers = run_arrays(viewed, [chosen, *others, *averages])
+    suggestion: SampleArrays = answers.pop() if averages else {}
     compared = {
-        other.name: other.verdict(answer, viewed.labels, None, viewed.space)
+        other.name: other.result(answer, viewed.labels, None, viewed.spaces)
         for other, answer in zip(others, answers, strict=True)
     }
-    epochs_used, log_probabilities = epochs_that_count(viewed, chosen, rows=rows), None
-    if isinstance(chosen, Composed) and chosen.looks_around:
-        log_probabilities = chosen.believed(rows, viewed.labels, viewed.space)
-        verdict = Verdict(chosen.judged(log_probabilities, viewed.labels), None)
-        del rows, answers  # arrays (N, K) and larger
-        suggestion = likeliest(log_probabilities, viewed.labels)
+    used, log_probabilities = epochs_used(viewed, chosen, arrays=arrays), None
+    if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples:
+        log_probabilities = chosen.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
+        verdict = MethodResult(chosen.score_probabilities(log_probabilities, viewed.labels), None)
+        del arrays, answers  # arrays (N, K) and larger
+        suggestion = suggest(log_probabilities, viewed.labels)
     else:
-        verdict = chosen.verdict(rows, viewed.labels, inspected_count(budget, viewed), viewed.space)
-    return RunAnalysis(viewed, chosen, named is None, epochs_used, verdict, log_probabilities, suggestion, compared)
+        verdict = chosen.result(arrays, viewed.labels, inspected_count(budget, viewed), viewed.spaces)
+    return RunAnalysis(viewed, chosen, named is None, used, verdict, log_probabilities, suggestion, compared)
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:
@@ -255,7 +255,7 @@ def _row(estimate: rates.NoiseRate | InputError) -> dict[str, Any]:
 
 
 def _can_answer(dynamics: Dynamics, method: Method | Suggestion) -> bool:
-    return dynamics.reducers is None or dynamics.reducers.answers(method)
+    return dynamics.reducers is None or dynamics.reducers.supports(method)
 
 
 def _slope(scores: Floats, epochs: int) -> float:
@@ -263,7 +263,7 @@ def _slope(scores: Floats, epochs: int) -> float:
     return SLOPE_OF_ONE_EPOCH if epochs == 1 or spread == 0 else SLOPE_PER_DEVIATION / spread
 
 
-def _votes(verdict: Verdict, count: int, tie_break: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _votes(verdict: MethodResult, count: int, tie_break: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """True (N,) for flagged samples; without flags, for the `count` samples with the highest scores."""
     if verdict.flags is not None:
         return verdict.flags

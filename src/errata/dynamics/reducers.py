@@ -1,4 +1,4 @@
-"""Running sums instead of logits: what methods fold is folded while the run streams past."""
+"""Running sums instead of logits: the states of the methods' epoch reductions, updated while a run is recorded."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,21 +9,30 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels, warn_if_probabilities
 from errata.core.default import DEFAULTS_FROM_SUMS, is_default
-from errata.core.folds import Chunk, State
 from errata.core.jit import BLOCK_ELEMENTS, row_blocks
+from errata.core.method_parts import EpochBatch, SampleArrays
 from errata.core.methods import Method, all_methods, parse
-from errata.core.replay import Progress, Question, States, gather, require_swa, set_swa, start_states, take_in
+from errata.core.replay import (
+    Progress,
+    SampleStatistic,
+    States,
+    arrays_from_states,
+    require_swa,
+    set_swa,
+    start_states,
+    update_states,
+)
 from errata.dynamics.files import load_arrays, save_arrays
 from errata.errors import InputError, StoreError
 
 
 class Reducers:
-    """The states of the folds that `methods` need, for N samples: O(N K), or O(N) where no method needs a vector."""
+    """The states of the reductions that `methods` need, for N samples: O(N K), or O(N) if no method needs a vector."""
 
     def __init__(self, methods: Sequence[Method], samples: int, classes: int) -> None:
-        self._folds = list(dict.fromkeys(method.fold for method in methods))
+        self._reductions = list(dict.fromkeys(method.reduction for method in methods))
         self.names = [method.name for method in methods]
-        self._states: States = start_states(self._folds, samples, classes, 0)
+        self._states: States = start_states(self._reductions, samples, classes, 0)
         self._shape = (samples, classes)
         self._block = max(1, BLOCK_ELEMENTS // classes)
         self._pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
@@ -54,41 +63,46 @@ class Reducers:
             warn_if_probabilities(logits)
         self.seen[rows] = True
         for block in row_blocks(len(rows), self._block):
-            take_in(self._states, Chunk(logits[block], labels[rows[block]], self.epochs), rows[block], last=True)
+            update_states(
+                self._states, EpochBatch(logits[block], labels[rows[block]], self.epochs), rows[block], last=True
+            )
 
     def end_epoch(self) -> None:
         """Count the epoch in progress, once it is flushed."""
         self.epochs += 1
 
-    def answers(self, question: Question) -> bool:
+    def supports(self, statistic: SampleStatistic) -> bool:
         """Whether what was kept is enough for it."""
-        return question.fold in self._states
+        return statistic.reduction in self._states
 
-    def ask(
+    def arrays(
         self,
-        questions: Sequence[Question],
+        statistics: Sequence[SampleStatistic],
         labels: Labels,
         swa_logits: NDArray[Any] | None,
         progress: Progress | None = None,
-    ) -> list[State]:
-        """The answers to every question, the same bits as the logits of all epochs would have given."""
-        require_swa(questions, swa_logits)
-        for question in questions:
-            if not question.fold.aggregation.streams:
-                raise InputError(f"{question.name} needs the logits of every epoch, and this run kept running sums")
-            if not self.answers(question):
+    ) -> list[SampleArrays]:
+        """The sample arrays of every statistic, the same bits as from the logits of all epochs."""
+        require_swa(statistics, swa_logits)
+        for statistic in statistics:
+            if not statistic.reduction.aggregation.can_stream:
+                raise InputError(f"{statistic.name} needs the logits of every epoch, and this run kept running sums")
+            if not self.supports(statistic):
                 kept = ", ".join(self.names)
-                raise InputError(f"{question.name} was not kept while this run streamed past; kept were {kept}")
+                raise InputError(f"{statistic.name} was not kept while this run streamed past; kept were {kept}")
         if not self.seen.all():
             raise InputError(f"sample {int(np.argmin(self.seen))} was not recorded at any epoch")
 
         def states_of(block: slice) -> States:
-            states = {fold: {key: array[block] for key, array in state.items()} for fold, state in self._states.items()}
+            states = {
+                reduction: {key: array[block] for key, array in state.items()}
+                for reduction, state in self._states.items()
+            }
             if swa_logits is not None:
                 set_swa(states, swa_logits[block])
             return states
 
-        return gather(questions, labels, (self.epochs, *self._shape), states_of, progress)
+        return arrays_from_states(statistics, labels, (self.epochs, *self._shape), states_of, progress)
 
     def save(self, folder: Path, epochs: int) -> None:
         """Write all states to the file of `epochs` epochs; the manifest then says which file counts."""
@@ -120,8 +134,8 @@ class Reducers:
         """Everything that changes from epoch to epoch, by the name it has on disk."""
         states = {
             f"{number}.{key}": array
-            for number, fold in enumerate(self._folds)
-            for key, array in self._states[fold].items()
+            for number, reduction in enumerate(self._reductions)
+            for key, array in self._states[reduction].items()
         }
         return {"seen": self.seen, **states}
 
@@ -136,12 +150,12 @@ def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
     "default" stands for every default that running sums can compute.
     """
     if names is None:
-        return [method for method in all_methods() if method.fold.aggregation.streams]
+        return [method for method in all_methods() if method.reduction.aggregation.can_stream]
     if isinstance(names, str) or not names:
         raise InputError(f"methods must be a list of names, not {names!r}")
     chosen = [each for name in names for each in (DEFAULTS_FROM_SUMS if is_default(name) else (name,))]
     methods = [parse(name) for name in dict.fromkeys(chosen)]
     for method in methods:
-        if not method.fold.aggregation.streams:
+        if not method.reduction.aggregation.can_stream:
             raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")
     return methods

@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Floats
-from errata.core.folds import Verdict
+from errata.core.method_parts import MethodResult
 from errata.core.methods import Method, paper_methods
 from errata.core.metrics import budget_count
 from errata.core.replay import Progress
 from errata.core.windows import Window
-from errata.dynamics.default import ask_run, find_method
+from errata.dynamics.run_methods import find_method, run_arrays
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -75,17 +75,16 @@ def verdicts(
     window: Window | None = None,
     budget: int | float | None = None,
     progress: Progress | None = None,
-) -> dict[str, Verdict]:
+) -> dict[str, MethodResult]:
     """Scores of several methods by name, in one pass over the logits, and flags of those that decide by themselves."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     require_dynamics(dynamics, "score_many")
     count = inspected_count(budget, dynamics)
     chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
-    told = ask_run(dynamics, chosen, window, progress)
     return {
-        method.name: method.verdict(rows, dynamics.labels, count, dynamics.space)
-        for method, rows in zip(chosen, told, strict=True)
+        method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
+        for method, arrays in zip(chosen, run_arrays(dynamics, chosen, window, progress), strict=True)
     }
 
 
@@ -96,8 +95,8 @@ def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]
         method
         for method in paper_methods()
         if method.gathering == (dynamics.gathering or "in-sample")
-        and (method.fold.aggregation.reads != "no epoch" or seen.swa_logits is not None)
-        and (seen.reducers is None or seen.reducers.answers(method))
+        and (method.reduction.aggregation.reads != "no epoch" or seen.swa_logits is not None)
+        and (seen.reducers is None or seen.reducers.supports(method))
     ]
 
 
@@ -117,7 +116,7 @@ def require_dynamics(value: object, function: str) -> None:
 
 def _verdict(
     source: Any, args: tuple[Any, ...], window: Window | None, budget: int | float | None, classes: Sequence[Any] | None
-) -> tuple[Method, Verdict]:
+) -> tuple[Method, MethodResult]:
     if isinstance(source, Dynamics):
         dynamics, rest = source, args
     elif isinstance(source, str | Path):
@@ -132,5 +131,5 @@ def _verdict(
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
     count = inspected_count(budget, dynamics)
-    (rows,) = ask_run(dynamics, [method], window)
-    return method, method.verdict(rows, dynamics.labels, count, dynamics.space)
+    (arrays,) = run_arrays(dynamics, [method], window)
+    return method, method.result(arrays, dynamics.labels, count, dynamics.spaces)

@@ -19,7 +19,7 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
-from errata.core.neighbourhood import Space
+from errata.core.neighbourhood import NeighbourSpaces
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
@@ -157,9 +157,9 @@ class Dynamics:
         return len(self.labels)
 
     @cached_property
-    def space(self) -> Space:
-        """Where the samples' neighbours are sought."""
-        return Space(self.features, self.inputs)
+    def spaces(self) -> NeighbourSpaces:
+        """The spaces in which neighbours of the samples can be searched."""
+        return NeighbourSpaces(self.features, self.inputs)
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run seen over epochs start to end, both included; weight averages are of the whole run only."""
@@ -168,14 +168,14 @@ class Dynamics:
         if self.logits is None:
             raise InputError("this run kept running sums of all epochs; a window needs the logits of each (keep='all')")
         seen = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
-        seen.__dict__["space"] = self.space  # the samples have the same neighbours: they are sought once
+        seen.__dict__["spaces"] = self.spaces  # the samples have the same neighbours: they are sought once
         return seen
 
     def replayable(self) -> Epochs:
         """The epochs as methods take them."""
         if self.logits is None:
             raise InputError("this run kept running sums only; the logits of each epoch are needed here (keep='all')")
-        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.space)
+        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
 
     def class_name(self, number: int) -> Any:
         """A class by its name, or by its number if it has none."""

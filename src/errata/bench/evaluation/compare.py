@@ -8,7 +8,8 @@ from errata.bench.evaluation.tables.over_seeds import order_settings, shown_meth
 from errata.bench.evaluation.tables.table import INCOMPLETE, Table, from_frame, group_starts
 from errata.bench.results import Results
 from errata.core.aggregations import CTRL, SWA
-from errata.core.methods import Composed, Method, parse
+from errata.core.composed_method import ComposedMethod
+from errata.core.methods import Method, parse
 from errata.datasets.registry import setting as find_setting
 from errata.errors import StoreError
 
@@ -84,12 +85,12 @@ def _family(method: Method) -> str:
     in_sample, ctrl, out_of_sample = FAMILIES
     if method.gathering == "out-of-sample":
         return out_of_sample
-    return ctrl if isinstance(method, Composed) and isinstance(method.aggregation, CTRL) else in_sample
+    return ctrl if isinstance(method, ComposedMethod) and isinstance(method.aggregation, CTRL) else in_sample
 
 
 def _is_swa(method: Method) -> bool:
     """Its weights are averaged with batch statistics taken anew, which the paper seems not to do: better is as good."""
-    return isinstance(method, Composed) and isinstance(method.aggregation, SWA)
+    return isinstance(method, ComposedMethod) and isinstance(method.aggregation, SWA)
 
 
 def _inside(cells: "pd.DataFrame") -> "pd.Series[Any]":

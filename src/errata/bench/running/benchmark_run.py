@@ -18,8 +18,8 @@ from errata.core.checks import Floats
 from errata.core.default import DEFAULT, own_methods
 from errata.core.methods import paper_methods, parse
 from errata.datasets.loading import LabelledSetting, load_setting
-from errata.dynamics.default import find_method
 from errata.dynamics.ranking import noise_rates
+from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import verdicts
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe

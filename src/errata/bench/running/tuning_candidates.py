@@ -18,7 +18,7 @@ from errata.core.aggregations import CTRL
 from errata.core.checks import Floats
 from errata.core.jit import row_blocks
 from errata.core.methods import Method, parse
-from errata.core.replay import ask
+from errata.core.replay import replay_arrays
 from errata.core.windows import Window, epoch_grid, grid_windows, window_scores
 from errata.datasets.loading import TUNING_FRACTIONS, LabelledSetting
 from errata.dynamics.store import Dynamics
@@ -128,7 +128,7 @@ def _window_options(dynamics: Dynamics, method: Method, windows: list[Window]) -
 
 
 def _reads_one_epoch(method: Method) -> bool:
-    return method.fold.aggregation.reads == "last epoch"
+    return method.reduction.aggregation.reads == "last epoch"
 
 
 def _ctrl_options(
@@ -136,9 +136,9 @@ def _ctrl_options(
 ) -> tuple[TuningOption, Iterator[TuningOption]]:
     """CTRL's own choice, which knows the number of wrong labels as in the benchmark, and all its configurations."""
     method = parse(CLUSTERED_METHOD)
-    aggregation = method.fold.aggregation
+    aggregation = method.reduction.aggregation
     assert isinstance(aggregation, CTRL)
-    (rows,) = ask(dynamics.window((0, recipe_epochs - 1)).replayable(), [method])
+    (rows,) = replay_arrays(dynamics.window((0, recipe_epochs - 1)).replayable(), [method])
     own = ctrl.select(
         rows["curve"],
         dynamics.labels,
