@@ -5,25 +5,23 @@ Other packages add a recorder with an entry point in the group `errata.integrati
 Imported by users, and by `errata.training` and the packages above it. Imports `errata.dynamics` and `errata.core`.
 """
 
+import re
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import Any
 
-_MODULES = {
-    "BatchRecorder": "batches",
-    "CatBoostRecorder": "catboost",
-    "DistributedRecorder": "distributed",
-    "HuggingFaceRecorder": "huggingface",
-    "KerasRecorder": "keras",
-    "LightGBMRecorder": "lightgbm",
-    "LightningRecorder": "lightning",
-    "MarginRecorder": "margins",
-    "SklearnRecorder": "sklearn",
-    "SklearnStageRecorder": "sklearn",
-    "SkorchRecorder": "skorch",
-    "XGBoostRecorder": "xgboost",
-}
 
+def _find_recorders() -> dict[str, str]:
+    """The module of each recorder class. The files are read, not imported: importing needs all the frameworks."""
+    return {
+        name: file.stem
+        for file in sorted(Path(__file__).parent.glob("*.py"))
+        for name in re.findall(r"^class ([A-Z]\w*Recorder)\b", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+
+
+_MODULES = _find_recorders()
 __all__ = [*_MODULES]
 
 
