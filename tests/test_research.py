@@ -209,10 +209,10 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
 @pytest.fixture(scope="module")
 def blobs():
     """A table of three clouds, of which every fifth sample bears a wrong label, a run on it, and the truth."""
-    from errata.training.gather import in_sample
+    from errata.training.gather import gather
+    from errata.training.jobs import TrainingOptions
     from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
-    from errata.training.tracks import TrainingOptions
 
     rng = np.random.default_rng(0)
     true = rng.integers(0, 3, 150)
@@ -221,7 +221,7 @@ def blobs():
     labels = np.where(truth, (true + rng.integers(1, 3, 150)) % 3, true)
     recipe = Recipe(epochs=12, batch_size=32, learning_rate=0.02, widths=(8,))
     options = TrainingOptions(swa=False, features=True)
-    (gathered,) = in_sample(table, labels, 3, (8,), recipe, options=options, device="cpu")
+    (gathered,) = gather(table, labels, 3, (8,), recipe, options=options, device="cpu")
     dynamics = gathered.dynamics
     spaces = KeptSpaces(dynamics.features, dynamics.inputs)
     return run_of("blobs", 0, labels, boil_down(dynamics), spaces, dynamics.settings), table, truth
@@ -234,11 +234,11 @@ def test_a_recipe_is_read_from_what_a_run_keeps(blobs):
 
 
 def test_held_out_folds_are_those_of_the_engine(blobs):
-    from errata.training.gather import out_of_sample
+    from errata.training.gather import gather
 
     run, table, _ = blobs
     recipe = retraining.recipe_of(run)
-    (gathered,) = out_of_sample(table, run.labels, 3, recipe.widths, recipe, device="cpu")
+    (gathered,) = gather(table, run.labels, 3, None, recipe, folds=4, device="cpu")
     expected = score(gathered.dynamics, "MeanProb-LM (OOS)")
     np.testing.assert_allclose(candidates.alone(retraining.held_out(run, table)), expected, rtol=1e-6)
 

@@ -30,7 +30,7 @@ from errata.training.recipes import Recipe
 if TYPE_CHECKING:
     import pandas as pd
 
-    from errata.training.gather import SeedResult
+    from errata.training.jobs import SeedResult
 
 DETECTORS = ("Last-CE", "Mean-CE", "MeanProb-LM", "CL-PBNR (IS)", "kNN-MeanProb-LM")
 DEFAULT = "default"
@@ -47,21 +47,21 @@ class Trainer:
 
     def train(self, rows: NDArray[np.int64], labels: NDArray[np.int64], seed: int) -> "tuple[SeedResult, float]":
         """The run on `rows` with labels (N,), and its test accuracy."""
-        from errata.training.engine import TrainingOptions
-        from errata.training.gather import in_sample
+        from errata.training.gather import gather
+        from errata.training.jobs import TrainingOptions
 
         data = replace(self.labelled.data, train_inputs=self.labelled.data.train_inputs[rows])
-        (gathered,) = in_sample(
+        (result,) = gather(
             inputs(data, "train"),
             labels[rows],
             data.num_classes,
-            network(self.labelled, self.recipe),
+            network(self.labelled),
             self.recipe,
             seeds=(seed,),
             options=TrainingOptions(swa=False, features=True),
             device=self.device,
         )
-        return gathered, test_accuracy(self.labelled, self.recipe, gathered, self.device)
+        return result, test_accuracy(self.labelled, self.recipe, result, self.device)
 
 
 def measure(setting: str, seed: int, table: "Table", results: Results, device: str, data_dir: Path | None) -> None:

@@ -31,8 +31,8 @@ from errata.dynamics.recorder import Recorder
 from errata.dynamics.run_methods import epochs_used, find_method, run_arrays
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from errata.training.engine import TrainingOptions
-from errata.training.gather import in_sample
+from errata.training.gather import gather
+from errata.training.jobs import TrainingOptions
 from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import cnn9
 from errata.training.recipes import Recipe
@@ -130,7 +130,7 @@ def _trained(data: "Inputs", labels: Any, model: Any, recipe: Recipe, seed: int)
     """Logits and features of a run, and nothing of the inputs."""
     options = TrainingOptions(swa=False, features=True)
     device = "cpu" if isinstance(data, TableInputs) else "auto"
-    (gathered,) = in_sample(
+    (gathered,) = gather(
         data, labels, int(labels.max()) + 1, model, recipe, seeds=(seed,), options=options, device=device
     )
     assert gathered.dynamics is not None

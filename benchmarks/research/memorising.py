@@ -26,8 +26,8 @@ from errata.datasets.loading import load_setting
 from errata.dynamics.run_methods import epochs_used, find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from errata.training.engine import TrainingOptions
-from errata.training.gather import in_sample
+from errata.training.gather import gather
+from errata.training.jobs import TrainingOptions
 from errata.training.model_inputs import Images
 from errata.training.models import VisionTransformer, cnn4
 from errata.training.recipes import Recipe
@@ -75,7 +75,7 @@ def measured() -> Iterator[dict[str, Any]]:
 
 def _trained(data: "Inputs", labels: Any, model: "Model", recipe: Recipe, classes: int = 10) -> Dynamics:
     options = TrainingOptions(swa=False, features=True)
-    (gathered,) = in_sample(data, labels, classes, model, recipe, seeds=(0,), options=options, device="cpu")
+    (gathered,) = gather(data, labels, classes, model, recipe, seeds=(0,), options=options, device="cpu")
     assert gathered.dynamics is not None
     return gathered.dynamics
 

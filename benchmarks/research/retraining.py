@@ -39,10 +39,10 @@ class Retrained:
 
 def held_out(run: Run, table: "TableInputs") -> Run:
     """The same run, but every sample is judged by the model of the folds it is not in."""
-    from errata.training.gather import out_of_sample
+    from errata.training.gather import gather
 
     recipe = recipe_of(run)
-    (gathered,) = out_of_sample(
+    (gathered,) = gather(
         table, run.labels, run.classes, recipe.widths, recipe, folds=FOLDS, seeds=(run.seed,), device="cpu"
     )
     return _again(run, gathered.dynamics)
@@ -93,13 +93,13 @@ def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
     """Scores (N,) of detectors that were taught, on another run, to tell labels flipped on purpose from the others."""
     from errata.core.metrics import auroc
     from errata.core.noise import inject, symmetric_matrix
-    from errata.training.engine import TrainingOptions
-    from errata.training.gather import in_sample
+    from errata.training.gather import gather
+    from errata.training.jobs import TrainingOptions
 
     flipped = inject(run.labels, symmetric_matrix(run.classes, INJECTED), seed=FIRST_INJECTION + run.seed)
     recipe = recipe_of(run)
     common = (table, flipped.labels, run.classes, recipe.widths, recipe)
-    (gathered,) = in_sample(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
+    (gathered,) = gather(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
     assert gathered.dynamics is not None
     spaces = KeptSpaces(gathered.dynamics.features, gathered.dynamics.inputs)
     lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), spaces)
@@ -151,8 +151,9 @@ def _trained_on(run: Run, table: "TableInputs", kept: NDArray[np.bool_]) -> Run:
 
 
 def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> list[Dynamics]:
-    from errata.training.engine import TrainingOptions, train
+    from errata.training.engine import train
     from errata.training.gather import executor_for
+    from errata.training.jobs import TrainingOptions
 
     make = executor_for(recipe_of(run).widths, table, run.labels, run.classes, "cpu", keep_passes=False)
     trained = train(jobs, run.labels, run.classes, make, TrainingOptions("after epoch", swa=False))

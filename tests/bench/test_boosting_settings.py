@@ -19,8 +19,8 @@ from errata.bench.running.cost import reason_to_skip
 from errata.core.methods import paper_methods
 from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting, settings
-from errata.training.boosting import choose_rounds
 from errata.training.recipes import BoostingRecipe
+from errata.training.search import choose_rounds
 
 TREES = f"{DIGITS}-boosting"
 RECIPE = BoostingRecipe(epochs=5, learning_rate=0.3)

@@ -10,24 +10,23 @@ from short_digits import DIGITS
 from errata.bench.results import Results
 from errata.bench.running.cell_training import table
 from errata.bench.running.cell_training import test_accuracy as accuracy_of_model
-from errata.bench.running.printed import SEEDS, choose_printed
-from errata.bench.running.recipe_choice import choose_for
+from errata.bench.running.recipe_choice import PRINTED_SEEDS, choose_for, choose_printed
 from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting
 from errata.errors import InputError
-from errata.training.choose import choose_recipe
-from errata.training.gather import in_sample
+from errata.training.gather import gather
+from errata.training.search import choose_recipe
 
 NETWORKS = [(16,), (4,), (32, 16)]
 
 
 @pytest.fixture(autouse=True)
 def few_networks(monkeypatch):
-    monkeypatch.setattr("errata.training.choose.candidate_widths", lambda *_: NETWORKS)
+    monkeypatch.setattr("errata.training.search.candidate_widths", lambda *_: NETWORKS)
 
 
 def test_what_the_search_finds_is_used_by_run_and_its_candidates_are_kept(tmp_path, monkeypatch):
-    monkeypatch.setattr("errata.bench.running.recipe_choice.LONGEST", 6)
+    monkeypatch.setattr("errata.bench.running.recipe_choice.MAX_EPOCHS", 6)
     shares = []
     said = choose_for(DIGITS, tmp_path, None, "cpu", shares.append)
     labelled = load_setting(DIGITS)
@@ -55,7 +54,10 @@ def test_the_network_that_comes_nearest_to_a_printed_accuracy_is_that_of_runs_on
         own = replace(recipe, widths=widths)
         early, end = (
             np.mean(
-                [accuracy_of_model(labelled, ran, run, "cpu") for run in in_sample(*data, widths, ran, seeds=SEEDS)]
+                [
+                    accuracy_of_model(labelled, ran, run, "cpu")
+                    for run in gather(*data, widths, ran, seeds=PRINTED_SEEDS)
+                ]
             )
             for ran in (replace(own, epochs=3), own)
         )

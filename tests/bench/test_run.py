@@ -173,21 +173,21 @@ def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_fa
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, run_digits, monkeypatch):
     results = short()
-    gather = campaign.gather
+    train_group = campaign.train_group
 
     def fail_out_of_sample(group, *rest):
         if group.gathering == "out-of-sample":
             raise RuntimeError("the disk is on fire")
-        return gather(group, *rest)
+        return train_group(group, *rest)
 
-    monkeypatch.setattr(campaign, "gather", fail_out_of_sample)
+    monkeypatch.setattr(campaign, "train_group", fail_out_of_sample)
     outcome, progress = run_digits(results, seeds=1, gatherings=("out-of-sample", "in-sample"))
     assert [cell.gathering for cell in outcome.done] == ["in-sample"]
     (failed,) = outcome.failed
     assert "the disk is on fire" in outcome.failed[failed]
     assert "the disk is on fire" in results.failure(failed)
     assert any("failed: RuntimeError: the disk is on fire" in line for line in progress.lines)
-    monkeypatch.setattr(campaign, "gather", gather)
+    monkeypatch.setattr(campaign, "train_group", train_group)
     outcome, _ = run_digits(results, seeds=1)
     assert outcome.done == [failed]
     assert results.failure(failed) is None
@@ -197,13 +197,13 @@ def test_a_seed_that_diverges_fails_alone(short, run_digits, monkeypatch):
     from dataclasses import replace
 
     results = short()
-    gather = campaign.gather
+    train_group = campaign.train_group
 
     def diverge(group, *rest):
-        first, *others = gather(group, *rest)
+        first, *others = train_group(group, *rest)
         return [replace(first, dynamics=None, stopped="seed0 diverged: its logits are not finite at epoch 3"), *others]
 
-    monkeypatch.setattr(campaign, "gather", diverge)
+    monkeypatch.setattr(campaign, "train_group", diverge)
     outcome, _ = run_digits(results, gatherings=("in-sample",))
     assert [cell.seed for cell in outcome.done] == [1]
     assert list(outcome.failed.values()) == ["seed0 diverged: its logits are not finite at epoch 3"]

@@ -350,7 +350,7 @@ def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
 
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypatch):
-    results, gather = short(), campaign.gather
+    results, gather = short(), campaign.train_group
 
     def fail_pairflip(group, *rest):
         if group.setting.name == PAIRFLIP:
@@ -358,14 +358,14 @@ def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypat
         first, *others = gather(group, *rest)
         return [first, *(replace(one, dynamics=None, stopped="seed1 diverged at epoch 3") for one in others)]
 
-    monkeypatch.setattr(campaign, "gather", fail_pairflip)
+    monkeypatch.setattr(campaign, "train_group", fail_pairflip)
     outcome, progress = tune_digits(results, names=(PAIRFLIP, DIGITS))
     files = TuningResults(results.folder)
     assert outcome.done == [Cell(DIGITS, "in-sample", 0)]
     assert "the disk is on fire" in files.failures(PAIRFLIP)[1]
     assert files.failures(DIGITS) == {1: "seed1 diverged at epoch 3"}
     assert any("failed: RuntimeError: the disk is on fire" in line for line in progress.lines)
-    monkeypatch.setattr(campaign, "gather", gather)
+    monkeypatch.setattr(campaign, "train_group", gather)
     outcome, _ = tune_digits(results)
     assert [cell.seed for cell in outcome.done] == [1]
     assert files.failures(DIGITS) == {}

@@ -74,8 +74,8 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
 
 def test_linear_models_and_hidden_units_are_tried_on_vectors(table, folder, encoder):
     data = embedding.embedded(open_data(table, "kind"), folder, "cpu", None, NoProgress())
-    assert [candidate.model for candidate in candidates_for(data, "auto", 0)] == [(), (128, 64)]
-    assert [candidate.model for candidate in candidates_for(open_data(table, "kind"), "auto", 0)] == [()]
+    assert [candidate.recipe.widths for candidate in candidates_for(data, "auto", 0)] == [(), (128, 64)]
+    assert [candidate.recipe.widths for candidate in candidates_for(open_data(table, "kind"), "auto", 0)] == [()]
 
 
 def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, encoder):

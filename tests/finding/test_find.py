@@ -8,16 +8,14 @@ import pandas as pd
 import pytest
 import torch
 from PIL import Image
-from sklearn.datasets import load_digits
 
 import errata
 from errata.core import metrics
 from errata.errors import ErrataError
-from errata.finding import candidates, model_training, trials
+from errata.finding import candidates, model_training
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.model_training import NoProgress
 from errata.finding.sources import open_source
-from errata.finding.trials import PATIENCE, attempt, least_to_come
 
 
 @pytest.fixture
@@ -170,8 +168,8 @@ def pictures(tmp_path):
 
 
 def test_a_folder_of_images_is_ranked(run, pictures, monkeypatch):
-    monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 2)
-    monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 2)
+    monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 2)
+    monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 2)
     (pictures / "bright" / "broken.png").write_bytes(b"not a picture")
     code, _, err = run(pictures)
     assert code == 2
@@ -202,33 +200,11 @@ def test_the_network_depends_on_image_size_and_device(tmp_path):
     assert next(candidate.inputs.fetch([torch.arange(2)])).shape == (2, 3, 64, 64)
 
 
-def test_a_loss_that_falls_ever_more_slowly_stays_above_the_lower_bound():
-    rng = np.random.default_rng(0)
-    for pace, floor in ((0.05, 1.0), (0.3, 0.2)):
-        losses = floor + np.exp(-pace * np.arange(100))
-        for seen in range(1, 100):
-            assert least_to_come(losses[:seen].tolist(), 100) <= losses.min()
-    assert least_to_come((1 + np.exp(-0.2 * np.arange(60))).tolist(), 100) > 0.99  # and the bound is tight
-    assert least_to_come(rng.random(12).tolist(), 100) == -np.inf  # too early to tell
-
-
 @pytest.fixture
 def slow_network(monkeypatch):
     """A learning rate so low that the network needs dozens of epochs."""
     widths, _, decay = candidates.NETWORK
     monkeypatch.setattr(candidates, "NETWORK", (widths, 2e-4, decay))
-
-
-def test_a_trial_that_cannot_win_is_stopped(slow_network):
-    inputs, labels = load_digits(return_X_y=True)
-    data = open_source(inputs[:500], labels[:500])
-    (network,) = candidates_for(data, "mlp", 0)
-    epochs: list[int] = []
-    whole = attempt(network, data, "cpu", epochs.append)
-    assert attempt(network, data, "cpu", epochs.append, 1.01 * whole.loss).loss == whole.loss
-    few: list[int] = []
-    attempt(network, data, "cpu", few.append, whole.loss / 2)
-    assert 2 * PATIENCE < len(few) < len(epochs) / 2
 
 
 def test_no_batch_has_a_single_sample_left():
@@ -313,7 +289,7 @@ def test_a_finished_trial_is_not_repeated(clouds, tmp_path):
 
 
 def test_an_interrupted_trial_resumes(clouds, tmp_path, monkeypatch):
-    monkeypatch.setattr(trials, "CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr(model_training, "CHECKPOINT_SECONDS", 0.0)
     inputs, noisy = clouds
     find = partial(errata.find, inputs, noisy.labels, model="mlp", seed=1)
     with pytest.raises(KeyboardInterrupt):
@@ -339,7 +315,7 @@ def test_other_data_in_the_same_folder_starts_again(clouds, tmp_path):
 def test_large_runs_keep_running_sums_and_rank_the_same(clouds, model, tmp_path, monkeypatch):
     inputs, noisy = clouds
     whole = errata.find(inputs, noisy.labels, model=model)
-    monkeypatch.setattr(model_training, "STREAM_BEYOND_ON_DISK", 0)
+    monkeypatch.setattr(model_training, "MAX_LOGITS_ON_DISK", 0)
     streamed = errata.find(inputs, noisy.labels, model=model, out=tmp_path / "out")
     assert streamed.dynamics.logits is None
     pd.testing.assert_frame_equal(streamed.ranking, whole.ranking)
@@ -347,8 +323,8 @@ def test_large_runs_keep_running_sums_and_rank_the_same(clouds, model, tmp_path,
 
 @pytest.mark.parametrize("text", [False, True])
 def test_the_memory_estimate_for_many_classes_is_close(monkeypatch, text):
-    monkeypatch.setattr(model_training, "STREAM_BEYOND", 0)
-    for name in ("LONGEST", "FEWEST_EPOCHS"):
+    monkeypatch.setattr(model_training, "MAX_LOGITS", 0)
+    for name in ("MAX_EPOCHS", "MIN_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
     estimated: list[float] = []
     monkeypatch.setattr(model_training, "check_fits", lambda size, what: estimated.append(size))
@@ -433,7 +409,7 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
         (
             FINE,
             ("--label", "y", "--folds", "30"),
-            "cannot be dealt out to 30 folds",
+            "cannot be split into 30 folds",
         ),
         (
             FINE,

@@ -201,8 +201,8 @@ def run(errata_command):
 
 @pytest.mark.parametrize("kind", ["small", "mixed"])
 def test_from_the_folder_to_a_corrected_copy(run, kind, request, monkeypatch, tmp_path):
-    monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 1)
-    monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 1)
+    monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 1)
+    monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 1)
     folder = request.getfixturevalue(kind)
     before = {file.name: file.read_bytes() for file in folder.iterdir()}
     assert "12 samples in 2 classes, 12 images" in run("find", folder, "--label", "kind")
@@ -219,8 +219,8 @@ def test_from_the_folder_to_a_corrected_copy(run, kind, request, monkeypatch, tm
 
 
 def test_they_are_exported_at_full_size(mixed, monkeypatch, tmp_path):
-    monkeypatch.setattr("errata.finding.candidates.LONGEST_OF_IMAGES", 1)
-    monkeypatch.setattr("errata.finding.candidates.FEWEST_EPOCHS", 1)
+    monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 1)
+    monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 1)
     found = errata.find(mixed, "kind")
     first = int(found.ranking["id"].iloc[0])
     (task,) = label_studio_tasks(found, top=1)

@@ -19,7 +19,7 @@ def run(errata_command):
 @pytest.fixture
 def short_training(monkeypatch):
     """Train for two epochs: these tests do not depend on the ranking."""
-    for name in ("LONGEST", "LONGEST_OF_IMAGES", "FEWEST_EPOCHS"):
+    for name in ("MAX_EPOCHS", "MAX_IMAGE_EPOCHS", "MIN_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
 
 

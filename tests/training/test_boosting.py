@@ -11,11 +11,13 @@ from sklearn.preprocessing import StandardScaler
 from errata import InputError
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.training.boosting import PATIENCE, boost_in_sample, boost_out_of_sample, boosted_classes, choose_rounds
+from errata.training.boosting import PATIENCE, boosted_classes
+from errata.training.gather import gather
 from errata.training.jobs import assign_folds
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import BoostingRecipe, Recipe
-from errata.training.validation import split_off
+from errata.training.search import choose_rounds
+from errata.training.trials import stratified_sample
 
 SAMPLES, CLASSES = 240, 3
 RECIPE = BoostingRecipe(epochs=6, learning_rate=0.2, leaves=7, l2=1.0, row_share=0.8, column_share=0.5, seed=9)
@@ -61,7 +63,7 @@ def spelled_out(recipe, classes=CLASSES):
 
 def test_in_sample_dynamics_are_those_of_one_model_on_all_samples(data):
     table, labels = data
-    first, second = boost_in_sample(table, labels, CLASSES, RECIPE, seeds=(4, np.int64(5)))
+    first, second = gather(table, labels, CLASSES, None, RECIPE, seeds=(4, np.int64(5)))
     assert (first.seed, second.seed, first.weights, first.stopped) == (4, 5, (), None)
     for gathered in (first, second):
         dynamics = gathered.dynamics
@@ -78,7 +80,7 @@ def test_in_sample_dynamics_are_those_of_one_model_on_all_samples(data):
 
 def test_out_of_sample_dynamics_are_of_models_that_never_saw_the_sample(data):
     table, labels = data
-    (gathered,) = boost_out_of_sample(table, labels, CLASSES, RECIPE, folds=3, seeds=(4,))
+    (gathered,) = gather(table, labels, CLASSES, None, RECIPE, folds=3, seeds=(4,))
     dynamics = gathered.dynamics
     fold = assign_folds(labels, 3)
     np.testing.assert_array_equal(dynamics.fold, fold)
@@ -93,10 +95,10 @@ def test_out_of_sample_dynamics_are_of_models_that_never_saw_the_sample(data):
             np.testing.assert_allclose(dynamics.logits[rounds - 1, held_out], expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("gather", [boost_in_sample, boost_out_of_sample])
-def test_inputs_go_along_as_scaled_columns(data, gather):
+@pytest.mark.parametrize("folds", [None, 4])
+def test_inputs_go_along_as_scaled_columns(data, folds):
     table, labels = data
-    (gathered,) = gather(table, labels, CLASSES, RECIPE)
+    (gathered,) = gather(table, labels, CLASSES, None, RECIPE, folds=folds)
     expected = StandardScaler().fit_transform(table.values.numpy().astype(np.float64))
     np.testing.assert_allclose(gathered.dynamics.inputs, expected, rtol=0, atol=1e-4)
     assert gathered.dynamics.features is None
@@ -104,7 +106,7 @@ def test_inputs_go_along_as_scaled_columns(data, gather):
 
 def test_two_classes_have_a_logit_of_nought_and_one_of_the_model(pairs):
     table, labels = pairs
-    (gathered,) = boost_in_sample(table, labels, 2, RECIPE)
+    (gathered,) = gather(table, labels, 2, None, RECIPE)
     inputs = table.values.numpy()
     model = lgb.train(spelled_out(RECIPE.with_seed(0), 2), lgb.Dataset(inputs, labels), RECIPE.epochs)
     assert (gathered.dynamics.logits[:, :, 0] == 0).all()
@@ -116,7 +118,7 @@ def test_a_class_that_a_fold_has_nobody_of_is_a_class_all_the_same():
     rng = np.random.default_rng(1)
     table = TableInputs(rng.normal(size=(80, 3)).astype(np.float32))
     labels = np.array([2] + [0, 1] * 39 + [0])
-    (gathered,) = boost_out_of_sample(table, labels, 3, RECIPE, folds=2)
+    (gathered,) = gather(table, labels, 3, None, RECIPE, folds=2)
     assert gathered.dynamics.logits.shape == (RECIPE.epochs, 80, 3)
 
 
@@ -126,31 +128,31 @@ def test_a_class_that_a_fold_has_nobody_of_is_a_class_all_the_same():
 def test_a_finished_seed_is_taken_from_the_folder(data, tmp_path, monkeypatch):
     table, labels = data
     told = []
-    (first,) = boost_in_sample(table, labels, CLASSES, RECIPE, folder=tmp_path, progress=told.append)
+    (first,) = gather(table, labels, CLASSES, None, RECIPE, folder=tmp_path, progress=told.append)
     assert sum(told) == RECIPE.epochs
     assert first.dynamics.path == tmp_path / "seed0" / "dynamics"
     train, trained = lgb.train, []
     monkeypatch.setattr(lgb, "train", lambda *rest, **more: (trained.append(1), train(*rest, **more))[1])
     told.clear()
-    again = boost_in_sample(table, labels, CLASSES, RECIPE, seeds=(0, 1), folder=tmp_path, progress=told.append)
+    again = gather(table, labels, CLASSES, None, RECIPE, seeds=(0, 1), folder=tmp_path, progress=told.append)
     assert trained == [1]
     assert sum(told) == 2 * RECIPE.epochs
     np.testing.assert_array_equal(again[0].dynamics.logits, first.dynamics.logits)
-    (alone,) = boost_in_sample(table, labels, CLASSES, RECIPE, seeds=(1,))
+    (alone,) = gather(table, labels, CLASSES, None, RECIPE, seeds=(1,))
     np.testing.assert_array_equal(again[1].dynamics.logits, alone.dynamics.logits)
 
 
 def test_folds_are_put_together_once(data, tmp_path):
     table, labels = data
-    (first,) = boost_out_of_sample(table, labels, CLASSES, RECIPE, folder=tmp_path)
+    (first,) = gather(table, labels, CLASSES, None, RECIPE, folds=4, folder=tmp_path)
     assert first.dynamics.path == tmp_path / "seed0-folds"
-    (again,) = boost_out_of_sample(table, labels, CLASSES, RECIPE, folder=tmp_path)
+    (again,) = gather(table, labels, CLASSES, None, RECIPE, folds=4, folder=tmp_path)
     np.testing.assert_array_equal(again.dynamics.logits, first.dynamics.logits)
     assert again.dynamics.settings == asdict(RECIPE.with_seed(0))
 
 
-@pytest.mark.parametrize("gather", [boost_in_sample, boost_out_of_sample])
-def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(data, tmp_path, gather):
+@pytest.mark.parametrize("folds", [None, 4])
+def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(data, tmp_path, folds):
     table, labels = data
     rounds = []
 
@@ -160,10 +162,10 @@ def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(dat
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        gather(table, labels, CLASSES, RECIPE, folder=tmp_path, progress=kill)
+        gather(table, labels, CLASSES, None, RECIPE, folds=folds, folder=tmp_path, progress=kill)
     assert not list(tmp_path.glob("*/dynamics"))
-    (gathered,) = gather(table, labels, CLASSES, RECIPE, folder=tmp_path)
-    (straight,) = gather(table, labels, CLASSES, RECIPE)
+    (gathered,) = gather(table, labels, CLASSES, None, RECIPE, folds=folds, folder=tmp_path)
+    (straight,) = gather(table, labels, CLASSES, None, RECIPE, folds=folds)
     np.testing.assert_array_equal(gathered.dynamics.logits, straight.dynamics.logits)
     assert not list(tmp_path.rglob("*.unfinished"))
 
@@ -171,22 +173,22 @@ def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(dat
 @pytest.mark.parametrize("changed", [{"leaves": 5}, {"epochs": 7}, {"l2": 0.0}])
 def test_what_was_boosted_otherwise_is_not_taken_for_it(data, tmp_path, changed):
     table, labels = data
-    boost_in_sample(table, labels, CLASSES, RECIPE, folder=tmp_path)
-    with pytest.raises(StoreError, match=f"another {next(iter(changed))}"):
-        boost_in_sample(table, labels, CLASSES, replace(RECIPE, **changed), folder=tmp_path)
-    with pytest.raises(StoreError, match="another label_hash"):
-        boost_in_sample(table, labels[::-1], CLASSES, RECIPE, folder=tmp_path)
+    gather(table, labels, CLASSES, None, RECIPE, folder=tmp_path)
+    with pytest.raises(StoreError, match=f"different {next(iter(changed))}"):
+        gather(table, labels, CLASSES, None, replace(RECIPE, **changed), folder=tmp_path)
+    with pytest.raises(StoreError, match="different label_hash"):
+        gather(table, labels[::-1], CLASSES, None, RECIPE, folder=tmp_path)
 
 
 def test_the_kept_model_classifies_as_the_last_round_does(data, pairs, tmp_path):
     for classes, (table, labels) in ((CLASSES, data), (2, pairs)):
-        (gathered,) = boost_in_sample(table, labels, classes, RECIPE, folder=tmp_path / str(classes))
+        (gathered,) = gather(table, labels, classes, None, RECIPE, folder=tmp_path / str(classes))
         last = np.asarray(gathered.dynamics.logits[-1]).argmax(axis=1)
         np.testing.assert_array_equal(boosted_classes(gathered.dynamics, table), last)
         reopened = Dynamics.open(tmp_path / str(classes) / "seed0" / "dynamics")
         np.testing.assert_array_equal(boosted_classes(reopened, table), last)
-    (in_memory,) = boost_in_sample(*data, CLASSES, RECIPE)
-    with pytest.raises(InputError, match="kept in a folder"):
+    (in_memory,) = gather(*data, CLASSES, None, RECIPE)
+    with pytest.raises(InputError, match="stored in a folder"):
         boosted_classes(in_memory.dynamics, data[0])
 
 
@@ -201,7 +203,7 @@ def test_rounds_are_those_of_least_log_loss_on_what_was_held_out(data, pairs, cl
     )  # so few that patience never ends them
     chosen = choose_rounds(table, labels, classes, recipe, validation=0.25)
     inputs = table.values.numpy()
-    held_out = split_off(labels, 0.25, 3)
+    held_out = stratified_sample(labels, 0.25, 3)
     rest = np.setdiff1d(np.arange(SAMPLES), held_out)
     model = lgb.train(spelled_out(recipe, classes), lgb.Dataset(inputs[rest], labels[rest]), recipe.epochs)
     losses = [
@@ -250,10 +252,10 @@ def test_a_recipe_that_cannot_be_followed_is_refused(changed, message):
 
 def test_labels_that_do_not_fit_are_refused(data):
     table, labels = data
-    for gather in (boost_in_sample, boost_out_of_sample):
+    for folds in (None, 4):
         with pytest.raises(InputError, match="there are 239 labels for 240 samples"):
-            gather(table, labels[:-1], CLASSES, RECIPE)
+            gather(table, labels[:-1], CLASSES, None, RECIPE, folds=folds)
         with pytest.raises(InputError, match="at least two classes"):
-            gather(table, labels, 1, RECIPE)
+            gather(table, labels, 1, None, RECIPE, folds=folds)
     with pytest.raises(InputError, match=r"outside 0\.\.1"):
         choose_rounds(table, labels, 2, RECIPE)

@@ -13,12 +13,11 @@ from errata import Dynamics, InputError
 from errata.errors import StoreError
 from errata.training import executors
 from errata.training.engine import train
-from errata.training.gather import executor_for, in_sample, out_of_sample
-from errata.training.jobs import in_sample_jobs
+from errata.training.gather import executor_for, gather
+from errata.training.jobs import TrainingOptions, in_sample_jobs
 from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.tracks import TrainingOptions
 from errata.training.transforms import PadCropFlip
 
 SAMPLES, CLASSES = 22, 3
@@ -71,11 +70,11 @@ def gather_one(request, table, images, labels):
         "images": (images, small_network),
     }[request.param]
 
-    def gather(recipe=RECIPE, seeds=(5,), **arguments):
-        results = in_sample(inputs, labels, CLASSES, model, recipe, seeds=seeds, device="cpu", **arguments)
+    def gather_one(recipe=RECIPE, seeds=(5,), **arguments):
+        results = gather(inputs, labels, CLASSES, model, recipe, seeds=seeds, device="cpu", **arguments)
         return results if len(seeds) > 1 else results[0]
 
-    return gather
+    return gather_one
 
 
 def train_by_hand(images, labels, epochs):
@@ -101,7 +100,7 @@ def train_by_hand(images, labels, epochs):
 @pytest.mark.parametrize("batch_norm", [True, False])
 def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images, labels, batch_norm):
     options = TrainingOptions(features=True, batch_norm=batch_norm)
-    (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
+    (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
         logits, weights = train_by_hand(images, labels, RECIPE.epochs)
     np.testing.assert_allclose(result.dynamics.logits, logits, rtol=1e-3, atol=1e-4)
@@ -124,14 +123,14 @@ def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images,
 
 def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(images, labels, monkeypatch):
     """22 samples in batches of at most 7: a last batch of one would outweigh the others, or could not be normalised."""
-    monkeypatch.setattr("errata.training.swa.EVALUATION_BATCH", 7)
+    monkeypatch.setattr("errata.training.job_runs.EVALUATION_BATCH", 7)
 
     def network():
         return nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.BatchNorm1d(4), nn.Linear(4, CLASSES))
 
     plain = Images(images.pixels, [0.5] * 3, [0.25] * 3)
     recipe = Recipe(epochs=1, batch_size=11, learning_rate=0.01)
-    (result,) = in_sample(plain, labels, CLASSES, network, recipe, device="cpu")
+    (result,) = gather(plain, labels, CLASSES, network, recipe, device="cpu")
     model = network()
     model.load_state_dict(result.weights[0])
     with torch.no_grad():
@@ -144,7 +143,7 @@ def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(image
 
 def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
     options = TrainingOptions(when="after epoch")
-    (result,) = in_sample(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
+    (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
         _, weights = train_by_hand(images, labels, RECIPE.epochs)
     model = small_network().eval()
@@ -156,9 +155,9 @@ def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
 
 
 def test_features_are_taken_batch_after_batch(table, labels, monkeypatch):
-    whole = in_sample(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
+    whole = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     monkeypatch.setattr(executors, "EVALUATION_BATCH", 5)
-    parts = in_sample(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
+    parts = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     np.testing.assert_allclose(whole.dynamics.features, parts.dynamics.features, rtol=1e-5)
     model = mlp([4, 8, CLASSES])
     model.load_state_dict(whole.weights[0])
@@ -173,9 +172,9 @@ def test_a_model_without_features_is_refused_before_it_is_trained(images, labels
     told = []
     arguments = {"device": "cpu", "progress": told.append}
     with pytest.raises(InputError, match="Sequential has no linear layer"):
-        in_sample(images, labels, CLASSES, network, RECIPE, options=TrainingOptions(features=True), **arguments)
+        gather(images, labels, CLASSES, network, RECIPE, options=TrainingOptions(features=True), **arguments)
     assert sum(told) == 0
-    assert in_sample(images, labels, CLASSES, network, RECIPE, **arguments)[0].stopped is None
+    assert gather(images, labels, CLASSES, network, RECIPE, **arguments)[0].stopped is None
 
 
 def test_a_global_seed_has_no_say_and_is_left_alone(gather_one):
@@ -204,7 +203,7 @@ def test_seeds_of_any_kind_of_integer_will_do(gather_one, tmp_path):
 def test_a_module_is_where_every_run_starts_from_and_stays_as_it_is(table, labels):
     model = mlp([4, 8, CLASSES])
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    first, second = in_sample(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
+    first, second = gather(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     order = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
@@ -220,22 +219,22 @@ def test_models_that_cannot_be_trained_on_are_refused(table, labels):
         (lambda: mlp([4, 2]), r"logits of shape \(8, 2\) for 8 samples of 3 classes"),
     ):
         with pytest.raises(InputError, match=message):
-            in_sample(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
+            gather(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
 
 
 def test_requests_that_cannot_be_met_are_refused(table, labels):
     for arguments, message in (
-        ({"seeds": (1, 2, 1)}, "seed1 is asked for twice"),
+        ({"seeds": (1, 2, 1)}, "seed1 is listed twice"),
         ({"side_by_side": -1}, "side_by_side must be at least 1"),
         ({"side_by_side": 0}, "side_by_side must be at least 1"),
         ({"watched": [0, 22]}, r"watched row 22 is outside 0\.\.21"),
         ({"watched": [0, -1]}, r"watched row -1 is outside 0\.\.21"),
-        ({"watched": [3, 1, 3]}, "row 3 is watched twice"),
+        ({"watched": [3, 1, 3]}, "row 3 is in watched twice"),
         ({"watched": []}, "watched must be a list of row numbers"),
         ({"watched": np.ones(SAMPLES, bool)}, "watched must be a list of row numbers"),
     ):
         with pytest.raises(InputError, match=message):
-            in_sample(table, labels, CLASSES, (8,), RECIPE, device="cpu", **arguments)
+            gather(table, labels, CLASSES, (8,), RECIPE, device="cpu", **arguments)
 
 
 def test_out_of_memory_goes_on_with_fewer_runs_side_by_side(table, labels, tmp_path, capsys):
@@ -260,8 +259,8 @@ def test_out_of_memory_goes_on_with_fewer_runs_side_by_side(table, labels, tmp_p
     results = train(jobs, labels, CLASSES, make_at_most_two, OFTEN, tmp_path, progress=told.append)
     assert sizes == [5, 3, 2, 2, 1]
     assert capsys.readouterr().err.splitlines() == [
-        "errata: out of GPU memory; going on with 3 runs side by side",
-        "errata: out of GPU memory; going on with 2 runs side by side",
+        "errata: out of GPU memory; continuing with 3 runs side by side",
+        "errata: out of GPU memory; continuing with 2 runs side by side",
     ]
     assert sum(told) == 5 * RECIPE.epochs
     for job, result in zip(jobs, results, strict=True):
@@ -310,19 +309,19 @@ def test_what_was_begun_side_by_side_may_go_on_in_other_company(gather_one, tmp_
 
 def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_one, tmp_path, monkeypatch):
     """Stopped between the results of two runs: the first is done and stays so."""
-    from errata.training import tracks
+    from errata.training import job_runs
 
-    save = tracks.save_state
+    save = job_runs.save_state
 
     def save_one_result(path, state):
-        if path.name == tracks.RESULT and path.parent.name == "seed5":
+        if path.name == job_runs.RESULT and path.parent.name == "seed5":
             raise StopError
         save(path, state)
 
-    monkeypatch.setattr(tracks, "save_state", save_one_result)
+    monkeypatch.setattr(job_runs, "save_state", save_one_result)
     with pytest.raises(StopError):
         gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN)
-    monkeypatch.setattr(tracks, "save_state", save)
+    monkeypatch.setattr(job_runs, "save_state", save)
     with pytest.raises(StopError):
         gather_one(seeds=(4, 5), folder=tmp_path, options=OFTEN, progress=stop_after(4))
     assert Dynamics.open(tmp_path / "seed4" / "dynamics").epochs == RECIPE.epochs
@@ -335,8 +334,9 @@ def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_on
 def test_many_runs_side_by_side_can_be_secured(table, labels, tmp_path):
     """A file whose name lists forty runs would be longer than a file system allows."""
     recipe = Recipe(epochs=1, batch_size=22, learning_rate=0.1)
-    results = out_of_sample(
-        table, labels, CLASSES, (4,), recipe, seeds=range(10), folder=tmp_path, options=OFTEN, device="cpu"
+    seeds = range(10)
+    results = gather(
+        table, labels, CLASSES, (4,), recipe, folds=4, seeds=seeds, folder=tmp_path, options=OFTEN, device="cpu"
     )
     assert len(results) == 10
 
@@ -345,7 +345,7 @@ def test_folds_that_were_half_put_together_are_put_together_again(table, labels,
     from errata.dynamics.recorder import Recorder
 
     arguments = {"folder": tmp_path, "device": "cpu"}
-    unhurt = out_of_sample(table, labels, CLASSES, (8,), RECIPE, device="cpu")[0]
+    unhurt = gather(table, labels, CLASSES, (8,), RECIPE, folds=4, device="cpu")[0]
     end_epoch = Recorder.end_epoch
 
     def stop_while_merging(self, **options):
@@ -355,24 +355,24 @@ def test_folds_that_were_half_put_together_are_put_together_again(table, labels,
 
     monkeypatch.setattr(Recorder, "end_epoch", stop_while_merging)
     with pytest.raises(StopError):
-        out_of_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)
+        gather(table, labels, CLASSES, (8,), RECIPE, folds=4, **arguments)
     monkeypatch.setattr(Recorder, "end_epoch", end_epoch)
     for _ in range(2):
-        resumed = out_of_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)[0]
+        resumed = gather(table, labels, CLASSES, (8,), RECIPE, folds=4, **arguments)[0]
         np.testing.assert_array_equal(resumed.dynamics.logits, unhurt.dynamics.logits)
         np.testing.assert_array_equal(resumed.dynamics.fold, unhurt.dynamics.fold)
 
 
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_folder_of_another_run_is_refused(table, labels, tmp_path, finished):
-    def gather(recipe=RECIPE, given=labels, options=OFTEN, **arguments):
-        in_sample(table, given, CLASSES, (8,), recipe, options=options, folder=tmp_path, device="cpu", **arguments)
+    def train_again(recipe=RECIPE, given=labels, options=OFTEN, **arguments):
+        gather(table, given, CLASSES, (8,), recipe, options=options, folder=tmp_path, device="cpu", **arguments)
 
     if finished:
-        gather()
+        train_again()
     else:
         with pytest.raises(StopError):
-            gather(progress=stop_after(2))
+            train_again(progress=stop_after(2))
     faster = Recipe(epochs=3, batch_size=8, learning_rate=0.03)
     relabelled = np.where(np.arange(SAMPLES) == 3, 1, labels)
     for arguments, name in (
@@ -381,21 +381,21 @@ def test_a_folder_of_another_run_is_refused(table, labels, tmp_path, finished):
         ({"options": TrainingOptions(features=True)}, "features"),
         ({"watched": np.array([1, 2])}, "when"),
     ):
-        with pytest.raises(StoreError, match=f"seed0 holds a run with another {name}; take another folder"):
-            gather(**arguments)
-    gather(options=TrainingOptions(checkpoint_seconds=7))
+        with pytest.raises(StoreError, match=f"seed0 holds a run with a different {name}. Use another folder"):
+            train_again(**arguments)
+    train_again(options=TrainingOptions(checkpoint_seconds=7))
 
 
 def test_a_broken_checkpoint_is_named(table, labels, tmp_path):
     arguments = {"options": OFTEN, "folder": tmp_path, "device": "cpu"}
     with pytest.raises(StopError):
-        in_sample(table, labels, CLASSES, (8,), RECIPE, progress=stop_after(2), **arguments)
+        gather(table, labels, CLASSES, (8,), RECIPE, progress=stop_after(2), **arguments)
     (checkpoint,) = tmp_path.glob("*.checkpoint")
     whole = checkpoint.read_bytes()
     for part in (whole[:0], whole[: len(whole) // 2], b"something else"):
         checkpoint.write_bytes(part)
-        with pytest.raises(StoreError, match="is not a whole checkpoint; delete it to start this run again"):
-            in_sample(table, labels, CLASSES, (8,), RECIPE, **arguments)
+        with pytest.raises(StoreError, match=r"is not a complete checkpoint\. Delete it to restart"):
+            gather(table, labels, CLASSES, (8,), RECIPE, **arguments)
 
 
 class Pressed(nn.Module):
@@ -424,7 +424,7 @@ def test_ctrl_c_waits_for_the_step_unless_pressed_again(table, labels, presses):
 
     handler = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        in_sample(table, labels, CLASSES, build, RECIPE, device="cpu")
+        gather(table, labels, CLASSES, build, RECIPE, device="cpu")
     assert signal.getsignal(signal.SIGINT) is handler
     assert built[0].passes == 3
     stepped = not torch.equal(built[0].before, built[0].network[0].weight)
@@ -451,8 +451,8 @@ import numpy as np, torch
 from torch import nn
 torch.set_num_threads(1)
 from errata.training.model_inputs import Images, TableInputs
-from errata.training.tracks import TrainingOptions
-from errata.training.gather import in_sample, out_of_sample
+from errata.training.jobs import TrainingOptions
+from errata.training.gather import gather
 from errata.training.recipes import Recipe
 from errata.training.transforms import PadCropFlip
 
@@ -467,16 +467,16 @@ def network():
 
 def stacked(folder, **arguments):
     inputs = TableInputs(np.random.default_rng(0).normal(size=(40, 4)).astype(np.float32))
-    return out_of_sample(inputs, labels, 3, (8,), recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
-                         **arguments)
+    return gather(inputs, labels, 3, (8,), recipe, folds=4, seeds=(0, 1), options=often, folder=folder, device="cpu",
+                  **arguments)
 
 def images(folder, **arguments):
     pixels = np.random.default_rng(0).integers(0, 256, (40, 3, 8, 8), dtype=np.uint8)
     inputs = Images(pixels, [0.5] * 3, [0.25] * 3, augment=PadCropFlip(2))
-    return in_sample(inputs, labels, 3, network, recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
-                     **arguments)
+    return gather(inputs, labels, 3, network, recipe, seeds=(0, 1), options=often, folder=folder, device="cpu",
+                  **arguments)
 
-gather = {"stacked": stacked, "images": images}[sys.argv[1]]
+train = {"stacked": stacked, "images": images}[sys.argv[1]]
 folder = Path(sys.argv[2])
 """
 
@@ -484,15 +484,15 @@ KILLED = (
     COMMON
     + """
 start = time.monotonic()
-gather(folder / "unhurt")
-gather(folder / "warm")
+train(folder / "unhurt")
+train(folder / "warm")
 whole = (time.monotonic() - start) / 2
 moments = random.Random(int(sys.argv[3]))
 kills = 0
 while True:
     child = os.fork()  # nothing is on threads here: the child starts at once, without importing everything again
     if child == 0:
-        gather(folder / "killed")
+        train(folder / "killed")
         os._exit(0)
     if kills < 12:
         time.sleep(moments.uniform(0, whole / 8))
@@ -510,10 +510,10 @@ print(kills)
 INTERRUPTED = (
     COMMON
     + """
-def tell(done):
+def report(done):
     print("epoch", flush=True)
 
-gather(folder, progress=tell)
+train(folder, progress=report)
 """
 )
 

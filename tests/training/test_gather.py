@@ -4,11 +4,11 @@ import torch
 from torch import nn
 
 from errata import InputError
-from errata.training.gather import in_sample, out_of_sample
+from errata.training.gather import gather
+from errata.training.jobs import TrainingOptions
 from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.tracks import TrainingOptions
 
 SAMPLES, CLASSES, EPOCHS, SEED = 23, 3, 4, 7
 RECIPE = Recipe(
@@ -58,7 +58,7 @@ def build(spies):
     return build
 
 
-def gathered(gather, data, model, recipe=RECIPE, **options):
+def gathered(data, model, recipe=RECIPE, **options):
     (one,) = gather(*data, CLASSES, model, recipe, seeds=(SEED,), device="cpu", **options)
     return one
 
@@ -89,7 +89,7 @@ def by_hand(data):
 @pytest.mark.parametrize("stacked", [False, True])
 def test_in_sample_logits_are_those_of_the_training_pass_before_each_update(data, build, stacked):
     expected, weights = by_hand(data)
-    result = gathered(in_sample, data, WIDTHS if stacked else build)
+    result = gathered(data, WIDTHS if stacked else build)
     np.testing.assert_allclose(result.dynamics.logits, expected, rtol=1e-3, atol=1e-4)
     np.testing.assert_array_equal(result.dynamics.labels, data[1])
     assert result.dynamics.gathering == "in-sample"
@@ -100,7 +100,7 @@ def test_in_sample_logits_are_those_of_the_training_pass_before_each_update(data
 @pytest.mark.parametrize("stacked", [False, True])
 def test_the_weight_average_is_that_of_the_ends_of_all_epochs(data, build, stacked):
     _, weights = by_hand(data)
-    result = gathered(in_sample, data, WIDTHS if stacked else build)
+    result = gathered(data, WIDTHS if stacked else build)
     average = mlp([4, *WIDTHS, CLASSES]).double()
     with torch.no_grad():
         for parameter, values in zip(average.parameters(), zip(*weights, strict=True), strict=True):
@@ -110,7 +110,7 @@ def test_the_weight_average_is_that_of_the_ends_of_all_epochs(data, build, stack
 
 
 def test_every_sample_is_trained_on_once_an_epoch_and_kept_as_it_was_then(data, build, spies):
-    dynamics = gathered(in_sample, data, build).dynamics
+    dynamics = gathered(data, build).dynamics
     (spy,) = spies
     passes = spy.passes(in_training=True)
     per_epoch = -(-SAMPLES // RECIPE.batch_size)
@@ -124,7 +124,7 @@ def test_every_sample_is_trained_on_once_an_epoch_and_kept_as_it_was_then(data, 
 
 
 def test_out_of_sample_nobody_is_judged_by_a_model_that_trained_on_them(data, build, spies):
-    dynamics = gathered(out_of_sample, data, build, folds=4).dynamics
+    dynamics = gathered(data, build, folds=4).dynamics
     assert dynamics.gathering == "out-of-sample"
     assert sorted(np.unique(dynamics.fold)) == [0, 1, 2, 3]
     assert len(spies) == 4
@@ -147,54 +147,53 @@ def test_a_label_nobody_could_know_is_memorised_in_sample_and_missed_out_of_samp
     recipe = Recipe(epochs=30, batch_size=8, learning_rate=0.1)
     model = () if stacked else lambda: mlp([40, CLASSES])
     inside, outside = (
-        gathered(gather, data, model, recipe).dynamics.logits[-1].argmax(axis=1) == data[1]
-        for gather in (in_sample, out_of_sample)
+        gathered(data, model, recipe, folds=folds).dynamics.logits[-1].argmax(axis=1) == data[1] for folds in (None, 4)
     )
     assert inside.all()
     assert outside.mean() < 0.7
 
 
 def test_folds_hold_every_class_in_the_same_share(data):
-    dynamics = gathered(out_of_sample, data, WIDTHS, folds=4).dynamics
+    dynamics = gathered(data, WIDTHS, folds=4).dynamics
     counts = np.array([np.bincount(data[1][dynamics.fold == number], minlength=CLASSES) for number in range(4)])
     assert (counts.max(axis=0) - counts.min(axis=0) <= 1).all()
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize("gather", [in_sample, out_of_sample])
-def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, gather, stacked):
+@pytest.mark.parametrize("folds", [None, 4])
+def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, folds, stacked):
     model = WIDTHS if stacked else build
-    first = gathered(gather, data, model)
+    first = gathered(data, model, folds=folds)
     torch.rand(17)
-    again = gathered(gather, data, model)
+    again = gathered(data, model, folds=folds)
     np.testing.assert_array_equal(first.dynamics.logits, again.dynamics.logits)
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize("gather", [in_sample, out_of_sample])
-def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, gather, stacked):
+@pytest.mark.parametrize("folds", [None, 4])
+def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, folds, stacked):
     model = WIDTHS if stacked else build
     if stacked:  # in float32 a run alone may use all threads, and sums over threads round another way
         data = TableInputs(data[0].values.double()), data[1]
-    alone = gathered(gather, data, model)
-    several = gather(*data, CLASSES, model, RECIPE, seeds=(3, SEED, 9), device="cpu")
+    alone = gathered(data, model, folds=folds)
+    several = gather(*data, CLASSES, model, RECIPE, folds=folds, seeds=(3, SEED, 9), device="cpu")
     assert [one.seed for one in several] == [3, SEED, 9]
     assert (several[0].dynamics.logits != alone.dynamics.logits).any()
     np.testing.assert_array_equal(several[1].dynamics.logits, alone.dynamics.logits)
 
 
-@pytest.mark.parametrize(("gather", "models"), [(in_sample, 1), (out_of_sample, 4)])
-def test_progress_is_told_of_every_epoch(data, gather, models):
-    told = []
-    gathered(gather, data, WIDTHS, progress=told.append)
-    assert sum(told) == EPOCHS * models
+@pytest.mark.parametrize("folds", [None, 4])
+def test_progress_is_reported_for_every_epoch(data, folds):
+    reported = []
+    gathered(data, WIDTHS, folds=folds, progress=reported.append)
+    assert sum(reported) == EPOCHS * (folds or 1)
 
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("batch_size", [1, 11, 23, 100])
 def test_any_size_of_batch_records_every_sample(data, build, batch_size, stacked):
     recipe = Recipe(epochs=2, batch_size=batch_size, learning_rate=0.01)
-    dynamics = gathered(in_sample, data, WIDTHS if stacked else build, recipe).dynamics
+    dynamics = gathered(data, WIDTHS if stacked else build, recipe).dynamics
     assert dynamics.logits.shape == (2, SAMPLES, CLASSES)
     assert np.isfinite(dynamics.logits).all()
 
@@ -204,27 +203,27 @@ class StopError(Exception):
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize("gather", [in_sample, out_of_sample])
-def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp_path, data, gather, stacked):
+@pytest.mark.parametrize("folds", [None, 4])
+def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp_path, data, folds, stacked):
     model = WIDTHS if stacked else lambda: mlp([4, *WIDTHS, CLASSES])
-    unhurt = gathered(gather, data, model)
-    told = 0
+    unhurt = gathered(data, model, folds=folds)
+    done = 0
 
-    def stop_after_some_epochs(steps):
-        nonlocal told
-        told += steps
-        if told >= (2 if gather is in_sample else 8):
+    def stop_after_some_epochs(epochs):
+        nonlocal done
+        done += epochs
+        if done >= 2 * (folds or 1):
             raise StopError
 
-    often = TrainingOptions(checkpoint_seconds=0.0, swa=gather is in_sample)
+    often = TrainingOptions(checkpoint_seconds=0.0, swa=folds is None)
     with pytest.raises(StopError):
-        gathered(gather, data, model, folder=tmp_path, options=often, progress=stop_after_some_epochs)
+        gathered(data, model, folds=folds, folder=tmp_path, options=often, progress=stop_after_some_epochs)
     for _ in range(2):
-        resumed = gathered(gather, data, model, folder=tmp_path, options=often)
+        resumed = gathered(data, model, folds=folds, folder=tmp_path, options=often)
         np.testing.assert_array_equal(resumed.dynamics.logits, unhurt.dynamics.logits)
         for found, expected in zip(resumed.weights, unhurt.weights, strict=True):
             torch.testing.assert_close(found, expected, rtol=0, atol=0)
-        if gather is in_sample:
+        if folds is None:
             np.testing.assert_array_equal(resumed.dynamics.swa_logits, unhurt.dynamics.swa_logits)
 
         def model_that_must_not_be_built():
@@ -236,7 +235,7 @@ def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp
 
 def test_a_run_that_diverges_is_named_and_does_not_take_others_with_it(data, capsys):
     recipe = Recipe(epochs=3, batch_size=5, learning_rate=1e38, optimizer="sgd")
-    result = gathered(in_sample, data, WIDTHS, recipe)
+    result = gathered(data, WIDTHS, recipe)
     assert result.dynamics is None
     assert result.stopped.startswith("seed7 diverged: its logits are not finite at epoch ")
     assert "seed7 diverged" in capsys.readouterr().err
@@ -247,14 +246,14 @@ def test_bad_input_is_refused_before_training(data):
     for inputs, given, model, message in (
         (table, labels[:5], WIDTHS, "there are 5 labels for 23 samples"),
         (table, labels + 1, WIDTHS, r"label of sample 2 is 3, outside 0\.\.2"),
-        (Images(np.zeros((23, 3, 4, 4), np.uint8), [0.5] * 3, [0.5] * 3), labels, WIDTHS, "which takes a table"),
+        (Images(np.zeros((23, 3, 4, 4), np.uint8), [0.5] * 3, [0.5] * 3), labels, WIDTHS, "which needs a table"),
     ):
         with pytest.raises(InputError, match=message):
-            in_sample(inputs, given, CLASSES, model, RECIPE, device="cpu")
+            gather(inputs, given, CLASSES, model, RECIPE, device="cpu")
     with pytest.raises(InputError, match="row 1 of the table has a value that is not finite"):
         TableInputs(np.array([[0.0], [np.nan]]))
-    with pytest.raises(InputError, match="23 samples cannot be dealt out to 24 folds"):
-        out_of_sample(table, labels, CLASSES, WIDTHS, RECIPE, folds=24, device="cpu")
+    with pytest.raises(InputError, match="23 samples cannot be split into 24 folds"):
+        gather(table, labels, CLASSES, WIDTHS, RECIPE, folds=24, device="cpu")
 
 
 def test_a_network_is_linear_layers_with_relu_between(data):

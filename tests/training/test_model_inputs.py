@@ -8,10 +8,10 @@ from PIL import Image
 from torch import nn
 
 from errata import InputError
-from errata.training.gather import in_sample
+from errata.training.gather import gather
+from errata.training.jobs import TrainingOptions
 from errata.training.model_inputs import ImageFiles, Images, TableInputs
 from errata.training.recipes import Recipe
-from errata.training.tracks import TrainingOptions
 from errata.training.transforms import PadCropFlip, RandomResizedCrop, ResizeCentreCrop
 
 MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
@@ -75,7 +75,7 @@ def test_training_on_files_is_training_on_their_images(paths, pixels):
     recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
     before = torch.get_rng_state()
     results = [
-        in_sample(inputs, labels, 3, network, recipe, options=TrainingOptions(features=True), device="cpu")
+        gather(inputs, labels, 3, network, recipe, options=TrainingOptions(features=True), device="cpu")
         for inputs in (
             Images(pixels, MEAN, STD, augment=PadCropFlip(1)),
             ImageFiles(paths, MEAN, STD, augment=PadCropFlip(1), decoded_size=8, workers=1),
@@ -183,7 +183,7 @@ def test_inputs_and_labels_are_not_written_to(pixels):
     kept = pixels.copy(), labels.copy(), table.copy()
     recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
     options = TrainingOptions(features=True)
-    in_sample(Images(pixels, MEAN, STD, augment=PadCropFlip(1)), labels, 3, network, recipe, options=options)
-    in_sample(TableInputs(table), labels, 3, (6,), recipe, options=options)
+    gather(Images(pixels, MEAN, STD, augment=PadCropFlip(1)), labels, 3, network, recipe, options=options)
+    gather(TableInputs(table), labels, 3, (6,), recipe, options=options)
     for before, after in zip(kept, (pixels, labels, table), strict=True):
         np.testing.assert_array_equal(before, after)

@@ -37,7 +37,9 @@ def apply_command(
     ] = False,
     found: Annotated[
         Path | None,
-        typer.Option(help="The output folder of `errata find` for this data. Default: errata-out, if it belongs to it."),
+        typer.Option(
+            help="The output folder of `errata find` for this data. Default: errata-out, if it belongs to it."
+        ),
     ] = None,
     out: Annotated[Path | None, typer.Option(help="The path of the copy, or a folder for it.")] = None,
     drop: Annotated[bool, typer.Option("--drop", help="Remove the samples instead of relabelling them.")] = False,

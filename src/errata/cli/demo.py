@@ -71,14 +71,14 @@ def _train(
     inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int, progress: Callable[[int], object]
 ) -> "tuple[Dynamics, Dynamics]":
     """A small network trained in-sample and in folds, out-of-sample; `progress` gets the number of finished epochs."""
-    from errata.training.gather import in_sample, out_of_sample
+    from errata.training.gather import gather
     from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
 
     recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=1e-3)
     table, seeds = TableInputs(inputs), (seed,)
-    (inside,) = in_sample(table, labels, 10, (64,), recipe, seeds=seeds, progress=progress)
-    (outside,) = out_of_sample(table, labels, 10, (64,), recipe, folds=FOLDS, seeds=seeds, progress=progress)
+    (inside,) = gather(table, labels, 10, (64,), recipe, seeds=seeds, progress=progress)
+    (outside,) = gather(table, labels, 10, (64,), recipe, folds=FOLDS, seeds=seeds, progress=progress)
     assert inside.dynamics is not None
     assert outside.dynamics is not None
     return inside.dynamics, outside.dynamics

@@ -31,8 +31,8 @@ def choose(
         raise InputError(f"the folder {out.parent} does not exist")
     require("torch", "torch", "torch", "training")
     inputs, labels, num_classes = _read_table(arrays)
-    from errata.training.choose import choose_recipe
     from errata.training.model_inputs import TableInputs
+    from errata.training.search import choose_recipe
 
     with progress_bar("training candidates", 1) as advance:
         choice = choose_recipe(
@@ -41,7 +41,7 @@ def choose(
             num_classes,
             batch_size=batch_size,
             max_epochs=max_epochs,
-            search=search,  # type: ignore[arg-type]  # any other word is refused there, in a sentence
+            search=search,
             seed=seed,
             device=device,
             journal=out.with_suffix(".search.json"),

@@ -1,9 +1,9 @@
-"""The training loop: jobs side by side, epoch after epoch, each recorded, checkpointed and finished on its own."""
+"""The training loop: jobs side by side, epoch by epoch, each recorded, checkpointed and finished on its own."""
 
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from errata.dynamics.files import drop_parts
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.training.checkpoints import (
+    DelayedInterrupt,
     drop_checkpoints,
     furthest_checkpoint,
     group_checkpoint,
@@ -22,11 +23,9 @@ from errata.training.checkpoints import (
     save_state,
 )
 from errata.training.executors import Executor
-from errata.training.interrupts import Interruptible
-from errata.training.jobs import TrainingJob
+from errata.training.job_runs import RESULT, JobRun
+from errata.training.jobs import JobResult, TrainingJob, TrainingOptions, check_provenance, provenance
 from errata.training.models import penultimate
-from errata.training.provenance import provenance, refuse_another
-from errata.training.tracks import RESULT, Track, Trained, TrainingOptions
 
 MakeExecutor = Callable[[Sequence[TrainingJob]], Executor]
 Progress = Callable[[int], object]
@@ -36,134 +35,127 @@ def train(
     jobs: Sequence[TrainingJob],
     labels: NDArray[np.int64],
     num_classes: int,
-    make: MakeExecutor,
+    make_executor: MakeExecutor,
     options: TrainingOptions,
     folder: Path | None = None,
     side_by_side: int | None = None,
     progress: Progress = lambda _: None,
-) -> list[Trained]:
-    """Train all jobs, as many side by side as asked for and as fit; `progress` is told of every job-epoch done.
+) -> list[JobResult]:
+    """Train all jobs, at most `side_by_side` at a time and no more than fit in GPU memory.
 
-    With a folder every job has a subfolder of its own, and what was trained there before is gone on with.
+    With a folder, each job has its own subfolder, and jobs that were started there are resumed. `progress` is called
+    with the number of epochs that one or more jobs have completed.
     """
-    _check(jobs, side_by_side)
+    _check_jobs(jobs, side_by_side)
     if options.stream is not None and folder is not None:
-        raise InputError("running sums cannot go back to a checkpoint: train without a folder to keep these alone")
-    done: dict[str, Trained] = {}
-    if folder is not None:
-        done = _already_trained(jobs, labels, options, folder)
-        progress(sum(trained.job.recipe.epochs for trained in done.values()))
-    waiting = [job for job in jobs if job.name not in done]
+        raise InputError("running sums cannot be resumed from a checkpoint; train without a folder to keep only these")
+    engine = _Engine(labels, num_classes, make_executor, options, folder, progress)
+    results = engine.finished(jobs)
+    progress(sum(result.job.recipe.epochs for result in results.values()))
+    waiting = [job for job in jobs if job.name not in results]
     width = side_by_side or len(waiting)
     while waiting:
         group = waiting[:width]
-        trained = _train_if_it_fits(group, labels, num_classes, make, options, folder, progress)
+        trained = engine.train_if_it_fits(group)
         if trained is None:
             width = (len(group) + 1) // 2
             torch.cuda.empty_cache()
-            print(f"errata: out of GPU memory; going on with {width} runs side by side", file=sys.stderr)
+            print(f"errata: out of GPU memory; continuing with {width} runs side by side", file=sys.stderr)
             continue
-        done |= {one.job.name: one for one in trained}
+        results |= {result.job.name: result for result in trained}
         waiting = waiting[len(group) :]
     if folder is not None:
-        drop_checkpoints(folder, done)
-    return [done[job.name] for job in jobs]
+        drop_checkpoints(folder, results)
+    return [results[job.name] for job in jobs]
 
 
-def _train_if_it_fits(
-    group: Sequence[TrainingJob],
-    labels: NDArray[np.int64],
-    num_classes: int,
-    make: MakeExecutor,
-    options: TrainingOptions,
-    folder: Path | None,
-    progress: Progress,
-) -> list[Trained] | None:
-    told = 0
+@dataclass(frozen=True, eq=False)
+class _Engine:
+    """The arguments that all groups of one call of `train` share."""
 
-    def tell(epochs: int) -> None:
-        nonlocal told
-        told += epochs
-        progress(epochs)
+    labels: NDArray[np.int64]
+    num_classes: int
+    make_executor: MakeExecutor
+    options: TrainingOptions
+    folder: Path | None
+    progress: Progress
 
-    try:
-        return _train_group(group, labels, num_classes, make, options, folder, tell)
-    except torch.cuda.OutOfMemoryError:
-        if len(group) == 1:
-            raise
-        progress(-told)
-        return None
+    def finished(self, jobs: Sequence[TrainingJob]) -> dict[str, JobResult]:
+        """The jobs that are finished in the folder, by name. Incomplete files of a killed process are deleted."""
+        if self.folder is None:
+            return {}
+        drop_parts(self.folder)
+        results = {}
+        for job in jobs:
+            own = self.folder / job.name
+            drop_parts(own)
+            stored = load_state(own / RESULT)
+            if stored is not None:
+                check_provenance(own, stored["provenance"], provenance(job, self.labels, asdict(self.options)))
+                dynamics = Dynamics.open(own / "dynamics") if stored["epochs"] else None
+                results[job.name] = JobResult(job, dynamics, stored["weights"], stored["stopped"])
+        return results
+
+    def train_if_it_fits(self, group: Sequence[TrainingJob]) -> list[JobResult] | None:
+        """Train a group; None if it needs more memory than the GPU has and can be split."""
+        reported = 0
+
+        def progress(epochs: int) -> None:
+            nonlocal reported
+            reported += epochs
+            self.progress(epochs)
+
+        try:
+            return self._train_group(group, progress)
+        except torch.cuda.OutOfMemoryError:
+            if len(group) == 1:
+                raise
+            self.progress(-reported)
+            return None
+
+    def _train_group(self, group: Sequence[TrainingJob], progress: Progress) -> list[JobResult]:
+        executor = self.make_executor(group)
+        if self.options.features:
+            penultimate(executor.module(0))  # raises an error now, not after training, if the model has no features
+        names = [job.name for job in group]
+        checkpoint = None if self.folder is None else furthest_checkpoint(self.folder, names)
+        start = 0 if checkpoint is None else int(checkpoint["epoch"])
+        runs = []
+        for number, name in enumerate(names):
+            own = None if self.folder is None else self.folder / name
+            runs.append(JobRun(executor, number, self.labels, self.num_classes, self.options, own))
+            runs[-1].begin(start, None if checkpoint is None else checkpoint["jobs"][name])
+        progress(sum(min(start, job.recipe.epochs) for job in group))
+        last_checkpoint = time.monotonic()
+        with DelayedInterrupt() as interrupt:
+            executor.after_step = interrupt.check
+            for epoch in range(start, max(job.recipe.epochs for job in group)):
+                for run, logits in zip(runs, _on_cpu(executor.train_epoch(epoch)), strict=True):
+                    run.end_epoch(epoch, logits)
+                progress(sum(epoch < job.recipe.epochs for job in group))
+                if self.folder is not None and time.monotonic() - last_checkpoint >= self.options.checkpoint_seconds:
+                    states = {name: run.state() for name, run in zip(names, runs, strict=True)}
+                    save_state(group_checkpoint(self.folder, names), {"epoch": epoch + 1, "jobs": states})
+                    last_checkpoint = time.monotonic()
+                interrupt.check()  # Ctrl-C may have been pressed after the last step
+        results = [run.finish() for run in runs]
+        if self.folder is not None:
+            group_checkpoint(self.folder, names).unlink(missing_ok=True)
+        return results
 
 
-def _train_group(
-    group: Sequence[TrainingJob],
-    labels: NDArray[np.int64],
-    num_classes: int,
-    make: MakeExecutor,
-    options: TrainingOptions,
-    folder: Path | None,
-    progress: Progress,
-) -> list[Trained]:
-    executor = make(group)
-    if options.features:
-        penultimate(executor.module(0))  # a model that has none is refused now, not after training
-    names = [job.name for job in group]
-    kept = None if folder is None else furthest_checkpoint(folder, names)
-    start = 0 if kept is None else int(kept["epoch"])
-    tracks = [
-        Track(executor, number, labels, num_classes, options, None if folder is None else folder / job.name)
-        for number, job in enumerate(group)
-    ]
-    for number, track in enumerate(tracks):
-        track.begin(start, None if kept is None else kept["jobs"][names[number]])
-    progress(sum(min(start, job.recipe.epochs) for job in group))
-    secured = time.monotonic()
-    with Interruptible() as interrupts:
-        executor.after_step = interrupts.check
-        for epoch in range(start, max(job.recipe.epochs for job in group)):
-            for track, logits in zip(tracks, _on_host(executor.train_epoch(epoch)), strict=True):
-                track.end_epoch(epoch, logits)
-            progress(sum(epoch < job.recipe.epochs for job in group))
-            if folder is not None and time.monotonic() - secured >= options.checkpoint_seconds:
-                states = {name: track.state() for name, track in zip(names, tracks, strict=True)}
-                save_state(group_checkpoint(folder, names), {"epoch": epoch + 1, "jobs": states})
-                secured = time.monotonic()
-            interrupts.check()  # what was asked for after the last step is not forgotten
-    trained = [track.finish() for track in tracks]
-    if folder is not None:
-        group_checkpoint(folder, names).unlink(missing_ok=True)
-    return trained
-
-
-def _on_host(passes: Sequence[Tensor]) -> list[Tensor]:
-    """The logits of all jobs on the CPU, waited for once."""
-    copies = [logits.to("cpu", non_blocking=True) for logits in passes]
-    if any(logits.is_cuda for logits in passes):
+def _on_cpu(logits_of_jobs: Sequence[Tensor]) -> list[Tensor]:
+    """The logits of all jobs on the CPU, with a single synchronisation."""
+    copies = [logits.to("cpu", non_blocking=True) for logits in logits_of_jobs]
+    if any(logits.is_cuda for logits in logits_of_jobs):
         torch.cuda.current_stream().synchronize()
     return copies
 
 
-def _check(jobs: Sequence[TrainingJob], side_by_side: int | None) -> None:
+def _check_jobs(jobs: Sequence[TrainingJob], side_by_side: int | None) -> None:
     if side_by_side is not None and side_by_side < 1:
         raise InputError(f"side_by_side must be at least 1, not {side_by_side}")
     names = [job.name for job in jobs]
     for number, name in enumerate(names):
         if name in names[:number]:
-            raise InputError(f"{name} is asked for twice: every run needs a seed of its own")
-
-
-def _already_trained(
-    jobs: Sequence[TrainingJob], labels: NDArray[np.int64], options: TrainingOptions, folder: Path
-) -> dict[str, Trained]:
-    """The jobs of the folder that are finished, by name; what a killed process was still writing is deleted."""
-    drop_parts(folder)
-    done = {}
-    for job in jobs:
-        own = folder / job.name
-        drop_parts(own)
-        result = load_state(own / RESULT)
-        if result is not None:
-            refuse_another(own, result["provenance"], provenance(job, labels, asdict(options)))
-            dynamics = Dynamics.open(own / "dynamics") if result["epochs"] else None
-            done[job.name] = Trained(job, dynamics, result["weights"], result["stopped"])
-    return done
+            raise InputError(f"{name} is listed twice; every run needs its own seed")

@@ -1,21 +1,32 @@
-"""Jobs: one model to train each, told apart by seed and fold."""
+"""Training jobs, one per model: which rows a model is trained on, which are recorded, and what comes out."""
 
-from dataclasses import dataclass
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.errors import InputError
-from errata.training.recipes import Recipe
+from errata.dynamics.merge import merge
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError, StoreError
+from errata.training.recipes import AnyRecipe, Recipe
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 Rows = NDArray[np.int64]
+
+_NO_EFFECT = {"checkpoint_seconds"}  # options that do not change the result
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """A model to train on `train_rows`; `watched` rows are those whose logits are kept.
+    """A model to train on `train_rows`, whose logits are recorded for the rows in `watched`.
 
-    They are the training rows themselves, a part of them, or a fold that is left out of training.
+    `watched` is all of the training rows, some of them, or the fold that is held out.
     """
 
     name: str
@@ -24,19 +35,55 @@ class TrainingJob:
     watched: Rows
 
 
-def in_sample_jobs(samples: int, recipe: Recipe, seeds: tuple[int, ...]) -> list[TrainingJob]:
-    """A job a seed, each on all samples."""
+@dataclass(frozen=True)
+class TrainingOptions:
+    """What is recorded of a job besides its logits, and how often it is checkpointed.
+
+    when: record the logits of the training pass, or those of the watched rows evaluated after every epoch.
+    swa: record the logits of the averaged weights. batch_norm: recompute batch-norm statistics for these weights.
+    features: record the inputs of the last layer and, for a table, its scaled columns, both used to find neighbours.
+    stream: keep running sums for these methods instead of all logits; only without a folder.
+    """
+
+    when: Literal["training pass", "after epoch"] = "training pass"
+    swa: bool = True
+    features: bool = False
+    batch_norm: bool = True
+    checkpoint_seconds: float = 30.0
+    stream: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """The dynamics (ids are rows) and weights of a job; `stopped` is the reason if the job diverged."""
+
+    job: TrainingJob
+    dynamics: Dynamics | None
+    weights: "dict[str, Tensor]"
+    stopped: str | None = None
+
+
+@dataclass(frozen=True)
+class SeedResult:
+    """The dynamics of one seed and the weights of its models; `stopped` is the reason if there are no dynamics."""
+
+    seed: int
+    dynamics: Dynamics | None
+    weights: "tuple[dict[str, Tensor], ...]"
+    stopped: str | None = None
+
+
+def in_sample_jobs(
+    samples: int, recipe: Recipe, seeds: tuple[int, ...], watched: Rows | None = None
+) -> list[TrainingJob]:
+    """One job per seed, each trained on all samples; `watched` rows are recorded, by default all."""
     everyone = np.arange(samples)
-    return [TrainingJob(f"seed{seed}", recipe.with_seed(seed), everyone, everyone) for seed in seeds]
-
-
-def watched_jobs(samples: int, watched: Rows, recipe: Recipe, seeds: tuple[int, ...]) -> list[TrainingJob]:
-    """A job a seed on all samples, of which only some are watched."""
-    return [TrainingJob(f"seed{seed}", recipe.with_seed(seed), np.arange(samples), watched) for seed in seeds]
+    recorded = everyone if watched is None else watched
+    return [TrainingJob(f"seed{seed}", recipe.with_seed(seed), everyone, recorded) for seed in seeds]
 
 
 def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...], folds: int) -> list[TrainingJob]:
-    """A job a seed and fold; folds are stratified by given label, shuffled, and the same for every seed."""
+    """One job per seed and fold, trained on the other folds; the folds are the same for every seed."""
     fold = assign_folds(labels, folds)
     return [
         TrainingJob(f"seed{seed}-fold{k}", recipe.with_seed(seed), np.flatnonzero(fold != k), np.flatnonzero(fold == k))
@@ -46,12 +93,41 @@ def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...],
 
 
 def assign_folds(labels: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
-    """The fold (N,) of every sample: each class is dealt out as evenly as it goes, classes of any size."""
+    """The fold (N,) of every sample, stratified by label and shuffled with a fixed seed; classes may be of any size."""
     if not 2 <= folds <= len(labels):
-        raise InputError(f"{len(labels)} samples cannot be dealt out to {folds} folds")
+        raise InputError(f"{len(labels)} samples cannot be split into {folds} folds")
     rng = np.random.default_rng(0)
     shuffled = rng.permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     fold = np.empty(len(labels), dtype=np.int64)
-    fold[by_class] = np.arange(len(labels)) % folds  # goes on round where one class ends and the next begins
+    fold[by_class] = np.arange(len(labels)) % folds  # continues across classes, so that small classes are spread too
     return fold
+
+
+def merge_folds(
+    recipe: AnyRecipe,
+    shards: Sequence[Dynamics],
+    labels: NDArray[np.int64],
+    fold: NDArray[np.int64],
+    folder: Path | None,
+) -> Dynamics:
+    """The held-out logits of all folds of one seed as one run over all samples; a run in the folder is reused."""
+    path = None if folder is None else folder / f"seed{recipe.seed}-folds"
+    if path is not None and path.exists():
+        return Dynamics.open(path)
+    return merge(shards, labels, path=path, fold=fold, settings=asdict(recipe))
+
+
+def provenance(job: TrainingJob, labels: NDArray[np.int64], options: dict[str, Any]) -> dict[str, Any]:
+    """All that determines a job's result, except its inputs and its model."""
+    arrays = {"labels": labels, "train_rows": job.train_rows, "watched": job.watched}
+    hashes = {name: zlib.crc32(array.astype("<i8").tobytes()) for name, array in arrays.items()}
+    relevant = {name: value for name, value in options.items() if name not in _NO_EFFECT and value is not None}
+    return asdict(job.recipe) | relevant | hashes
+
+
+def check_provenance(folder: Path, stored: dict[str, Any], expected: dict[str, Any]) -> None:
+    """Raise an error if the folder holds the result of a different job."""
+    for name, value in expected.items():
+        if stored.get(name) != value:
+            raise StoreError(f"{folder} holds a run with a different {name}. Use another folder, or delete this one.")

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from errata.core.checks import check_labels
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
@@ -43,6 +44,16 @@ class Inputs(ABC):
     @abstractmethod
     def test(self, raw: Tensor) -> Tensor:
         """A raw batch as seen in evaluation."""
+
+
+def check_labelled(inputs: Inputs, labels: ArrayLike, num_classes: int) -> NDArray[np.int64]:
+    """Check that there is one label of at least two classes per sample; returns the labels (N,) as class numbers."""
+    if num_classes < 2:
+        raise InputError(f"label errors need at least two classes, not {num_classes}")
+    checked = check_labels(labels, num_classes)
+    if len(checked) != len(inputs):
+        raise InputError(f"there are {len(checked)} labels for {len(inputs)} samples")
+    return checked
 
 
 class TableInputs(Inputs):

@@ -28,7 +28,7 @@ from errata.version import installed_version
 if TYPE_CHECKING:
     import pandas as pd
 
-    from errata.training.gather import SeedResult
+    from errata.training.jobs import SeedResult
 
 Bools = NDArray[np.bool_]
 RANKING_METRICS = ("auroc", "auprc")

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results
-from errata.bench.running.cell_training import choose_device, gather, trained_on
+from errata.bench.running.cell_training import device_name, train_group, training_device
 from errata.bench.running.cost import FOLDS, reason_to_skip
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
 from errata.training.recipes import AnyRecipe
 
 if TYPE_CHECKING:
-    from errata.training.gather import SeedResult
+    from errata.training.jobs import SeedResult
 
 PROCESSES = 3  # score three seeds of a group in parallel
 
@@ -130,7 +130,7 @@ class Campaign(ABC):
     def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
         out.mkdir(parents=True, exist_ok=True)
         self.results, self.options = Results(out), options
-        self._progress, self._machine = progress, choose_device(options.device)
+        self._progress, self._machine = progress, device_name(options.device)
         self._outcome = CampaignOutcome()
 
     @staticmethod
@@ -229,10 +229,10 @@ class Campaign(ABC):
             self._progress.say(f"{group.name}: incomplete data: {remark}")
         self._progress.begin(group.name, _model_epochs(group, recipe))
         start = time.monotonic()
-        trained = gather(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
+        trained = train_group(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
         seconds = (time.monotonic() - start) / len(group.seeds)
         self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
-        metadata = {"device": trained_on(recipe, self._machine), "seconds": seconds}
+        metadata = {"device": training_device(recipe, self._machine), "seconds": seconds}
         jobs = []
         for gathered in trained:
             cell = group.cell(gathered.seed)

@@ -18,7 +18,7 @@ from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
 
 if TYPE_CHECKING:
-    from errata.training.gather import SeedResult
+    from errata.training.jobs import SeedResult
 
 
 @dataclass(frozen=True)

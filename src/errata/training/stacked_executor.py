@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from errata.training.executors import Executor
 from errata.training.jobs import TrainingJob
+from errata.training.mlp_stack import Stack, StackShape
 from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
-from errata.training.stacks import Stack, StackShape
 
 TAIL_MULTIPLE = 64  # a short last batch is padded to a multiple of this, so that folds one sample apart stack
 LARGE_PRODUCT = 1 << 26  # multiplications from which several threads are worth their meeting after each product

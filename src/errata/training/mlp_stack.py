@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
+from errata.training.graph_steps import DeviceOrders, Step, make_optimizer
 from errata.training.jobs import TrainingJob
 from errata.training.models import mlp
-from errata.training.orders import DeviceOrders
 from errata.training.recipes import Recipe
-from errata.training.steps import Step, make_optimizer
 
 _through_relu = torch.ops.aten.threshold_backward.grad_input  # in place: no gradient where nothing was passed on
 GRAPH_STEPS = 64  # recorded and launched as one on a GPU, where small steps are over before the next is asked for

@@ -12,9 +12,9 @@ from torch.nn.functional import cross_entropy
 
 from errata.errors import InputError
 from errata.training.executors import Executor, forward
+from errata.training.graph_steps import Step, make_optimizer
 from errata.training.jobs import TrainingJob
 from errata.training.model_inputs import Inputs
-from errata.training.steps import Step, make_optimizer
 
 Builder = Callable[[], nn.Module]
 

@@ -4,13 +4,12 @@ import torch
 from torch import nn
 
 from errata.training.engine import train
-from errata.training.gather import executor_for, in_sample, out_of_sample
-from errata.training.jobs import TrainingJob, in_sample_jobs
+from errata.training.gather import executor_for, gather
+from errata.training.jobs import TrainingJob, TrainingOptions, in_sample_jobs
 from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.stacked import StackedExecutor
-from errata.training.tracks import TrainingOptions
+from errata.training.stacked_executor import StackedExecutor
 
 SAMPLES, FEATURES, CLASSES = 70, 5, 4
 
@@ -104,9 +103,9 @@ def test_in_double_precision_a_run_has_the_same_bits_alone_and_in_company(optimi
     samples = 2 * batch + batch // 3
     data = TableInputs(rng.normal(size=(samples, features))), rng.integers(0, 7, samples)
     recipe = Recipe(epochs=2, batch_size=batch, learning_rate=1e-3, weight_decay=0.01, optimizer=optimizer)
-    company = in_sample(*data, 7, widths, recipe, seeds=(0, 1, 2), device="cpu")
+    company = gather(*data, 7, widths, recipe, seeds=(0, 1, 2), device="cpu")
     for number in (0, 2):
-        (alone,) = in_sample(*data, 7, widths, recipe, seeds=(number,), device="cpu")
+        (alone,) = gather(*data, 7, widths, recipe, seeds=(number,), device="cpu")
         np.testing.assert_array_equal(alone.dynamics.logits, company[number].dynamics.logits)
         np.testing.assert_array_equal(alone.dynamics.swa_logits, company[number].dynamics.swa_logits)
         torch.testing.assert_close(alone.weights, company[number].weights, rtol=0, atol=0)
@@ -117,7 +116,7 @@ def test_folds_have_the_same_bits_alone_and_in_company(data, stacked):
     model = (8,) if stacked else lambda: mlp([FEATURES, 8, CLASSES]).double()
     recipe = Recipe(epochs=3, batch_size=16, learning_rate=0.01, weight_decay=0.01)
     together, one_by_one = (
-        out_of_sample(*data, CLASSES, model, recipe, seeds=(0, 1), device="cpu", side_by_side=width)
+        gather(*data, CLASSES, model, recipe, folds=4, seeds=(0, 1), device="cpu", side_by_side=width)
         for width in (None, 1)
     )
     for some, one in zip(together, one_by_one, strict=True):
@@ -166,7 +165,7 @@ def test_parts_of_a_pass_go_through_all_samples_in_turn(data, stacked):
     model = (8,) if stacked else lambda: mlp([FEATURES, 8, CLASSES]).double()
     torch.use_deterministic_algorithms(True)
     try:
-        (result,) = in_sample(*data, CLASSES, model, recipe, watched=watched, device="cpu")
+        (result,) = gather(*data, CLASSES, model, recipe, watched=watched, device="cpu")
     finally:
         torch.use_deterministic_algorithms(False)
     assert result.stopped is None
@@ -200,7 +199,8 @@ def test_a_diverged_run_leaves_its_siblings_as_they_are_alone(data, capsys):
     beside = train(jobs, data[1], CLASSES, make, TrainingOptions())
     assert beside[1].stopped == "wild diverged: its logits are not finite at epoch 0"
     assert (
-        "errata: wild diverged: its logits are not finite at epoch 0; the other runs go on" in capsys.readouterr().err
+        "errata: wild diverged: its logits are not finite at epoch 0. The other runs continue."
+        in capsys.readouterr().err
     )
     for number in (0, 2):
         (alone,) = train([jobs[number]], data[1], CLASSES, make, TrainingOptions())

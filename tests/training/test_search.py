@@ -7,18 +7,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 from sklearn.datasets import load_digits, load_iris
-from torch import nn
 
 from errata import InputError, cli
 from errata.core.noise import symmetric
-from errata.training.choose import candidate_widths, choose_epochs, choose_recipe
-from errata.training.journal import Journal
+from errata.training import search as searching
 from errata.training.model_inputs import Images, TableInputs
-from errata.training.models import mlp
 from errata.training.recipes import Recipe
-from errata.training.validation import Trial, choose_epoch, rolling_mean, split_off
+from errata.training.search import candidate_widths, choose_recipe, clear_difference
+from errata.training.trials import SearchJournal
 
 SAMPLES, CLASSES = 60, 3
 
@@ -32,50 +29,6 @@ def data():
     inputs[:, 0] = np.arange(SAMPLES) / SAMPLES
     inputs[:, 1] += 2 * labels
     return TableInputs(inputs), labels
-
-
-# The epoch.
-
-
-def test_the_rolling_mean_by_hand():
-    curve = [0.0, 0.5, 1.0, *[0.5] * 7, 1.0, 1.0]
-    expected = [0, 0.25, 0.5, 2 / 4, 2.5 / 5, 3 / 6, 3.5 / 7, 4 / 8, 4.5 / 9, 5 / 10, 6 / 10, 6.5 / 10]
-    np.testing.assert_allclose(rolling_mean(curve), expected, atol=1e-12)
-    assert choose_epoch(curve) == 12
-
-
-@given(arrays(float, st.integers(1, 40), elements=st.floats(0, 1)))
-def test_the_rolling_mean_is_that_of_pandas(curve):
-    expected = pd.Series(curve).rolling(10, min_periods=1).mean()
-    np.testing.assert_allclose(rolling_mean(curve), expected, atol=1e-9)
-
-
-@given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
-def test_the_chosen_epoch_is_the_first_of_the_best_in_exact_arithmetic(right):
-    """Twenty validation samples: means are compared as fractions of whole numbers."""
-    from fractions import Fraction
-
-    means = [Fraction(sum(right[max(0, end - 10) : end]), min(end, 10)) for end in range(1, len(right) + 1)]
-    assert choose_epoch(np.array(right) / 20) == means.index(max(means)) + 1
-
-
-def test_a_lucky_epoch_does_not_win_over_a_good_stretch():
-    curve = np.concatenate([np.linspace(0.2, 0.6, 30), np.full(30, 0.7), np.linspace(0.7, 0.4, 30)])
-    curve[5] = 1.0
-    assert choose_epoch(curve) == 40  # the first whose ten last epochs were all of the best stretch
-
-
-def test_epochs_of_equal_accuracy_give_the_first():
-    assert choose_epoch(np.full(50, 0.1)) == 1
-
-
-@pytest.mark.parametrize(
-    ("curve", "message"),
-    [([], "at least one epoch"), ([[0.5]], r"shape \(E,\)"), ([0.5, np.nan], "accuracy of epoch 1 is not finite")],
-)
-def test_curves_without_a_best_are_refused(curve, message):
-    with pytest.raises(InputError, match=message):
-        choose_epoch(curve)
 
 
 # The networks.
@@ -114,96 +67,6 @@ def test_networks_are_different_and_of_two_or_three_layers_that_do_not_grow(feat
         assert len(network) in (2, 3)
         assert list(network) == sorted(network, reverse=True)
         assert min(network) >= max(8, classes / 2)
-
-
-# The split.
-
-
-@given(
-    arrays(np.int64, st.integers(2, 80), elements=st.integers(0, 4)),
-    st.floats(0.05, 0.95),
-    st.integers(0, 2**32),
-)
-def test_every_class_is_split_in_the_same_share(labels, share, seed):
-    if not 1 <= round(share * len(labels)) < len(labels):
-        with pytest.raises(InputError, match="leaves nobody"):
-            split_off(labels, share, seed)
-        return
-    rows = split_off(labels, share, seed)
-    assert len(rows) == round(share * len(labels))
-    assert (np.diff(rows) > 0).all()
-    actual = len(rows) / len(labels)
-    for number in range(5):
-        assert abs(np.sum(labels[rows] == number) - actual * np.sum(labels == number)) < 1 + 1e-9
-
-
-def test_the_split_is_fixed_by_the_seed():
-    labels = np.arange(100) % 4
-    np.testing.assert_array_equal(split_off(labels, 0.2, 5), split_off(labels, 0.2, 5))
-    assert (split_off(labels, 0.2, 5) != split_off(labels, 0.2, 6)).any()
-
-
-# Any module.
-
-
-class Spy(nn.Module):
-    """A network that remembers whom it saw, in training and outside of it."""
-
-    def __init__(self):
-        super().__init__()
-        self.network = mlp([4, 8, CLASSES])
-        self.seen = {True: [], False: []}
-
-    def forward(self, x):
-        self.seen[self.training].append((x[:, 0] * SAMPLES).round().long().tolist())
-        return self.network(x)
-
-
-def test_nobody_is_both_trained_and_validated_on_and_the_validation_split_is_all_that_is_judged(data):
-    spies = []
-
-    def build():
-        spies.append(Spy())
-        return spies[-1]
-
-    told = []
-    recipe = Recipe(epochs=15, batch_size=16, learning_rate=0.01, seed=3)
-    choice = choose_epochs(*data, CLASSES, build, recipe, validation=0.25, device="cpu", progress=told.append)
-    (spy,) = spies
-    trained_on = {row for rows in spy.seen[True] for row in rows}
-    judged = spy.seen[False]
-    held_out = split_off(data[1], 0.25, 3).tolist()
-    assert len(judged) == 15
-    assert all(rows == held_out for rows in judged)
-    assert trained_on == set(range(SAMPLES)) - set(held_out)
-    assert sum(told) == pytest.approx(1)
-    assert choice.recipe == Recipe(epochs=choice.recipe.epochs, batch_size=16, learning_rate=0.01, seed=3)
-
-
-def test_the_epoch_chosen_for_a_module_is_that_of_its_accuracy_on_given_labels(data):
-    """Oracle: the same training written out, judged after every epoch on the split's labels as they were given."""
-    table, labels = data
-    noisy = symmetric(labels, 0.3, num_classes=CLASSES, seed=1).labels
-    recipe = Recipe(epochs=40, batch_size=16, learning_rate=0.02, seed=2)
-    choice = choose_epochs(table, noisy, CLASSES, lambda: mlp([4, 8, CLASSES]), recipe, device="cpu")
-    held_out = split_off(noisy, 0.2, 2)
-    rows = torch.from_numpy(np.setdiff1d(np.arange(SAMPLES), held_out))
-    given_labels = torch.from_numpy(noisy)
-    torch.manual_seed(2)
-    model = mlp([4, 8, CLASSES])
-    optimizer = torch.optim.Adam(model.parameters(), 0.02)
-    order = torch.Generator().manual_seed(2)
-    accuracies = []
-    for _ in range(40):
-        for batch in torch.split(rows[torch.randperm(len(rows), generator=order)], 16):
-            optimizer.zero_grad()
-            nn.functional.cross_entropy(model(table.values[batch]), given_labels[batch]).backward()
-            optimizer.step()
-        said = model(table.values[held_out]).argmax(dim=1)
-        accuracies.append((said == given_labels[held_out]).double().mean().item())
-    expected = pd.Series(accuracies).rolling(10, min_periods=1).mean().round(12)
-    assert choice.recipe.epochs == expected.idxmax() + 1
-    assert choice.accuracy == pytest.approx(expected.max())
 
 
 # The whole search.
@@ -288,34 +151,38 @@ def test_a_search_that_was_killed_goes_on_and_comes_to_the_same(digits, tmp_path
         return choice
 
     whole = choose(*digits)
-    own_run = Trial.run
+    trials = searching.accuracy_trials
 
-    def run_twice(self, model, *rest):
+    def stop_after_two(split, table, network, *rest):
         if len(ran) == 2:
             raise KeyboardInterrupt
-        ran.append(model)
-        return own_run(self, model, *rest)
+        ran.append(network)
+        return trials(split, table, network, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Trial, "run", run_twice)
+        patched.setattr(searching, "accuracy_trials", stop_after_two)
         with pytest.raises(KeyboardInterrupt):
             choose(*digits, journal=journal)
     assert journal.exists()
-    seen = []
-    monkeypatch.setattr(Trial, "run", lambda self, model, *rest: seen.append(model) or own_run(self, model, *rest))
+    resumed_with = []
+
+    def note(split, table, network, *rest):
+        resumed_with.append(network)
+        return trials(split, table, network, *rest)
+
+    monkeypatch.setattr(searching, "accuracy_trials", note)
     resumed = choose(*digits, journal=journal)
     pd.testing.assert_frame_equal(resumed.table, whole.table)
     assert resumed.recipe == whole.recipe
     assert ran == [(8,), (6,)]
-    assert seen[0] == (4,)
+    assert resumed_with[0] == (4,)
     assert not journal.exists()
 
 
 def test_the_journal_of_another_search_is_not_taken_for_this_one(digits, tmp_path):
     inputs, labels = digits
     journal = tmp_path / "search.json"
-    other = Journal(journal, "another")
-    other.remembered([], 1, list)
+    SearchJournal(journal, "another").results([], 1, lambda _: None, lambda _: [])
     asked = {"widths": [(4,)], "max_epochs": 3, "learning_rates": (1e-2,), "weight_decays": (0.0,)}
     choice = choose_recipe(inputs, labels, 10, **asked, journal=journal)
     assert choice.recipe == choose_recipe(inputs, labels, 10, **asked).recipe
@@ -357,11 +224,11 @@ def test_bad_input_is_refused_before_training(data):
     table, labels = data
     pixels = Images(np.zeros((SAMPLES, 3, 4, 4), np.uint8), [0.5] * 3, [0.5] * 3)
     for inputs, given_labels, options, message in (
-        (pixels, labels, {}, "takes a table"),
+        (pixels, labels, {}, "needs a table"),
         (table, labels[:5], {}, "there are 5 labels for 60 samples"),
         (table, labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
-        (table, labels, {"validation": 0.0}, "a share of 0.0 of 60 samples leaves nobody"),
-        (table, labels, {"validation": 1.0}, "leaves nobody"),
+        (table, labels, {"validation": 0.0}, "a share of 0.0 of 60 samples leaves none"),
+        (table, labels, {"validation": 1.0}, "leaves none"),
         (table, labels, {"widths": [(8, 0)]}, r"at least 1, not \(8, 0\)"),
         (table, labels, {"widths": []}, "nothing to choose from"),
         (table, labels, {"learning_rates": ()}, "nothing to choose from"),
@@ -373,6 +240,18 @@ def test_bad_input_is_refused_before_training(data):
     ):
         with pytest.raises(InputError, match=message):
             choose_recipe(inputs, given_labels, CLASSES, **options)
+
+
+# The choice of a model.
+
+
+@pytest.mark.parametrize(("samples", "share"), [(150, 0.02), (10_000, 0.02), (40_000, 0.01)])
+def test_with_more_samples_a_smaller_difference_is_clear(samples, share):
+    assert clear_difference(samples) == pytest.approx(share)
+
+
+def test_trials_use_a_part_of_very_many_samples():
+    assert clear_difference(1_000_000) == clear_difference(50_000) == pytest.approx(0.02 / 5**0.5)
 
 
 # The command.
@@ -396,7 +275,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 @pytest.mark.parametrize("named", [False, True])
 def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch, named):
-    monkeypatch.setattr("errata.training.choose.candidate_widths", lambda *_: [(16, 8), (8,)])
+    monkeypatch.setattr("errata.training.search.candidate_widths", lambda *_: [(16, 8), (8,)])
     iris = load_iris()
     inputs = iris.data - iris.data.mean(axis=0)
     noisy = symmetric(iris.target, 0.2, num_classes=3, seed=0).labels

@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from errata.training import orders
+from errata.training import graph_steps
+from errata.training.graph_steps import DeviceOrders
 from errata.training.jobs import fold_jobs, in_sample_jobs
-from errata.training.orders import DeviceOrders
 from errata.training.recipes import Recipe
 
 RECIPE = Recipe(epochs=10, batch_size=8, learning_rate=1e-3, weight_decay=0)
@@ -14,7 +14,7 @@ PADDING, WIDTH = 99, 24
 
 @pytest.fixture(autouse=True)
 def _few_ahead(monkeypatch):
-    monkeypatch.setattr(orders, "EPOCHS_AHEAD", 3)
+    monkeypatch.setattr(graph_steps, "EPOCHS_AHEAD", 3)
 
 
 def make(jobs):
