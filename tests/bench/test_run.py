@@ -237,7 +237,7 @@ def test_suites_hold_the_settings_they_name():
     assert len(suite("cifar")) == 8
     with pytest.raises(InputError, match="Unknown suite 'all'"):
         suite("all")
-    with pytest.raises(InputError, match="did you mean"):
+    with pytest.raises(InputError, match="Did you mean"):
         plan(["leter-symmetric-20"], ["in-sample"], 1)
 
 

@@ -388,16 +388,16 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
 @pytest.mark.parametrize(
     ("columns", "arguments", "sentence"),
     [
-        ({"a": [1, 2] * 10, "y": ["x", "z"] * 10}, (), "say which column of .* holds the labels; 'y' looks like it"),
+        ({"a": [1, 2] * 10, "y": ["x", "z"] * 10}, (), "Name the column of .* with the labels. 'y' looks like it"),
         ({"a": [1, 2] * 10, "y": ["x", "z"] * 10}, ("--label", "Y2"), "has no column 'Y2'"),
         ({"a": range(9), "y": [0, 1, 1] * 3}, ("--label", "y"), "there are 9 samples; .* at least 10"),
-        ({"a": range(3000), "y": range(3000)}, ("--label", "y"), "no two samples share a class"),
+        ({"a": range(3000), "y": range(3000)}, ("--label", "y"), "no two samples have the same label"),
         ({"a": range(20), "y": [1] * 20}, ("--label", "y"), "has one class"),
         ({"a": ["same"] * 20, "y": [0, 1] * 10}, ("--label", "y"), "has nothing to learn from"),
         (
             {"title": [f"word{row}" for row in range(20)], "y": [0, 1] * 10},
             ("--label", "y"),
-            "'title' is left out: like an id; if 'title' is text to learn from, say so by --text title",
+            "'title' is left out: like an id. If 'title' is text to learn from, pass --text title",
         ),
         ({"a": [1, 1, *range(18)], "y": [0, 1] * 10}, ("--label", "y", "--id", "a"), "has the id 1 twice"),
         (FINE, ("--label", "y", "--model", "cnn9"), "cnn9 does not take a table"),

@@ -1,4 +1,4 @@
-"""`errata find` on .npy files: logits with their labels in another file, or inputs with theirs."""
+"""`errata find` on .npy files: logits or inputs, with labels in another file."""
 
 from functools import partial
 
@@ -33,33 +33,33 @@ def test_logits_with_labels_in_another_file_are_ranked(run, saved, tmp_path):
     pd.testing.assert_frame_equal(in_python.ranking, ranking)
 
 
-def test_if_labels_match_the_first_axis_the_file_holds_inputs(run, tmp_path):
+def test_an_array_with_one_row_per_label_holds_inputs(run, tmp_path):
     rng = np.random.default_rng(0)
     labels = np.arange(40) % 2
     np.save(tmp_path / "X.npy", labels[:, None, None] * 3 + rng.normal(size=(40, 3, 2)))
     np.save(tmp_path / "y.npy", labels)
     code, out, _ = run("X.npy", "--label", "y.npy", "--model", "mlp")
     assert code == 0
-    assert "taken as 6 columns" in out
+    assert "read as 6 columns" in out
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
-        (("logits.npy",), "logits.npy holds no labels: name a .npy file of them with --label (label=, or"),
-        (("logits.npy", "--label", "absent.npy"), "absent.npy is not there"),
-        (("probs.npz",), "nor a model's 'logits', for which the logarithm of probabilities will do; there are 'probs'"),
-        (("photos", "--label", "class"), "its id is its path: leave out --label"),
+        (("logits.npy",), "logits.npy has no labels. Pass a .npy file of labels with --label (label=, or"),
+        (("logits.npy", "--label", "absent.npy"), "absent.npy does not exist"),
+        (("probs.npz",), "nor logits of a model (logits; the logarithm of probabilities works too). It has 'probs'"),
+        (("photos", "--label", "class"), "its id is its path. Omit --label"),
     ],
 )
-def test_refusals_name_command_line_options(run, saved, tmp_path, arguments, sentence):
+def test_errors_name_the_command_line_options(run, saved, tmp_path, arguments, message):
     np.savez(tmp_path / "probs.npz", probs=np.ones((4, 2)), labels=np.arange(4) % 2)
     (tmp_path / "photos").mkdir()
     code, _, err = run(*arguments)
     assert code == 2
-    assert sentence in err
+    assert message in err
     assert len(err.strip().splitlines()) == 1
 
 
-def test_help_names_the_file_types(run):
+def test_help_lists_the_file_types(run):
     assert ".npz .npy" in " ".join(run("--help")[1].replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""Images in the Arrow files of a folder saved by Hugging Face datasets."""
+"""Images in a folder that Hugging Face datasets saved."""
 
 import base64
 import io
@@ -36,7 +36,7 @@ def encoded(pixels, kind="PNG", **options):
 
 
 def save(folder, images, columns=None, more=(), files=2):
-    """What `save_to_disk` writes: images as {bytes, path}, class numbers `kind`, and other columns."""
+    """Write what `save_to_disk` writes: images as {bytes, path}, class numbers `kind`, and other columns."""
     folder.mkdir(parents=True)
     of_images = pa.struct({"bytes": pa.binary(), "path": pa.string()})
     columns = {"kind": [row % 2 for row in range(len(images))]} | (columns or {})
@@ -77,7 +77,7 @@ def opened(folder, **options):
     return open_source(folder, **({"label": "kind"} | options))
 
 
-def test_small_images_of_one_size_become_an_array(small):
+def test_small_images_of_one_size_are_kept_as_pixels(small):
     data = opened(small)
     assert (data.kind, data.classes, data.ids.tolist()) == ("images", ("bright", "dark"), list(range(12)))
     np.testing.assert_array_equal(data.inputs, np.stack([drawn(n).transpose(2, 0, 1) for n in range(12)]))
@@ -96,7 +96,7 @@ def test_images_of_different_sizes_are_decoded_on_access(mixed):
     assert [pixels.shape for pixels in some] == [(3, 30, 27), (3, 30, 25)]
 
 
-def test_the_network_depends_on_their_size(mixed, tmp_path):
+def test_the_network_depends_on_the_image_size(mixed, tmp_path):
     large = save(tmp_path / "large", stored(encoded(drawn(number, 90 + number, 70)) for number in range(12)))
     for folder, name in ((mixed, "cnn9"), (large, "resnet18")):
         (candidate,) = candidates_for(opened(folder), "auto", 0, "cuda")
@@ -112,7 +112,7 @@ def test_images_in_separate_files_are_read(tmp_path):
     np.testing.assert_array_equal(opened(folder).inputs[3], drawn(3).transpose(2, 0, 1))
 
 
-def test_images_are_upright_and_on_white(tmp_path):
+def test_images_are_upright_with_a_white_background(tmp_path):
     sideways = Image.Exif()
     sideways[0x0112] = 6
     clear = np.zeros((20, 30, 4), dtype=np.uint8)
@@ -123,7 +123,7 @@ def test_images_are_upright_and_on_white(tmp_path):
     assert (data.inputs[3] == 255).all()
 
 
-def test_broken_images_are_named_or_left_out(tmp_path):
+def test_damaged_images_are_named_or_skipped(tmp_path):
     images = stored(encoded(drawn(number)) for number in range(12))
     images[3], images[6], images[9] = {"bytes": b"no picture", "path": None}, None, {"bytes": None, "path": "gone.png"}
     folder = save(tmp_path / "set", images)
@@ -135,8 +135,8 @@ def test_broken_images_are_named_or_left_out(tmp_path):
     np.testing.assert_array_equal(data.inputs[3], drawn(4).transpose(2, 0, 1))
     (remark,) = data.remarks
     assert remark.startswith("3 files that cannot be read as images are left out: row 3 (")
-    assert "row 6 (there is none)" in remark
-    with pytest.raises(DataError, match="no image that can be read"):
+    assert "row 6 (no image)" in remark
+    with pytest.raises(DataError, match="no readable image"):
         opened(save(tmp_path / "none", [None] * 4), skip_bad=True)
 
 
@@ -149,16 +149,16 @@ def test_rows_without_a_label_are_left_out(tmp_path):
 
 
 def test_other_columns_are_left_out_with_a_remark(mixed):
-    assert opened(mixed).remarks == ("the images are learned from, and 1 other column left out: 'name'",)
+    assert opened(mixed).remarks == ("only the images are used; 1 other column left out: 'name'",)
 
 
-def test_ambiguous_columns_are_refused(mixed, tmp_path):
+def test_ambiguous_data_is_refused(mixed, tmp_path):
     with pytest.raises(InputError, match="to train on its text"):
         opened(mixed, text="name")
     twice = save(tmp_path / "twice", stored([encoded(drawn(0))] * 4), more=["mask"])
-    with pytest.raises(InputError, match="images in the columns 'image' and 'mask': keep one"):
+    with pytest.raises(InputError, match=r"images in the columns 'image' and 'mask'\. Keep one"):
         opened(twice)
-    with pytest.raises(InputError, match="say which column"):
+    with pytest.raises(InputError, match="Name the column"):
         opened(mixed, label=None)
     with pytest.raises(InputError, match="has no column 'image'"):
         opened(mixed, label="image")
@@ -180,7 +180,7 @@ def picture(address):
     return Image.open(io.BytesIO(base64.b64decode(content)))
 
 
-def test_the_report_shows_them_in_their_aspect_ratio(mixed, small, tmp_path):
+def test_the_report_shows_images_in_their_shape(mixed, small, tmp_path):
     shown = sample_contents(opened(mixed), np.array([11, 0]), 12, NAMES, tmp_path)
     assert (shown["form"], shown["pixels"], shown["files"]) == ("picture", False, None)
     assert [picture(row).size for row in shown["rows"]] == [(35, 30), (24, 30)]
@@ -218,7 +218,7 @@ def test_from_the_folder_to_a_corrected_copy(run, kind, request, monkeypatch, tm
     assert "data:image/png" in (tmp_path / "tasks" / "tasks.json").read_text(encoding="utf-8")
 
 
-def test_they_are_exported_at_full_size(mixed, monkeypatch, tmp_path):
+def test_images_are_exported_in_full_size(mixed, monkeypatch, tmp_path):
     monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 1)
     monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 1)
     found = errata.find(mixed, "kind")

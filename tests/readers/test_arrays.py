@@ -20,7 +20,7 @@ def digits():
     return load_digits(return_X_y=True)
 
 
-def refuses(words, *source, **arguments):
+def error_of(words, *source, **arguments):
     with pytest.raises(InputError, match=words) as caught:
         open_data(*source, **arguments)
     assert "\n" not in str(caught.value)
@@ -38,7 +38,7 @@ class TestTables:
             np.asfortranarray,
         ],
     )
-    def test_of_any_library_hold_the_same(self, digits, convert):
+    def test_all_libraries_give_the_same_data(self, digits, convert):
         inputs, labels = digits
         data = open_data((convert(inputs), labels))
         assert data.kind == "table"
@@ -53,22 +53,22 @@ class TestTables:
         assert data.columns == {"inputs": "61 columns of numbers"}
         assert "3 columns are constant and left out" in data.remarks
 
-    def test_labels_may_be_given_as_label(self, digits):
+    def test_labels_can_be_passed_separately(self, digits):
         inputs, labels = digits
-        for given_labels in (labels, labels.tolist(), torch.tensor(labels), pd.Series(labels), pl.Series(labels)):
-            np.testing.assert_array_equal(open_data(inputs, given_labels).labels, labels)
+        for passed_labels in (labels, labels.tolist(), torch.tensor(labels), pd.Series(labels), pl.Series(labels)):
+            np.testing.assert_array_equal(open_data(inputs, passed_labels).labels, labels)
 
-    def test_are_fitted_on_the_rows_asked_for(self, digits, monkeypatch):
-        monkeypatch.setattr(features, "ROWS_AT_ONCE", 100)
+    def test_features_are_fitted_on_the_given_rows(self, digits, monkeypatch):
+        monkeypatch.setattr(features, "BLOCK_ROWS", 100)
         inputs, labels = digits
         rows = np.arange(0, 900, 2)
         scaler = StandardScaler().fit(inputs[rows])
         data = open_data((inputs, labels))
         used = np.ptp(inputs, axis=0) > 0
-        expected = np.clip(scaler.transform(inputs)[:, used], -features.FURTHEST, features.FURTHEST)
+        expected = np.clip(scaler.transform(inputs)[:, used], -features.MAX_DEVIATIONS, features.MAX_DEVIATIONS)
         np.testing.assert_allclose(data.prepare(rows).matrix, expected, atol=1e-4)
 
-    def test_other_rows_do_not_leak(self, digits):
+    def test_other_rows_do_not_affect_the_features(self, digits):
         inputs, labels = digits
         changed = inputs.copy()
         changed[1000:] = 1000 - 3 * changed[1000:]
@@ -83,10 +83,10 @@ class TestTables:
             np.float64, st.tuples(st.integers(4, 12), st.integers(1, 4)), elements=st.floats(-1e119, 1e119, width=64)
         )
     )
-    def test_of_any_finite_numbers_stay_finite(self, inputs):
+    def test_features_of_finite_numbers_are_finite(self, inputs):
         source = (inputs, [row % 2 for row in range(len(inputs))])
         if (inputs == inputs[0]).all():
-            refuses("constant", source)
+            error_of("constant", source)
             return
         data = open_data(source)
         assert np.isfinite(data.prepare([0, 1]).matrix).all()
@@ -108,7 +108,7 @@ class TestTables:
         records = np.array([(1.5, "a"), (2, "b"), (3, "a")], dtype=[("size", float), ("kind", "U1")])
         assert open_data((records, [0, 1, 0])).columns == {"size": "number", "kind": "category"}
 
-    def test_a_frame_beside_its_labels(self):
+    def test_a_frame_and_separate_labels(self):
         table = pd.DataFrame({"a": [1.5, np.nan, 3]}, index=[7, 8, 9])
         data = open_data((table, pd.Series(["u", "v", "u"], index=[1, 2, 3])))
         assert data.classes == ("u", "v")
@@ -118,9 +118,9 @@ class TestTables:
     def test_ids(self, digits):
         inputs, labels = digits
         assert open_data((inputs, labels), id=[f"d{row}" for row in range(len(labels))]).ids[5] == "d5"
-        refuses("the id 4 twice, in rows 2 and 4", (inputs[:6], labels[:6] % 2), id=[0, 1, 4, 3, 4, 5])
+        error_of("the id 4 twice, in rows 2 and 4", (inputs[:6], labels[:6] % 2), id=[0, 1, 4, 3, 4, 5])
 
-    def test_are_not_written_to(self, digits):
+    def test_inputs_are_not_changed(self, digits):
         inputs, labels = digits
         frozen = inputs.copy()
         frozen.flags.writeable = False
@@ -129,26 +129,28 @@ class TestTables:
 
 class TestSparse:
     @pytest.mark.parametrize("make", [sparse.csr_matrix, sparse.csc_array, sparse.coo_matrix])
-    def test_small_ones_become_dense(self, digits, make):
+    def test_small_tables_become_dense(self, digits, make):
         inputs, labels = digits
         rows = np.arange(500)
         data = open_data((make(inputs), labels))
-        expected = MaxAbsScaler().fit(inputs[rows]).transform(inputs).clip(-features.FURTHEST, features.FURTHEST)
+        expected = (
+            MaxAbsScaler().fit(inputs[rows]).transform(inputs).clip(-features.MAX_DEVIATIONS, features.MAX_DEVIATIONS)
+        )
         np.testing.assert_allclose(data.prepare(rows).matrix, expected, rtol=1e-5)
         assert data.columns == {"inputs": "64 columns of numbers, sparse"}
 
-    def test_large_ones_are_reduced(self, monkeypatch):
+    def test_large_tables_are_reduced(self, monkeypatch):
         wide = sparse.random(400, 2000, density=1e-2, random_state=0, format="csr")
-        monkeypatch.setattr(features, "DENSE_BYTES", 4 * 400 * 2000 - 1)
+        monkeypatch.setattr(features, "MAX_DENSE_BYTES", 4 * 400 * 2000 - 1)
         prepared = open_data((wide, np.arange(400) % 3)).prepare(np.arange(300))
         assert prepared.matrix.shape == (400, features.COMPONENTS)
         assert np.isfinite(prepared.matrix).all()
 
-    def test_rows_are_named(self, digits):
+    def test_rows_with_infinite_values_are_named(self, digits):
         inputs, labels = digits
         bad = inputs.copy()
         bad[17, 20] = np.inf
-        refuses("row 17 of the inputs", (sparse.csr_matrix(bad), labels))
+        error_of("Row 17 of the inputs", (sparse.csr_matrix(bad), labels))
 
     def test_rows_without_a_label_are_left_out(self, digits):
         inputs, _ = digits
@@ -174,20 +176,20 @@ class TestImages:
         ],
     )
     def test_in_any_layout(self, pixels, convert, monkeypatch):
-        monkeypatch.setattr(arrays, "BYTES_AT_ONCE", 40_000)
+        monkeypatch.setattr(arrays, "BLOCK_BYTES", 40_000)
         data = open_data((convert(pixels), [0, 1] * 6))
         assert data.kind == "images"
         assert data.inputs.dtype == np.uint8
         np.testing.assert_array_equal(data.inputs, pixels.transpose(0, 3, 1, 2))
         assert data.columns == {"inputs": "images of 18 × 20 pixels"}
 
-    def test_grey_ones_have_three_equal_channels(self, pixels):
+    def test_grey_images_get_three_equal_channels(self, pixels):
         grey = pixels[..., 0]
         for values in (grey, grey[..., None], grey[:, None]):
             np.testing.assert_array_equal(open_data((values, [0, 1] * 6)).inputs, np.stack([grey] * 3, axis=1))
 
     @pytest.mark.parametrize("change", [lambda p: p - 300.5, lambda p: p * 0.77, lambda p: p[:, :9, :9]])
-    def test_what_does_not_look_like_images_is_a_table(self, pixels, change):
+    def test_other_arrays_are_tables(self, pixels, change):
         values = change(pixels)
         data = open_data((values, [0, 1] * 6))
         assert data.kind == "table"
@@ -210,7 +212,7 @@ class TestText:
 
 
 class TestDatasetsOfScikitLearn:
-    def test_have_names_for_their_classes(self):
+    def test_class_names_are_used(self):
         bunch = load_iris()
         data = open_data(bunch)
         assert data.classes == ("setosa", "versicolor", "virginica")
@@ -226,11 +228,11 @@ class TestDatasetsOfScikitLearn:
         bunch = Bunch(data=pd.DataFrame({"a": [1.5, 2, 3]}), target=pd.Series(["u", "v", "u"]), target_names=["class"])
         assert open_data(bunch).classes == ("u", "v")
 
-    def test_of_digits_the_table_is_taken(self):
+    def test_digits_are_a_table(self):
         assert open_data(load_digits()).kind == "table"
 
-    def test_for_regression_are_refused(self):
-        refuses("like a measured quantity", load_diabetes())
+    def test_regression_targets_are_refused(self):
+        error_of("looks like a measured quantity", load_diabetes())
 
 
 class TestFiles:
@@ -242,25 +244,25 @@ class TestFiles:
         np.testing.assert_array_equal(data.inputs, inputs)
         np.testing.assert_array_equal(data.labels, labels)
 
-    def test_npz_with_names_of_its_own(self, digits, tmp_path):
+    def test_npz_with_other_names(self, digits, tmp_path):
         inputs, labels = digits
         np.savez(tmp_path / "d.npz", X=inputs, kind=labels, key=labels * 10_000 + np.arange(len(labels)))
         data = open_data(tmp_path / "d.npz", "kind", id="key")
         assert data.ids[1] == 10_001
-        refuses("no labels named 'y' or .* there are 'X', 'kind' and 'key'", tmp_path / "d.npz")
-        refuses("no labels named 'nope'", tmp_path / "d.npz", "nope")
+        error_of("no labels named 'y' or .* It has 'X', 'kind' and 'key'", tmp_path / "d.npz")
+        error_of("no labels named 'nope'", tmp_path / "d.npz", "nope")
 
-    def test_npy_with_labels_beside_it(self, digits, tmp_path):
+    def test_npy_with_labels_in_another_file(self, digits, tmp_path):
         inputs, labels = digits
         np.save(tmp_path / "x.npy", inputs)
         np.save(tmp_path / "y.npy", labels)
-        for given_labels in (tmp_path / "y.npy", str(tmp_path / "y.npy"), labels):
-            data = open_data(tmp_path / "x.npy", given_labels)
+        for passed_labels in (tmp_path / "y.npy", str(tmp_path / "y.npy"), labels):
+            data = open_data(tmp_path / "x.npy", passed_labels)
             np.testing.assert_array_equal(data.labels, labels)
             assert data.prepare().matrix.shape == (1797, 61)
-        refuses("holds no labels: name a .npy file of them with --label", tmp_path / "x.npy")
-        refuses("text= names a column", tmp_path / "x.npy", labels, text="t")
-        with pytest.raises(MissingDataError, match=r"no\.npy is not there"):
+        error_of("has no labels. Pass a .npy file of labels with --label", tmp_path / "x.npy")
+        error_of("text= names a column", tmp_path / "x.npy", labels, text="t")
+        with pytest.raises(MissingDataError, match=r"no\.npy does not exist"):
             open_data(tmp_path / "x.npy", tmp_path / "no.npy")
 
     def test_python_objects_are_not_unpickled(self, tmp_path):
@@ -270,66 +272,66 @@ class TestFiles:
             with pytest.raises(DataError, match="cannot be read"):
                 open_data(tmp_path / name, [0, 1])
 
-    def test_half_a_file(self, digits, tmp_path):
+    def test_truncated_files_are_refused(self, digits, tmp_path):
         np.savez(tmp_path / "d.npz", X=digits[0], y=digits[1])
         content = (tmp_path / "d.npz").read_bytes()
         (tmp_path / "d.npz").write_bytes(content[: len(content) // 2])
         with pytest.raises(DataError, match=r"d\.npz cannot be read"):
             open_data(tmp_path / "d.npz")
 
-    def test_what_cannot_fit_is_refused_before_it_is_read(self, digits, tmp_path, monkeypatch):
+    def test_arrays_that_do_not_fit_into_memory_are_refused(self, digits, tmp_path, monkeypatch):
         np.savez(tmp_path / "d.npz", X=digits[0], y=digits[1])
         monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 1000)
-        refuses("would take", tmp_path / "d.npz")
+        error_of("would take", tmp_path / "d.npz")
 
 
 class TestBadArrays:
-    def test_numbers_that_are_not_finite(self, digits):
+    def test_numbers_that_are_not_finite_are_refused(self, digits):
         inputs, labels = digits
         for value in (np.nan, np.inf, -np.inf, 1e300):
             bad = inputs.copy()
             bad[321, 4] = value
-            refuses("row 321 of the inputs", (bad, labels))
+            error_of("Row 321 of the inputs", (bad, labels))
 
     def test_the_row_is_that_of_the_source(self, digits):
         bad = digits[0][:6].copy()
         bad[5, 0] = np.nan
-        refuses("row 5 of the inputs", (bad, ["a", None, "b", "a", "b", "a"]))
+        error_of("Row 5 of the inputs", (bad, ["a", None, "b", "a", "b", "a"]))
 
     def test_different_lengths(self, digits):
         inputs, labels = digits
-        refuses("1,797 inputs and 1,796 labels", (inputs, labels[:-1]))
+        error_of("1,797 inputs and 1,796 labels", (inputs, labels[:-1]))
 
     def test_shapes_and_types(self):
-        refuses("not .*float64 \\(4,\\)", (np.zeros(4), [0, 1, 0, 1]))
-        refuses("not complex128", (np.zeros((4, 2), dtype=complex), [0, 1, 0, 1]))
-        refuses("nothing to learn from", (np.zeros((4, 2)), [0, 1, 0, 1]))
-        refuses("give a pair", np.zeros((4, 2)))
-        refuses("give a pair", np.zeros((4, 2)), "y")
-        refuses("text= names a column", (np.zeros((4, 2)), [0, 1, 0, 1]), text="t")
+        error_of("not .*float64 \\(4,\\)", (np.zeros(4), [0, 1, 0, 1]))
+        error_of("not complex128", (np.zeros((4, 2), dtype=complex), [0, 1, 0, 1]))
+        error_of("nothing to learn from", (np.zeros((4, 2)), [0, 1, 0, 1]))
+        error_of("Pass a pair", np.zeros((4, 2)))
+        error_of("Pass a pair", np.zeros((4, 2)), "y")
+        error_of("text= names a column", (np.zeros((4, 2)), [0, 1, 0, 1]), text="t")
 
-    def test_rows_that_are_not_alike(self):
-        refuses("row 1 is unlike the first$", ([[1, 2], [3], [4, 5]], [0, 1, 0]))
-        refuses("row 2 is unlike the first$", {"X": [[1, 2], [3, 4], 5], "y": [0, 1, 0]})
-        refuses("row 0 holds \\[0\\]$", (np.eye(3), [[0], [1, 2], [0]]))
+    def test_rows_of_different_shapes_are_refused(self):
+        error_of("row 1 differs from row 0$", ([[1, 2], [3], [4, 5]], [0, 1, 0]))
+        error_of("row 2 differs from row 0$", {"X": [[1, 2], [3, 4], 5], "y": [0, 1, 0]})
+        error_of("row 0 holds \\[0\\]$", (np.eye(3), [[0], [1, 2], [0]]))
 
-    def test_nothing_at_all(self):
-        refuses("^there is nothing to open: the source is None$", None)
+    def test_missing_inputs_are_refused(self):
+        error_of("^There is no data: the source is None$", None)
         for nothing in (None, object(), 5):
-            refuses(f"not one {type(nothing).__name__}$", (nothing, [0, 1, 0, 1]))
-        refuses("^labels must be one a sample \\(N,\\), not one NoneType$", {"X": np.eye(4), "y": None})
-        refuses("it holds nothing$", {})
-        refuses("^the table has no columns$", pd.DataFrame(index=range(4)))
+            error_of(f"not one {type(nothing).__name__}$", (nothing, [0, 1, 0, 1]))
+        error_of("^There must be one of the labels per sample \\(N,\\), not one NoneType$", {"X": np.eye(4), "y": None})
+        error_of("It has no arrays$", {})
+        error_of("^the table has no columns$", pd.DataFrame(index=range(4)))
 
     def test_fewer_ids_than_samples(self):
-        refuses("^there are 4 inputs and 2 ids$", (np.eye(4), [0, 1, 0, 1]), id=[7, 8])
+        error_of("^There are 4 inputs and 2 ids$", (np.eye(4), [0, 1, 0, 1]), id=[7, 8])
 
     @pytest.mark.parametrize("make", [list, np.array])
     def test_bytes_are_text_or_refused(self, make):
         assert open_data((np.eye(4), make([b"a", b"b", b"a", b"b"]))).classes == ("a", "b")
         odd = make([b"a", b"\xe9", b"a", b"\xe9"])
-        refuses("^the list of labels has bytes in row 1 that are not UTF-8: decode", (np.eye(4), odd))
+        error_of("^the list of labels has bytes in row 1 that are not UTF-8. Decode", (np.eye(4), odd))
 
-    def test_labels_in_columns(self, digits):
+    def test_one_hot_labels_are_refused(self, digits):
         inputs, labels = digits
-        refuses("from one-hot take the argmax", (inputs, np.eye(10)[labels]))
+        error_of("For one-hot, use the argmax", (inputs, np.eye(10)[labels]))

@@ -9,8 +9,8 @@ from errata.errors import DataError, InputError
 from errata.readers import folders, open_data
 
 
-def picture(path, size=(40, 30), mode="RGB", seed=0):
-    """A file of noise; gives the pixels (H, W, channels) that were drawn."""
+def save_image(path, size=(40, 30), mode="RGB", seed=0):
+    """Save a random image and return its pixels (H, W, channels)."""
     path.parent.mkdir(parents=True, exist_ok=True)
     shape = (size[1], size[0]) if mode == "L" else (size[1], size[0], len(mode))
     pixels = np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8)
@@ -24,7 +24,7 @@ def photos(tmp_path):
     for number, name in enumerate(
         ["cat/1.jpg", "cat/2.PNG", "cat/deep/er/3.webp", "dog/1.bmp", "dog/2.gif", "dog/3.tif"]
     ):
-        picture(tmp_path / name, size=(100 + number, 80), seed=number)
+        save_image(tmp_path / name, size=(100 + number, 80), seed=number)
     return tmp_path
 
 
@@ -41,7 +41,7 @@ class TestImageFiles:
         assert data.columns == {"files": "6 images from 100 × 80 to 105 × 80 pixels"}
         assert data.remarks == ()
 
-    def test_their_paths_are_what_training_takes(self, photos):
+    def test_their_paths_can_be_trained_on(self, photos):
         import torch
 
         from errata.training.model_inputs import ImageFiles
@@ -51,27 +51,27 @@ class TestImageFiles:
         (batch,) = files.fetch([torch.arange(data.samples)])
         assert batch.shape == (6, 3, 16, 16)
 
-    def test_what_is_no_image_is_passed_over(self, photos):
+    def test_other_files_are_ignored_with_a_remark(self, photos):
         for name in ("cat/notes.txt", "dog/LICENSE", ".DS_Store", "cat/.hidden.png", ".git/config.png", "readme.md"):
             (photos / name).parent.mkdir(exist_ok=True)
             (photos / name).write_text("no image")
-        picture(photos / "loose.png")
+        save_image(photos / "loose.png")
         (photos / "empty").mkdir()
         data = open_data(photos)
         assert data.samples == 6
         assert data.classes == ("cat", "dog")
-        assert "passed over: 2 files of other kinds (.txt, no ending)" in data.remarks
-        assert "passed over: 1 image in no class folder" in data.remarks
-        assert "passed over: 1 folder without an image ('empty')" in data.remarks
+        assert "ignored: 2 files of other types (.txt, no suffix)" in data.remarks
+        assert "ignored: 1 image outside of class folders" in data.remarks
+        assert "ignored: 1 folder without images ('empty')" in data.remarks
 
-    def test_there_are_no_features_of_images(self, photos):
-        with pytest.raises(InputError, match="images are trained on as they are"):
+    def test_images_have_no_features(self, photos):
+        with pytest.raises(InputError, match="Images have no features"):
             open_data(photos).prepare()
 
-    def test_hash_follows_the_files(self, photos):
+    def test_the_hash_depends_on_the_files(self, photos):
         before = open_data(photos).content_hash
         assert open_data(photos).content_hash == before
-        picture(photos / "cat/1.jpg", size=(300, 200), seed=9)
+        save_image(photos / "cat/1.jpg", size=(300, 200), seed=9)
         assert open_data(photos).content_hash != before
 
 
@@ -80,14 +80,14 @@ class TestBrokenImages:
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
     @pytest.mark.parametrize("name", ["cat/1.jpg", "cat/2.PNG", "cat/deep/er/3.webp", "dog/1.bmp", "dog/2.gif"])
-    def test_a_file_cut_in_half_is_named(self, photos, name):
+    def test_a_truncated_file_is_named(self, photos, name):
         self.cut(photos / name)
         with pytest.raises(DataError) as caught:
             open_data(photos)
         assert str(photos / name) in str(caught.value)
         assert "skip_bad" in str(caught.value)
 
-    def test_are_counted_and_left_out_only_when_asked(self, photos):
+    def test_unreadable_images_are_skipped_on_request(self, photos):
         (photos / "cat/1.jpg").write_text("not an image at all")
         (photos / "dog/2.gif").write_bytes(b"")
         with pytest.raises(DataError, match=r"1\.jpg \(and 1 other file\) cannot be read as an image"):
@@ -98,7 +98,7 @@ class TestBrokenImages:
         assert "2 files that cannot be read as images are left out: cat/1.jpg" in data.remarks[0]
         assert "dog/2.gif" in data.remarks[0]
 
-    def test_of_many_the_first_are_listed(self, photos):
+    def test_long_lists_of_unreadable_images_are_shortened(self, photos):
         for number in range(30):
             (photos / f"cat/bad{number:02}.png").write_text("no")
         (remark,) = open_data(photos, skip_bad=True).remarks
@@ -106,14 +106,14 @@ class TestBrokenImages:
         assert "bad20.png" not in remark
         assert remark.endswith("10 more")
 
-    def test_none_that_can_be_read(self, tmp_path):
+    def test_a_folder_without_readable_image_is_refused(self, tmp_path):
         (tmp_path / "cat").mkdir()
         (tmp_path / "cat" / "1.png").write_text("no")
-        with pytest.raises(DataError, match="no image that can be read"):
+        with pytest.raises(DataError, match="no readable image"):
             open_data(tmp_path, skip_bad=True)
 
     def test_a_name_that_is_not_utf_8(self, photos, monkeypatch):
-        files = folders._files  # not every system lets a file have such a name
+        files = folders._files  # some systems do not allow such a name
         monkeypatch.setattr(
             folders, "_files", lambda folder: [*files(folder), folder.parent / "cat" / os.fsdecode(b"\xff.png")]
         )
@@ -125,8 +125,8 @@ class TestBrokenImages:
 
 
 class TestSmallImages:
-    def test_are_held_in_memory(self, tmp_path):
-        drawn = [picture(tmp_path / f"{kind}/{n}.png", (24, 20), seed=n) for kind in "ab" for n in range(3)]
+    def test_small_images_are_kept_in_memory(self, tmp_path):
+        drawn = [save_image(tmp_path / f"{kind}/{n}.png", (24, 20), seed=n) for kind in "ab" for n in range(3)]
         data = open_data(tmp_path)
         assert data.kind == "images"
         assert data.root is None
@@ -135,25 +135,25 @@ class TestSmallImages:
         assert data.columns == {"files": "6 images of 24 × 20 pixels"}
         assert data.ids[0] == "a/0.png"
 
-    def test_grey_and_transparent_ones_become_colour(self, tmp_path):
-        grey = picture(tmp_path / "a/1.png", (16, 16), "L")
-        glass = picture(tmp_path / "b/1.png", (16, 16), "RGBA")
-        picture(tmp_path / "b/2.png", (16, 16))
+    def test_grey_and_transparent_images_become_rgb(self, tmp_path):
+        grey = save_image(tmp_path / "a/1.png", (16, 16), "L")
+        glass = save_image(tmp_path / "b/1.png", (16, 16), "RGBA")
+        save_image(tmp_path / "b/2.png", (16, 16))
         data = open_data(tmp_path)
         np.testing.assert_array_equal(data.inputs[0], np.stack([grey] * 3))
         np.testing.assert_array_equal(data.inputs[1], glass[..., :3].transpose(2, 0, 1))
 
     @pytest.mark.parametrize(("first", "second"), [((65, 20), (65, 20)), ((20, 20), (20, 21))])
-    def test_larger_or_different_ones_stay_in_files(self, tmp_path, first, second):
-        picture(tmp_path / "a/1.png", first)
-        picture(tmp_path / "a/2.png", first)
-        picture(tmp_path / "b/1.png", second)
+    def test_larger_or_different_images_stay_in_files(self, tmp_path, first, second):
+        save_image(tmp_path / "a/1.png", first)
+        save_image(tmp_path / "a/2.png", first)
+        save_image(tmp_path / "b/1.png", second)
         assert open_data(tmp_path).kind == "image files"
 
-    def test_what_cannot_fit_is_refused(self, tmp_path, monkeypatch):
-        picture(tmp_path / "a/1.png", (16, 16))
-        picture(tmp_path / "a/2.png", (16, 16))
-        picture(tmp_path / "b/1.png", (16, 16))
+    def test_images_that_do_not_fit_into_memory_are_refused(self, tmp_path, monkeypatch):
+        save_image(tmp_path / "a/1.png", (16, 16))
+        save_image(tmp_path / "a/2.png", (16, 16))
+        save_image(tmp_path / "b/1.png", (16, 16))
         monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 100)
         with pytest.raises(InputError, match="3 images of 16 × 16 pixels would take"):
             open_data(tmp_path)
@@ -166,29 +166,29 @@ class TestOddFolders:
             open_data(photos)
 
     def test_one_class(self, tmp_path):
-        picture(tmp_path / "cat/1.png")
+        save_image(tmp_path / "cat/1.png")
         with pytest.raises(InputError, match="the only label is 'cat'"):
             open_data(tmp_path)
 
     def test_images_without_class_folders(self, tmp_path):
-        picture(tmp_path / "1.png")
-        with pytest.raises(DataError, match=r"no images in class folders.*its 1 image lies in no class folder"):
+        save_image(tmp_path / "1.png")
+        with pytest.raises(DataError, match=r"no images in class folders.* It has 1 image outside of class folders"):
             open_data(tmp_path)
 
     def test_an_empty_folder(self, tmp_path):
         with pytest.raises(DataError, match="no images in class folders"):
             open_data(tmp_path)
 
-    def test_parts_of_a_dataset_are_no_classes(self, tmp_path):
+    def test_splits_of_a_dataset_are_refused(self, tmp_path):
         for part in ("train", "Test"):
-            picture(tmp_path / part / "cat/1.png")
-            picture(tmp_path / part / "cat/2.png")
-            picture(tmp_path / part / "dog/1.png")
-        with pytest.raises(DataError, match="'Test' and 'train', parts of a dataset"):
+            save_image(tmp_path / part / "cat/1.png")
+            save_image(tmp_path / part / "cat/2.png")
+            save_image(tmp_path / part / "dog/1.png")
+        with pytest.raises(DataError, match="'Test' and 'train': splits"):
             open_data(tmp_path)
         assert open_data(tmp_path / "train").classes == ("cat", "dog")
 
-    def test_labels_are_not_given_twice(self, photos):
+    def test_labels_and_ids_of_a_folder_cannot_be_passed(self, photos):
         for arguments in ({"label": "y"}, {"id": "name"}, {"text": "caption"}):
             with pytest.raises(InputError, match="the class of an image is its folder"):
                 open_data(photos, **arguments)

@@ -20,7 +20,7 @@ N = 120
 
 @pytest.fixture
 def frame():
-    """A table with a column of every sort."""
+    """A table with a column of every type."""
     rng = np.random.default_rng(0)
     words = np.array(["red", "green", "blue", "dark", "light", "warm", "cold", "pale"])
     return pd.DataFrame(
@@ -40,8 +40,8 @@ def frame():
     )
 
 
-def refuses(error, *words, **arguments):
-    """The one sentence with which data is refused."""
+def error_of(error, *words, **arguments):
+    """The one-line message of the error."""
     with pytest.raises(error) as caught:
         open_data(**arguments)
     message = str(caught.value)
@@ -51,8 +51,8 @@ def refuses(error, *words, **arguments):
     return message
 
 
-def tried(call):
-    """What a call gives, or the sentence with which it refuses."""
+def result_or_error(call):
+    """The result of a call, or its error message."""
     try:
         return call(), ""
     except InputError as error:
@@ -70,7 +70,7 @@ def csv(tmp_path, content, **arguments):
 
 
 class TestColumns:
-    def test_every_column_is_understood(self, frame):
+    def test_column_types_are_inferred(self, frame):
         data = open_data(frame, "kind")
         assert data.columns == {
             "kind": "label",
@@ -89,18 +89,18 @@ class TestColumns:
         for name in ("sample_id", "constant", "nothing", "nested"):
             assert any(repr(name) in remark and "left out" in remark for remark in data.remarks)
 
-    def test_text_alone_is_text(self, frame):
+    def test_a_table_with_text_only_is_text(self, frame):
         assert open_data(frame[["note", "sample_id", "kind"]], "kind").kind == "text"
 
-    def test_a_column_can_be_named_as_text(self, frame):
+    def test_text_columns_can_be_passed(self, frame):
         data = open_data(frame[["colour", "kind"]], "kind", text="colour")
         assert data.columns["colour"] == "text"
         assert data.kind == "text"
         assert sorted(data.prepare().names) == ["colour: green", "colour: red"]
-        assert "nope" in refuses(InputError, source=frame, label="kind", text="nope")
-        refuses(InputError, "both the label and text", source=frame, label="kind", text=["kind"])
+        assert "nope" in error_of(InputError, source=frame, label="kind", text="nope")
+        error_of(InputError, "both the label and text", source=frame, label="kind", text=["kind"])
 
-    def test_questions_of_trec_are_text(self, real_data):
+    def test_trec_is_text(self, real_data):
         lines = (real_data / "trec" / "train_5500.label").read_text(encoding="latin-1").splitlines()[:1500]
         table = pd.DataFrame(
             {"class": [line.split(":")[0] for line in lines], "question": [line.split(" ", 1)[1] for line in lines]}
@@ -109,7 +109,7 @@ class TestColumns:
         assert data.kind == "text"
         assert data.classes == ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 
-    def test_letter_is_numbers(self, real_data, tmp_path):
+    def test_letter_is_a_table_of_numbers(self, real_data, tmp_path):
         names = ["letter", *(f"x{column}" for column in range(16))]
         body = (real_data / "letter" / "letter-recognition.data").read_text()
         data = open_data(written(tmp_path, "letter.csv", ",".join(names) + "\n" + body), label="letter")
@@ -120,7 +120,7 @@ class TestColumns:
         np.testing.assert_allclose(matrix.mean(axis=0), 0, atol=1e-4)
         np.testing.assert_allclose(matrix.std(axis=0), 1, atol=1e-4)
 
-    def test_chinese_is_text_though_it_has_no_spaces(self):
+    def test_chinese_without_spaces_is_text(self):
         rng = np.random.default_rng(1)
         letters = np.array(list("天地玄黄宇宙洪荒日月盈昃辰宿列张"))
         texts = ["".join(rng.choice(letters, 12)) for _ in range(60)]
@@ -128,7 +128,7 @@ class TestColumns:
         assert data.columns["text"] == "text"
         assert len(data.prepare().names) > len(letters)
 
-    def test_a_column_that_repeats_the_label_in_other_words_is_left_out(self, frame):
+    def test_a_column_that_repeats_the_label_is_left_out(self, frame):
         frame["kind_code"] = frame["kind"].map({"apple": 7, "pear": 8, "plum": 9})
         data = open_data(frame, "kind")
         assert data.columns["kind_code"] == "left out: like the label"
@@ -136,7 +136,7 @@ class TestColumns:
         assert open_data(frame, "kind").columns["kind_code"] == "number"
 
     @pytest.mark.parametrize(
-        ("name", "values", "understood"),
+        ("name", "values", "treatment"),
         [
             ("n", range(100, 100 + N), "left out: like an id"),
             ("n", range(0, 7 * N, 7), "number"),
@@ -154,27 +154,27 @@ class TestColumns:
             ("group", pd.Categorical(np.arange(N) % 4), "category"),
         ],
     )
-    def test_by_name_and_values(self, name, values, understood):
+    def test_columns_are_inferred_from_names_and_values(self, name, values, treatment):
         table = pd.DataFrame({name: values, "other": np.arange(N) % 5, "y": (np.arange(N) // 2) % 2})
         data = open_data(table, "y")
-        assert data.columns[name] == understood
+        assert data.columns[name] == treatment
         assert np.isfinite(data.prepare().matrix).all()
 
-    def test_nothing_to_learn_from(self):
-        refuses(InputError, "'a'", "constant", source=pd.DataFrame({"a": [1] * 4, "y": [0, 1] * 2}), label="y")
-        refuses(InputError, "no other column", source=pd.DataFrame({"y": [0, 1, 0, 1]}), label="y")
+    def test_tables_without_usable_columns_are_refused(self):
+        error_of(InputError, "'a'", "constant", source=pd.DataFrame({"a": [1] * 4, "y": [0, 1] * 2}), label="y")
+        error_of(InputError, "no other column", source=pd.DataFrame({"y": [0, 1, 0, 1]}), label="y")
 
-    def test_infinite_numbers_count_as_missing(self):
+    def test_infinite_numbers_are_missing(self):
         table = pd.DataFrame({"a": [1.0, np.inf, 3.0, -np.inf], "y": [0, 1, 0, 1]})
         data = open_data(table, "y")
-        assert "in column 'a' 2 values are infinite or too large, and taken as missing" in data.remarks
+        assert "column 'a': 2 values are infinite or too large and counted as missing" in data.remarks
         prepared = data.prepare()
         assert prepared.names == ("a", "a is missing")
         np.testing.assert_array_equal(prepared.matrix[:, 1], [0, 1, 0, 1])
 
 
 class TestFeatures:
-    def test_numbers_against_plain_pandas(self, frame):
+    def test_numbers_match_pandas(self, frame):
         rows = np.arange(0, N, 2)
         prepared = open_data(frame[["length", "count", "kind"]], "kind").prepare(rows)
         assert prepared.names == ("length", "count", "length is missing")
@@ -185,7 +185,7 @@ class TestFeatures:
         np.testing.assert_allclose(prepared.matrix[:, :2], expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(prepared.matrix[:, 2], frame["length"].isna())
 
-    def test_categories_against_get_dummies(self, frame):
+    def test_categories_match_get_dummies(self, frame):
         prepared = open_data(frame[["colour", "count", "kind"]], "kind").prepare()
         expected = pd.get_dummies(frame["colour"].fillna("(missing)"), prefix="colour", prefix_sep=" = ")
         got = pd.DataFrame(prepared.matrix, columns=prepared.names)[expected.columns]
@@ -198,21 +198,21 @@ class TestFeatures:
         assert prepared.names == ("colour = blue", "colour = red", "colour = (rare)")
         np.testing.assert_array_equal(prepared.matrix[20:], [[0, 0, 1]] * 5)
 
-    def test_thousands_of_categories_stay_few_columns(self):
+    def test_the_number_of_category_columns_is_limited(self):
         rng = np.random.default_rng(0)
         table = pd.DataFrame({"zip": [f"z{n}" for n in rng.integers(0, 3000, 9000)], "y": rng.integers(0, 2, 9000)})
         prepared = open_data(table, "y").prepare()
-        assert len(prepared.names) == features.MOST_CATEGORIES
+        assert len(prepared.names) == features.MAX_CATEGORIES
         assert prepared.names[-1] == "zip = (rare)"
         np.testing.assert_array_equal(prepared.matrix.sum(axis=1), 1)
 
-    def test_yes_and_no(self):
+    def test_booleans_become_0_and_1(self):
         table = pd.DataFrame({"ok": [True, False, True, None, True], "y": [0, 1, 0, 1, 0]})
         prepared = open_data(table, "y").prepare()
         assert prepared.names == ("ok", "ok is missing")
         np.testing.assert_array_equal(prepared.matrix, [[1, 0], [0, 0], [1, 0], [1, 1], [1, 0]])
 
-    def test_dates_become_days_and_parts_of_the_calendar(self):
+    def test_dates_become_days_months_and_weekdays(self):
         days = pd.to_datetime(["2024-01-01", "2024-03-10", None, "2024-12-25"])
         prepared = open_data(pd.DataFrame({"day": days, "y": [0, 1, 0, 1]}), "y").prepare()
         assert prepared.names == (
@@ -226,7 +226,7 @@ class TestFeatures:
         expected = (numbers - numbers.mean()) / numbers.std(ddof=0)
         np.testing.assert_allclose(prepared.matrix[:, 0], expected, rtol=1e-4, atol=1e-5)
 
-    def test_terms_against_scikit_learn(self, frame):
+    def test_terms_match_scikit_learn(self, frame):
         rows = np.arange(40)
         prepared = open_data(frame[["note", "kind"]], "kind").prepare(rows)
         oracle = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\b\w+\b")
@@ -234,14 +234,14 @@ class TestFeatures:
         np.testing.assert_allclose(prepared.matrix, oracle.transform(frame["note"]).toarray(), rtol=1e-5)
         assert prepared.names == tuple(f"note: {term}" for term in oracle.get_feature_names_out())
 
-    def test_many_terms_are_reduced_to_directions(self, frame, monkeypatch):
-        monkeypatch.setattr(features, "DENSE_BYTES", 1000)
+    def test_many_terms_are_reduced_to_components(self, frame, monkeypatch):
+        monkeypatch.setattr(features, "MAX_DENSE_BYTES", 1000)
         monkeypatch.setattr(features, "COMPONENTS", 5)
         prepared = open_data(frame[["note", "colour", "count", "kind"]], "kind").prepare(np.arange(60))
         assert prepared.names == ("count", *(f"direction {number}" for number in range(5)))
         assert np.mean(prepared.matrix[:60, 1:] ** 2) == pytest.approx(1, rel=1e-4)
 
-    def test_no_statistic_of_other_rows_leaks(self, frame):
+    def test_other_rows_do_not_affect_the_statistics(self, frame):
         rows = np.arange(0, N, 3)
         others = np.setdiff1d(np.arange(N), rows)
         changed = frame.copy()
@@ -254,10 +254,10 @@ class TestFeatures:
         assert first.names == second.names
         np.testing.assert_array_equal(first.matrix[rows], second.matrix[rows])
 
-    def test_a_value_far_from_those_fitted_on_stays_bounded(self):
+    def test_extreme_values_are_clipped(self):
         table = pd.DataFrame({"a": [1.0, 1.0, 1.0, 1e90, -5.0], "y": [0, 1, 0, 1, 0]})
         matrix = open_data(table, "y").prepare([0, 1, 2]).matrix
-        np.testing.assert_array_equal(matrix[:, 0], [0, 0, 0, features.FURTHEST, -6])
+        np.testing.assert_array_equal(matrix[:, 0], [0, 0, 0, features.MAX_DEVIATIONS, -6])
 
     def test_rows_to_fit_on_are_checked(self, frame):
         data = open_data(frame, "kind")
@@ -267,13 +267,13 @@ class TestFeatures:
             with pytest.raises(InputError, match="train_rows"):
                 data.prepare(rows)
 
-    def test_what_cannot_fit_is_refused_before_it_is_made(self, frame, monkeypatch):
+    def test_features_that_do_not_fit_into_memory_are_refused(self, frame, monkeypatch):
         data = open_data(frame, "kind")
         monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 1000)
-        with pytest.raises(InputError, match=r"would take .* GB of memory, and 0\.0 GB are free"):
+        with pytest.raises(InputError, match=r"would take .* GB of memory, but 0\.0 GB are free"):
             data.prepare()
 
-    def test_the_table_is_not_written_to(self, frame):
+    def test_the_table_is_not_changed(self, frame):
         before = frame.copy(deep=True)
         open_data(frame, "kind", id="sample_id").prepare()
         pd.testing.assert_frame_equal(frame, before)
@@ -306,30 +306,30 @@ class TestAnyTable:
         ),
         st.randoms(use_true_random=False),
     )
-    def test_is_understood_or_refused_and_never_breaks(self, columns, random):
+    def test_is_read_or_refused(self, columns, random):
         rows = len(columns[0])
         table = pd.DataFrame({f"c{number}": pd.Series(values) for number, values in enumerate(columns)})
         labels = [row % 2 for row in range(rows)]
-        data, refusal = tried(lambda: open_data(table, labels))
+        data, message = result_or_error(lambda: open_data(table, labels))
         if data is None:
-            assert "nothing to learn from" in refusal
+            assert "no column to learn from" in message
             return
         fitted_on = random.sample(range(rows), rows // 2)
-        prepared, refusal = tried(lambda: data.prepare(fitted_on))
+        prepared, message = result_or_error(lambda: data.prepare(fitted_on))
         if prepared is None:
-            assert "empty there" in refusal
+            assert "empty there" in message
             return
         assert prepared.matrix.shape == (rows, len(prepared.names))
         assert np.isfinite(prepared.matrix).all()
 
     @settings(max_examples=40, deadline=None)
     @given(st.lists(st.one_of(st.integers(-3, 3), st.sampled_from(["a", "B", " ", ""]), st.none()), min_size=2))
-    def test_labels_come_back_as_they_were_given(self, labels):
+    def test_labels_are_encoded_without_loss(self, labels):
         table = pd.DataFrame({"x": np.arange(len(labels)) * 2.5})
         there = [row for row, label in enumerate(labels) if label is not None and str(label).strip()]
-        data, refusal = tried(lambda: open_data(table, labels))
+        data, message = result_or_error(lambda: open_data(table, labels))
         if data is None:
-            assert len({labels[row] for row in there}) < 2 or "share a class" in refusal
+            assert len({labels[row] for row in there}) < 2 or "have the same label" in message
             return
         assert [data.classes[number] for number in data.labels] == [labels[row] for row in there]
         assert data.rows.tolist() == data.ids.tolist() == there
@@ -380,28 +380,28 @@ class TestLabels:
         assert "the label 'NA' counts as a class, not as a missing label" in data.remarks
 
     @pytest.mark.parametrize(
-        ("given_labels", "classes", "said"),
+        ("given_labels", "classes", "message"),
         [
             (
                 [1, True, 0, False],
                 (0, 1),
-                "the labels 1 and True are equal, and count as the one class 1; so do labels",
+                "the labels 1 and True are equal and count as one class, 1; so are labels",
             ),
-            ([1.0, 2, 2, 1], (1, 2), "the labels 1 and 1.0 are equal, and count as the one class 1"),
-            ([True, 1, "x", 1.0], (1, "x"), "the labels 1, 1.0 and True are equal, and count as the one class 1"),
+            ([1.0, 2, 2, 1], (1, 2), "the labels 1 and 1.0 are equal and count as one class, 1"),
+            ([True, 1, "x", 1.0], (1, "x"), "the labels 1, 1.0 and True are equal and count as one class, 1"),
             (["1", 1, "1", 1], (1, "1"), "classes 1 and '1' differ only in .* type or .*, and count as 2 classes"),
             (["1", "1.0", "1", "1.0"], ("1", "1.0"), "differ only in .* the spelling of a number, and count as 2"),
         ],
     )
-    def test_that_equal_each_other_are_pointed_out(self, tmp_path, given_labels, classes, said):
+    def test_equal_labels_of_several_types_get_a_remark(self, tmp_path, given_labels, classes, message):
         records = [{"x": number + 0.5, "y": label} for number, label in enumerate(given_labels)]
         path = written(tmp_path, "data.jsonl", "\n".join(map(json.dumps, records)))
         for data in (open_data(path, "y"), open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), given_labels)):
             assert data.classes == classes
             assert [type(name) for name in data.classes] == [type(name) for name in classes]
-            assert any(re.search(said, remark) for remark in data.remarks)
+            assert any(re.search(message, remark) for remark in data.remarks)
 
-    def test_too_large_for_any_array_are_told_apart(self):
+    def test_labels_larger_than_int64_are_distinct_classes(self):
         data = open_data(pd.DataFrame({"x": [0.5, 1.5, 2.5, 4]}), [10**20, 10**20 + 1] * 2)
         assert data.labels.tolist() == [0, 1, 0, 1]
         assert not data.remarks
@@ -411,42 +411,42 @@ class TestLabels:
         [
             ([None] * 60, "no row has a label"),
             (["a"] * 60, "all 60 labels are 'a'"),
-            (np.linspace(0, 1, 60), "no two samples share a class"),
+            (np.linspace(0, 1, 60), "no two samples have the same label"),
             ([*np.repeat(np.linspace(0, 1, 30), 2)[:55].tolist(), 0.123, 0.456, 0.789, 2.5, 3.5], "quantity"),
             (range(60), "60 different values in 60 rows"),
-            (np.eye(60), "one value a row"),
+            (np.eye(60), "one value per row"),
             ([[1, 2]] * 60, "row 0 holds [1, 2]"),
             ([0, 1] * 29, "58 labels for the 60 rows"),
         ],
     )
-    def test_what_is_no_class_is_refused(self, given_labels, words):
+    def test_values_that_are_not_classes_are_refused(self, given_labels, words):
         labels = given_labels if isinstance(given_labels, np.ndarray) else list(given_labels)
-        refuses(InputError, words, source=pd.DataFrame({"x": np.arange(60) * 1.5}), label=labels)
+        error_of(InputError, words, source=pd.DataFrame({"x": np.arange(60) * 1.5}), label=labels)
 
-    def test_many_classes_of_one_sample_are_refused_in_one_sentence(self):
+    def test_many_classes_with_one_sample_are_refused(self):
         names = [f"n{row}" for row in range(3000)]
         names[1] = names[0]
-        refuses(InputError, "2,999 different values", source=pd.DataFrame({"x": np.arange(3000) * 1.5}), label=names)
+        error_of(InputError, "2,999 different values", source=pd.DataFrame({"x": np.arange(3000) * 1.5}), label=names)
 
-    def test_half_points_are_classes(self):
+    def test_a_few_fractions_are_classes(self):
         stars = np.tile([0.5, 1, 1.5, 2, 2.5], 12)
         assert open_data(pd.DataFrame({"x": np.arange(60) * 1.5}), stars).num_classes == 5
 
 
 class TestNames:
-    def test_an_absent_column_is_refused_with_the_nearest(self, frame):
-        refuses(InputError, "no column 'Kind'", "'kind'", source=frame, label="Kind")
-        refuses(InputError, "no column 'zzz'", "'length'", "'kind'", source=frame, label="zzz")
+    def test_a_misspelt_column_gets_a_suggestion(self, frame):
+        error_of(InputError, "no column 'Kind'", "'kind'", source=frame, label="Kind")
+        error_of(InputError, "no column 'zzz'", "'length'", "'kind'", source=frame, label="zzz")
 
-    def test_without_a_label_the_likely_column_is_suggested(self, frame):
-        refuses(InputError, "'kind' looks like it", source=frame)
-        refuses(InputError, "'target' looks like it", source=frame.rename(columns={"count": "target"}))
+    def test_the_likely_label_column_is_suggested(self, frame):
+        error_of(InputError, "'kind' looks like it", source=frame)
+        error_of(InputError, "'target' looks like it", source=frame.rename(columns={"count": "target"}))
 
-    def test_a_file_without_names_of_columns(self, tmp_path):
+    def test_a_file_without_header_is_refused(self, tmp_path):
         path = written(tmp_path, "data.csv", "1,2,3\n4,5,6\n")
-        refuses(InputError, "first line", source=path, label="y")
+        error_of(InputError, "first line", source=path, label="y")
 
-    def test_columns_of_one_name(self, tmp_path):
+    def test_repeated_column_names_are_changed(self, tmp_path):
         data = csv(tmp_path, "a,a,y\n1,7,p\n2,9,q\n4,8,p\n")
         assert data.columns == {"y": "label", "a": "number", "a.1": "number"}
         assert data.inputs["a.1"].tolist() == [7, 9, 8]
@@ -466,16 +466,16 @@ class TestNames:
     def test_bad_ids(self, frame):
         frame["key"] = [f"k{row}" for row in range(N)]
         frame.loc[[7, 11], "key"] = "k3"
-        refuses(InputError, "'k3' twice", "rows 3 and 7", source=frame, label="kind", id="key")
+        error_of(InputError, "'k3' twice", "rows 3 and 7", source=frame, label="kind", id="key")
         frame.loc[5, "key"] = None
-        refuses(InputError, "no id in row 5", source=frame, label="kind", id="key")
-        refuses(InputError, "both the label and the id", source=frame, label="kind", id="kind")
-        refuses(InputError, "2 ids", source=frame, label="kind", id=[1, 2])
+        error_of(InputError, "no id in row 5", source=frame, label="kind", id="key")
+        error_of(InputError, "both the label and the id", source=frame, label="kind", id="kind")
+        error_of(InputError, "2 ids", source=frame, label="kind", id=[1, 2])
 
 
 class TestFiles:
     @pytest.mark.parametrize("name", ["t.csv", "t.csv.gz", "t.tsv", "t.parquet", "t.jsonl", "t.ndjson", "t.json"])
-    def test_every_format_holds_the_same(self, frame, tmp_path, name):
+    def test_every_format_gives_the_same_data(self, frame, tmp_path, name):
         table = frame.drop(columns=["nested", "nothing", "ripe"])
         path = tmp_path / name
         if name.endswith("parquet"):
@@ -491,7 +491,7 @@ class TestFiles:
         assert data.prepare().names == expected.prepare().names
         np.testing.assert_allclose(data.prepare().matrix, expected.prepare().matrix, rtol=1e-4, atol=1e-5)
 
-    def test_gaps_do_not_turn_whole_labels_into_fractions(self, tmp_path):
+    def test_whole_labels_with_gaps_stay_whole(self, tmp_path):
         data = csv(tmp_path, "x,y\n1.5,1\n2,\n3,2\n4,1\n")
         assert data.classes == (1, 2)
         assert all(type(name) is int for name in data.classes)
@@ -508,7 +508,7 @@ class TestFiles:
         assert data.inputs["zip"].tolist() == ["01234", "99999", "01234"]
         assert data.inputs["n"].tolist() == [0, 0.5, -1000]
 
-    def test_numbers_too_long_to_be_numbers_stay_text(self, tmp_path):
+    def test_very_long_numbers_stay_text(self, tmp_path):
         data = csv(tmp_path, "card,x,y\n12345678901234567890,1,p\n12345678901234567891,2,q\n1,4,p\n")
         assert data.inputs["card"].tolist()[0] == "12345678901234567890"
 
@@ -518,15 +518,13 @@ class TestFiles:
         assert data.inputs["a"].isna().tolist() == [False, True, True, True, True, False]
 
     @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-    def test_marks_of_encoding_are_understood(self, tmp_path, encoding):
+    def test_byte_order_marks_are_recognised(self, tmp_path, encoding):
         data = csv(tmp_path, "x,y\n1.5,é\n2,ü\n3,é\n".encode(encoding))
         assert data.classes == ("é", "ü")
-        assert data.remarks == (
-            "class 'ü' has a single sample: it is trained on, but there is nothing to compare it with",
-        )
+        assert data.remarks == ("class 'ü' has a single sample: a model is trained on it, but it cannot be held out",)
 
     @pytest.mark.parametrize("name", ["t.csv", "t.jsonl"])
-    def test_what_is_not_utf_8_is_read_as_latin_1_with_a_remark(self, tmp_path, name):
+    def test_other_encodings_are_read_as_latin_1_with_a_remark(self, tmp_path, name):
         text = (
             "x,y\n1.5,é\n2,ü\n3,é\n"
             if name == "t.csv"
@@ -545,71 +543,81 @@ class TestFiles:
         data = csv(tmp_path, 'x,y\n"a, ""b""\nc",p\nd,q\n"a, ""b""\nc",p\n')
         assert data.inputs["x"].tolist() == ['a, "b"\nc', "d", 'a, "b"\nc']
 
-    def test_quotes_in_tabbed_text_are_letters(self, tmp_path):
-        body = 'text\ty\n"Who said so\tp\nnobody "\tq\nme\tp\n'
-        assert open_data(written(tmp_path, "t.tsv", body), "y").inputs["text"].tolist()[0] == '"Who said so'
+    def test_quotes_in_tsv_files_are_ordinary_characters(self, tmp_path):
+        body = 'text\ty\n"Who message so\tp\nnobody "\tq\nme\tp\n'
+        assert open_data(written(tmp_path, "t.tsv", body), "y").inputs["text"].tolist()[0] == '"Who message so'
         body = '"text"\t"y"\n"a\tb"\t"p"\n"c"\t"q"\n"d"\t"p"\n'
         assert open_data(written(tmp_path, "t.tsv", body), "y").inputs["text"].tolist()[0] == "a\tb"
 
-    def test_a_saved_index_is_no_feature(self, frame, tmp_path):
+    def test_a_saved_index_is_left_out(self, frame, tmp_path):
         frame[["length", "kind"]].to_csv(tmp_path / "t.csv")
         assert open_data(tmp_path / "t.csv", "kind").columns["unnamed"] == "left out: like an id"
 
     def test_an_object_of_lists(self, tmp_path):
         data = open_data(written(tmp_path, "t.json", '{"x": [1, 2, 5], "y": [true, false, true]}'), "y")
         assert data.classes == (False, True)
-        refuses(DataError, "equally long", source=written(tmp_path, "u.json", '{"x": [1], "y": [1, 2]}'), label="y")
+        error_of(DataError, "equally long", source=written(tmp_path, "u.json", '{"x": [1], "y": [1, 2]}'), label="y")
 
     @pytest.mark.parametrize(
         ("name", "content", "words"),
         [
-            ("t.csv", "a,y\n1,p\n2\n", "line 3 has 1 value where the first line has 2"),
-            ("t.csv", 'a,y\n"1\n1",p\n2,q,3\n', "line 4 has 3 values where the first line has 2"),
-            ("t.csv", 'a,y\n1,p\n2,"q\n3,p\n', "row after line 2 is not whole"),
+            ("t.csv", "a,y\n1,p\n2\n", "line 3 has 1 value, but the first line has 2"),
+            ("t.csv", 'a,y\n"1\n1",p\n2,q,3\n', "line 4 has 3 values, but the first line has 2"),
+            ("t.csv", 'a,y\n1,p\n2,"q\n3,p\n', "row after line 2 is incomplete"),
             ("t.csv", "", "is empty"),
             ("t.csv", "\n\n", "is empty"),
             ("t.csv.gz", gzip.compress(b"a,y\n1,p\n" * 99, mtime=0)[:-12], "cannot be read"),
             ("t.csv.gz", b"a,y\n1,p\n", "cannot be read"),
-            ("t.parquet", b"PAR1 and then nothing", "not a whole Parquet file"),
-            ("t.jsonl", '{"a": 1, "y": "p"}\n{"a": 2, "y"', "line 2 is not whole JSON"),
-            ("t.jsonl", '{"a": 1, "y": "p"}\n\n[1]', "line 3 is a list"),
-            ("t.json", '[{"a": 1}, 5]', "item 1 is a number"),
-            ("t.json", '[{"a": 1}', "not whole JSON"),
+            ("t.parquet", b"PAR1 and then nothing", "not a complete Parquet file"),
+            ("t.jsonl", '{"a": 1, "y": "p"}\n{"a": 2, "y"', "line 2 is not valid JSON"),
+            ("t.jsonl", '{"a": 1, "y": "p"}\n\n[1]', "line 3 holds a list"),
+            ("t.json", '[{"a": 1}, 5]', "item 1 holds a int"),
+            ("t.json", '[{"a": 1}', "not valid JSON"),
             ("t.json", '"text"', "list of objects"),
-            pytest.param("t.json", "[" * 100_000 + "]" * 100_000, "in each other too deeply", id="deep"),
+            pytest.param("t.json", "[" * 100_000 + "]" * 100_000, "too deeply", id="deep"),
             pytest.param(
-                "t.jsonl", '{"y": 1}\n{"y": ' + "[" * 100_000, "line 2 holds lists or objects", id="deep line"
+                "t.jsonl", '{"y": 1}\n{"y": ' + "[" * 100_000, "line 2 nests lists or objects", id="deep line"
             ),
             ("t.npz", b"PK nothing", "cannot be read"),
             ("t.npy", b"\x93NUMPY nothing", "cannot be read"),
         ],
     )
-    def test_broken_ones_are_refused(self, tmp_path, name, content, words):
+    def test_damaged_files_are_refused(self, tmp_path, name, content, words):
         path = written(tmp_path, name, content)
-        refuses(DataError, words, str(path), source=path, label=str(path) if name == "t.npy" else "y")
+        error_of(DataError, words, str(path), source=path, label=str(path) if name == "t.npy" else "y")
 
     def test_a_parquet_file_cut_in_half(self, frame, tmp_path):
         path = tmp_path / "t.parquet"
         frame.drop(columns="nested").to_parquet(path)
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        refuses(DataError, "not a whole Parquet file", source=path, label="kind")
+        error_of(DataError, "not a complete Parquet file", source=path, label="kind")
 
-    def test_absent_and_unknown_ones(self, tmp_path):
-        refuses(MissingDataError, "is not there", source=tmp_path / "no.csv", label="y")
+    def test_missing_and_unsupported_files_are_refused(self, tmp_path):
+        error_of(MissingDataError, "does not exist", source=tmp_path / "no.csv", label="y")
         path = written(tmp_path, "t.xlsx", b"x")
-        refuses(InputError, str(path), ".csv", ".parquet", ".npz", "folder", source=path, label="y")
-        refuses(InputError, "no rows", source=written(tmp_path, "t.csv", "a,y\n"), label="y")
+        error_of(
+            InputError,
+            "Unsupported file type '.xlsx'",
+            str(path),
+            ".csv",
+            ".parquet",
+            ".npz",
+            "folder",
+            source=path,
+            label="y",
+        )
+        error_of(InputError, "no rows", source=written(tmp_path, "t.csv", "a,y\n"), label="y")
 
-    def test_a_table_that_cannot_fit_is_refused_before_it_is_read(self, frame, tmp_path, monkeypatch):
+    def test_tables_that_do_not_fit_into_memory_are_refused(self, frame, tmp_path, monkeypatch):
         frame.drop(columns="nested").to_parquet(tmp_path / "t.parquet")
         frame.to_csv(tmp_path / "t.csv")
         monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 100)
         for name in ("t.parquet", "t.csv"):
-            refuses(InputError, "would take", name, source=tmp_path / name, label="kind")
+            error_of(InputError, "would take", name, source=tmp_path / name, label="kind")
 
 
 class TestFrames:
-    def test_of_polars_and_arrow(self, frame):
+    def test_polars_and_arrow_tables_are_read(self, frame):
         table = frame.drop(columns="nested")
         expected = open_data(table, "kind").prepare()
         for other in (pl.from_pandas(table), pl.from_pandas(table).lazy(), pa.Table.from_pandas(table)):
@@ -617,7 +625,7 @@ class TestFrames:
             assert data.prepare().names == expected.names
             np.testing.assert_allclose(data.prepare().matrix, expected.matrix, rtol=1e-5, atol=1e-6)
 
-    def test_of_any_library_that_knows_pandas(self, frame):
+    def test_any_frame_with_to_pandas_is_read(self, frame):
         class Foreign:
             columns = tuple(frame.columns)
 
@@ -634,7 +642,7 @@ class TestFrames:
         assert data.columns == {"y": "label", "c": "category", "n": "number"}
         assert data.prepare().names == ("n", "n is missing", "c = u", "c = (rare)")
 
-    def test_same_content_same_hash(self, frame, tmp_path):
+    def test_the_hash_depends_on_the_content(self, frame, tmp_path):
         frame.to_csv(tmp_path / "a.csv", index=False)
         frame.to_csv(tmp_path / "b.csv", index=False)
         first, second = (open_data(tmp_path / name, "kind").content_hash for name in ("a.csv", "b.csv"))
@@ -645,7 +653,7 @@ class TestFrames:
         assert open_data(frame, "kind").content_hash == open_data(frame.copy(), "kind").content_hash
 
 
-def test_records_may_lack_values(tmp_path):
+def test_records_with_missing_values(tmp_path):
     records = [{"a": 1, "y": "p"}, {"b": 2.5, "y": "q"}, {"a": 3, "b": 1, "y": "p"}]
     path = written(tmp_path, "t.json", "\n".join(map(json.dumps, records)))
     data = open_data(path, "y")

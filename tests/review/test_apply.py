@@ -18,7 +18,7 @@ from PIL import Image
 import errata
 from errata.errors import ErrataError
 from errata.readers import open_data
-from errata.readers.opening import ARRAYS, TABLES
+from errata.readers.file_types import array_readers, table_readers
 from errata.review.correction_plan import classes_for_text, plan_corrections
 from errata.review.decisions import Decisions
 from errata.review.writers import WRITERS
@@ -642,7 +642,7 @@ def test_unsupported_sources_are_refused(curves, tmp_path, table, pictures):
 
 
 def test_every_readable_file_type_has_a_writer(table, monkeypatch):
-    assert set(WRITERS) == {*TABLES, *ARRAYS}
+    assert set(WRITERS) == {*table_readers(), *array_readers()}
     monkeypatch.delitem(WRITERS, ".csv")
     with pytest.raises(ErrataError, match=r"Cannot write '.csv' files. Supported: .*\.parquet"):
         plan_corrections(table, decisions_of((0, ANT, "keep", "")), label="kind")

@@ -203,7 +203,7 @@ def test_label_and_id_default_to_those_of_find(run, short_training, table, tmp_p
     frame.to_csv(tmp_path / "other.csv", index=False)
     code, _, err = run("apply", "other.csv", "--decisions", "decisions.csv")
     assert code == 2
-    assert "say which column of other.csv holds the labels" in err
+    assert "Name the column of other.csv with the labels" in err
 
 
 def test_the_suggested_find_command_repeats_the_options(run, short_training, tmp_path):

@@ -12,7 +12,7 @@ from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import DataError, InputError
 from errata.readers import UserData, open_data
-from errata.readers.file_types import frame_of
+from errata.readers.data_frames import frame_of
 from errata.readers.stored_images import from_stored_images
 from errata.wording import one_line
 

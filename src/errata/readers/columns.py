@@ -1,4 +1,4 @@
-"""What the columns of a table are: numbers, dates, categories, text, or nothing to learn from."""
+"""The types of the columns of a table: number, date, category, text, or left out."""
 
 import re
 from collections.abc import Collection, Sequence
@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 
 Treatment = Literal["number", "yes/no", "date", "category", "text", "left out"]
 
-ENOUGH_ROWS = 20  # in fewer, values that are all different, or in sequence, say nothing
-LOOKED_AT = 10_000  # values whose length and words are measured
-SHORTEST_TEXT = 3  # words a value, on average
-SHORTEST_UNSPACED_TEXT = 6  # letters a value, in scripts that put no space between words
-MANY_VALUES = 1000  # a column with as many different values is text even where each occurs often
-LARGEST = 1e120  # the square of a number beyond overflows when many are added up
+MIN_ROWS = 20  # with fewer rows, distinct or consecutive values do not suggest an id
+SAMPLED_TEXTS = 10_000  # values whose words are counted
+MIN_WORDS = 3  # per value of a text, on average
+MIN_UNSPACED_LETTERS = 6  # per value of a text, in scripts without spaces between words
+MANY_VALUES = 1000  # with so many distinct values a column can be text even if each occurs often
+LARGEST = 1e120  # squares of larger numbers overflow in sums
 ID_WORDS = frozenset({"id", "ids", "uid", "uuid", "guid", "index", "idx", "rowid", "unnamed"})
 ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d{2}:?\d{2})?)?"
-# Why a column is left out, said of one and of many.
+# Reasons to leave out a column, for one column and for several.
 REASONS = {
     "constant": ("is constant", "are constant"),
     "empty": ("has no values", "have no values"),
-    "like an id": ("is different in every row, like an id", "are different in every row, like ids"),
+    "like an id": ("has a different value in every row, like an id", "have a different value in every row, like ids"),
     "nested": ("holds lists, objects or bytes", "hold lists, objects or bytes"),
-    "like the label": ("says the same as the label", "say the same as the label"),
+    "like the label": ("repeats the label", "repeat the label"),
 }
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column and how it is treated; `note` is why it is left out, one of `REASONS`."""
+    """A column and its treatment. note: the reason if it is left out, a key of `REASONS`."""
 
     name: str
     treatment: Treatment
@@ -46,52 +46,51 @@ class Column:
 
 
 def inspect_columns(frame: "pd.DataFrame", text: Collection[str] = ()) -> tuple[Column, ...]:
-    """How each column is treated; those named in `text` are text whatever they look like."""
+    """The treatment of each column. text: columns that are text in any case."""
     return tuple(_inspect(str(name), frame[name], str(name) in text) for name in frame.columns)
 
 
 def column_remarks(columns: Sequence[Column], frame: "pd.DataFrame") -> list[str]:
-    """Sentences about columns that are left out, and numbers that cannot be computed with."""
+    """Remarks on columns that are left out, and on numbers that are infinite or too large."""
     remarks = []
-    for reason, (of_one, of_many) in REASONS.items():
+    for reason, (singular, plural) in REASONS.items():
         names = [column.name for column in columns if column.treatment == "left out" and column.note == reason]
         if len(names) == 1:
-            named = f"; --id {names[0]} names the samples by it" if reason == "like an id" else ""
-            remarks.append(f"column {names[0]!r} {of_one}: it is left out{named}")
+            hint = f". To use it as the sample id, pass --id {names[0]}" if reason == "like an id" else ""
+            remarks.append(f"column {names[0]!r} {singular} and is left out{hint}")
         elif names:
-            remarks.append(f"columns {listed(names)} {of_many}: they are left out")
+            remarks.append(f"columns {listed(names)} {plural} and are left out")
     for column in columns:
         if column.treatment == "number":
-            values = as_numbers(frame[column.name], keep_infinite=True)
-            beyond = int((np.abs(values) > LARGEST).sum())
-            if beyond:
-                what = counted(beyond, "value is infinite or too large", "values are infinite or too large")
-                remarks.append(f"in column {column.name!r} {what}, and taken as missing")
+            too_large = int((np.abs(as_numbers(frame[column.name], keep_infinite=True)) > LARGEST).sum())
+            if too_large:
+                values = counted(too_large, "value is", "values are")
+                remarks.append(f"column {column.name!r}: {values} infinite or too large and counted as missing")
     return remarks
 
 
 def as_numbers(series: "pd.Series[Any]", *, keep_infinite: bool = False) -> "np.ndarray[Any, np.dtype[np.float64]]":
-    """A column of numbers, truth values or spans of time as float64 (N,), NaN where there is none."""
+    """Numbers, booleans or time spans as float64 (N,), NaN where missing or too large."""
     import pandas as pd
 
     if series.dtype.kind == "m":
         values = series.dt.total_seconds().to_numpy(dtype=np.float64)
     elif series.dtype == object:
-        spans = (value.total_seconds() if hasattr(value, "total_seconds") else value for value in series)
-        values = np.array([np.nan if pd.isna(value) else float(value) for value in spans], dtype=np.float64)
+        seconds = (value.total_seconds() if hasattr(value, "total_seconds") else value for value in series)
+        values = np.array([np.nan if pd.isna(value) else float(value) for value in seconds], dtype=np.float64)
     else:
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     return values if keep_infinite else np.where(np.abs(values) > LARGEST, np.nan, values)
 
 
 def as_texts(series: "pd.Series[Any]") -> list[str | None]:
-    """Values as text, None where there is none."""
-    missing = is_missing(series)
-    return [None if gone else str(value) for gone, value in zip(missing.tolist(), series.tolist(), strict=True)]
+    """Values as text, None where missing."""
+    missing = is_missing(series).tolist()
+    return [None if absent else str(value) for absent, value in zip(missing, series.tolist(), strict=True)]
 
 
 def as_dates(series: "pd.Series[Any]") -> "pd.Series[pd.Timestamp]":
-    """Times in UTC, NaT where there is none."""
+    """Times in UTC, NaT where missing."""
     import pandas as pd
 
     if series.dtype.kind == "M":
@@ -111,27 +110,22 @@ def _inspect(name: str, series: "pd.Series[Any]", is_text: bool) -> Column:
     if len(present) == len(series) and present.nunique() == 1:
         return Column(name, "left out", "constant")
     if treatment == "number":
-        return Column(name, "left out", "like an id") if _counts_rows(name, series) else Column(name, "number")
+        return Column(name, "left out", "like an id") if _is_row_number(name, series) else Column(name, "number")
     if treatment == "category" and series.dtype != "category":
-        return _of_words(name, series, present.astype(str))
+        return _inspect_texts(name, series, present.astype(str))
     return Column(name, treatment)
 
 
 def _by_type(present: "pd.Series[Any]") -> Treatment | None:
-    """By the type of the values alone; None where they are nothing to learn from."""
+    """The treatment that the type of the values suggests; None if the type is not supported."""
     import pandas as pd
 
-    if present.dtype.kind in "O" and not isinstance(present.dtype, pd.CategoricalDtype | pd.StringDtype):
-        return _by_objects(present)
-    by_kind: dict[str, Treatment] = {"b": "yes/no", "i": "number", "u": "number", "f": "number", "m": "number"}
-    if present.dtype.kind in "cV":
+    kind = present.dtype.kind
+    if kind in "cV":
         return None
-    return by_kind.get(present.dtype.kind, "date" if present.dtype.kind == "M" else "category")
-
-
-def _by_objects(present: "pd.Series[Any]") -> Treatment | None:
-    import pandas as pd
-
+    if kind != "O" or isinstance(present.dtype, pd.CategoricalDtype | pd.StringDtype):
+        by_kind: dict[str, Treatment] = {"b": "yes/no", "i": "number", "u": "number", "f": "number", "m": "number"}
+        return by_kind.get(kind, "date" if kind == "M" else "category")
     if any(isinstance(value, list | dict | set | tuple | bytes | complex | np.ndarray) for value in present):
         return None
     inferred = pd.api.types.infer_dtype(present)
@@ -142,29 +136,29 @@ def _by_objects(present: "pd.Series[Any]") -> Treatment | None:
     return "yes/no" if inferred == "boolean" else "category"
 
 
-def _counts_rows(name: str, series: "pd.Series[Any]") -> bool:
-    """Whether whole numbers are all different and either go by the name of an id or leave no gap."""
+def _is_row_number(name: str, series: "pd.Series[Any]") -> bool:
+    """Whether the values are distinct whole numbers that are consecutive or named like an id."""
     values = as_numbers(series, keep_infinite=True)
-    if len(values) < ENOUGH_ROWS or np.isnan(values).any() or (values != np.floor(values)).any():
+    if len(values) < MIN_ROWS or np.isnan(values).any() or (values != np.floor(values)).any():
         return False
     if len(np.unique(values)) < len(values):
         return False
     return _named_like_id(name) or values.max() - values.min() == len(values) - 1
 
 
-def _of_words(name: str, series: "pd.Series[Any]", present: "pd.Series[Any]") -> Column:
-    """A date, an id, text or a category, by what the values look like."""
+def _inspect_texts(name: str, series: "pd.Series[Any]", present: "pd.Series[Any]") -> Column:
+    """Whether texts are dates, ids, text to learn from, or categories."""
     if present.str.fullmatch(ISO_DATE).all() and as_dates(present).notna().all():
         return Column(name, "date")
     distinct = present.nunique()
-    seen = present.iloc[:: max(1, len(present) // LOOKED_AT)]
-    spaced = seen.str.contains(r"\s").mean() > 0
-    unspaced_script = not spaced and seen.str.contains(r"[^\x00-\x7f]").mean() > 0.5
-    all_different = distinct == len(series) >= ENOUGH_ROWS
+    sample = present.iloc[:: max(1, len(present) // SAMPLED_TEXTS)]
+    spaced = sample.str.contains(r"\s").mean() > 0
+    unspaced_script = not spaced and sample.str.contains(r"[^\x00-\x7f]").mean() > 0.5
+    all_different = distinct == len(series) >= MIN_ROWS
     if all_different and not unspaced_script and (not spaced or _named_like_id(name)):
         return Column(name, "left out", "like an id")
-    long_enough = seen.str.count(r"\S+").mean() >= SHORTEST_TEXT or (
-        unspaced_script and seen.str.len().mean() >= SHORTEST_UNSPACED_TEXT
+    long_enough = sample.str.count(r"\S+").mean() >= MIN_WORDS or (
+        unspaced_script and sample.str.len().mean() >= MIN_UNSPACED_LETTERS
     )
     many = 2 * distinct >= len(present) or distinct >= MANY_VALUES
     return Column(name, "text" if long_enough and many else "category")

@@ -1,6 +1,6 @@
-"""Features of tables, fitted on some rows and made for all: numbers scaled, a column a category and a term.
+"""Features of tables: scaled numbers, one column per category, and TF-IDF of texts.
 
-Every function takes all N rows and the rows to fit on, and hands back a matrix with the names of its columns.
+Features are computed for all N rows, with statistics of the rows to fit on only.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,24 +13,26 @@ from numpy.typing import NDArray
 from errata.errors import InputError
 from errata.readers.columns import Column, as_dates, as_numbers, as_texts
 from errata.readers.memory import check_fits
-from errata.readers.terms import text_terms
 from errata.readers.user_data import Features, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
     from scipy.sparse import csr_matrix
 
-FURTHEST = 100.0  # deviations from the mean: a number beyond, or never seen in fitting, tells a model no more
-RAREST = 2  # a category seen once can only be memorised: all such share a column
-MOST_CATEGORIES = 100  # a column; the less frequent ones share one
-DENSE_BYTES = 1 << 30  # categories and words that take more than this are reduced to
-COMPONENTS = 256  # principal directions
-ROWS_AT_ONCE = 1 << 16
-MICROSECONDS_A_DAY = 86_400e6
+MAX_DEVIATIONS = 100.0  # scaled numbers are clipped here
+MIN_CATEGORY_ROWS = 2  # rarer categories can only be memorised and share one column
+MAX_CATEGORIES = 100  # per column; the less frequent ones share one column
+MAX_DENSE_BYTES = 1 << 30  # larger blocks of categories and terms are reduced to principal components
+COMPONENTS = 256
+BLOCK_ROWS = 1 << 16
+MICROSECONDS_PER_DAY = 86_400e6
+MAX_TERMS = 4096  # on TREC, half as many cost 1 to 2 points of accuracy; twice as many give no clear gain
+MIN_TEXTS_FOR_RARE_TERMS = 100  # with at least so many texts, terms that occur in one text only are dropped
+MAX_WORD_LETTERS = 12  # on average; with longer words, the script has no spaces between words
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class FeatureBlock:
     """Some of the features: values (N, d), dense or sparse, and their names."""
 
     values: Any
@@ -41,7 +43,7 @@ class Part:
 class FrameFeatures:
     """Features of a data frame, from the columns that are not left out.
 
-    vectors: what takes the place of the terms of a text column as it is, (N, d) for each that is named.
+    vectors: embeddings (N, d) by text column, used in place of TF-IDF.
     """
 
     frame: "pd.DataFrame"
@@ -49,16 +51,18 @@ class FrameFeatures:
     vectors: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
 
     def __call__(self, rows: Rows) -> Features:
-        """Fitted on `rows` and made for all."""
+        """The features of all rows, fitted on `rows`."""
         frame, columns = self.frame, self.columns
-        dense = [*_numbers(frame, columns, rows), *_flags(frame, columns, rows), *_vectors(self.vectors)]
-        terms = [column for column in columns if column.name not in self.vectors]
-        sparse = [*_categories(frame, columns, rows), *_words(frame, terms, rows)]
-        return _joined([*dense, *_dense_enough(sparse, rows, others=sum(len(part.names) for part in dense))])
+        dense = [*_numbers(frame, columns, rows), *_flags(frame, columns, rows)]
+        for name, values in self.vectors.items():
+            dense.append(FeatureBlock(values, [f"{name}: direction {number}" for number in range(values.shape[1])]))
+        tf_idf_columns = [column for column in columns if column.name not in self.vectors]
+        sparse = [*_categories(frame, columns, rows), *_texts(frame, tf_idf_columns, rows)]
+        return _joined([*dense, *_as_dense(sparse, rows, others=sum(len(block.names) for block in dense))])
 
 
 def dense_features(values: NDArray[Any], used: Rows, rows: Rows) -> Features:
-    """Numbers (N, D) brought to mean 0 and deviation 1, a block of rows at a time; `used` are the columns to take."""
+    """Numbers (N, D) scaled to mean 0 and standard deviation 1, in blocks of rows. used: the columns to use."""
     from sklearn.preprocessing import StandardScaler
 
     check_fits(4.0 * len(values) * len(used), f"a table of {len(values):,} rows and {len(used):,} columns")
@@ -68,165 +72,178 @@ def dense_features(values: NDArray[Any], used: Rows, rows: Rows) -> Features:
     matrix = np.empty((len(values), len(used)), dtype=np.float32)
     for block in _blocks(len(values)):
         scaled = scaler.transform(values[block][:, used].astype(np.float64))
-        matrix[block] = np.clip(scaled, -FURTHEST, FURTHEST)
+        matrix[block] = np.clip(scaled, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     return Features(matrix, tuple(f"column {column}" for column in used))
 
 
 def sparse_features(values: "csr_matrix", rows: Rows) -> Features:
-    """A sparse table (N, D), each column divided by its largest value so that what is zero stays zero."""
+    """A sparse table (N, D), each column divided by its largest absolute value, so that zeros stay zero."""
     from sklearn.preprocessing import MaxAbsScaler
 
     scaled = MaxAbsScaler().fit(values[rows]).transform(values)
-    scaled.data = np.clip(scaled.data, -FURTHEST, FURTHEST)
+    scaled.data = np.clip(scaled.data, -MAX_DEVIATIONS, MAX_DEVIATIONS)
     names = [f"column {column}" for column in range(values.shape[1])]
-    return _joined(_dense_enough([Part(scaled, names)], rows, others=0))
+    return _joined(_as_dense([FeatureBlock(scaled, names)], rows, others=0))
 
 
-def _numbers(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[Part]:
-    """Numbers and parts of dates: gaps filled with the median, brought to mean 0 and deviation 1."""
+def text_terms(texts: Sequence[str], rows: Rows) -> "tuple[csr_matrix, list[str]]":
+    """TF-IDF (N, D) of words and word pairs, or of letters in scripts without spaces, and the terms."""
+    from scipy.sparse import csr_matrix
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    fitted = [texts[row] for row in rows.tolist()]
+    letters, words = sum(map(len, fitted)), sum(len(text.split()) for text in fitted)
+    analyzer: dict[str, Any] = {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)}
+    if letters > MAX_WORD_LETTERS * max(words, 1):
+        analyzer = {"analyzer": "char", "ngram_range": (1, 3)}
+    vectorizer = TfidfVectorizer(
+        **analyzer,
+        sublinear_tf=True,
+        min_df=2 if len(fitted) >= MIN_TEXTS_FOR_RARE_TERMS else 1,
+        max_features=MAX_TERMS,
+        dtype=np.float32,
+    )
+    try:
+        vectorizer.fit(fitted)
+    except ValueError:  # no text holds a term
+        return csr_matrix((len(texts), 0), dtype=np.float32), []
+    return vectorizer.transform(texts), vectorizer.get_feature_names_out().tolist()
+
+
+def _numbers(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
+    """Numbers and parts of dates: gaps filled with the median, scaled to mean 0 and standard deviation 1."""
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    named = [pair for column in columns for pair in _as_named_numbers(frame, column)]
+    named = [pair for column in columns for pair in _named_numbers(frame, column)]
     if not named:
         return []
-    names, block = [name for name, _ in named], _stacked([values for _, values in named])
-    fitted = _at(block, rows)
+    names, values = [name for name, _ in named], _stacked([column for _, column in named])
+    fitted = _rows_of(values, rows)
     imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(fitted)
     scaler = StandardScaler(copy=False).fit(imputer.transform(fitted))
-    scaled = scaler.transform(imputer.transform(block))
-    np.clip(scaled, -FURTHEST, FURTHEST, out=scaled)
-    return [Part(scaled.astype(np.float32), names), *_missing(block, names, rows)]
+    scaled = scaler.transform(imputer.transform(values))
+    np.clip(scaled, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=scaled)
+    return [FeatureBlock(scaled.astype(np.float32), names), *_missing_flags(values, names, rows)]
 
 
-def _as_named_numbers(frame: "pd.DataFrame", column: Column) -> Iterator[tuple[str, NDArray[np.float64]]]:
+def _named_numbers(frame: "pd.DataFrame", column: Column) -> Iterator[tuple[str, NDArray[np.float64]]]:
     if column.treatment == "number":
         yield column.name, as_numbers(frame[column.name])
     elif column.treatment == "date":
         times = as_dates(frame[column.name])
         microseconds = times.to_numpy(dtype="datetime64[us]").astype(np.int64)
-        yield column.name, np.where(times.isna(), np.nan, microseconds / MICROSECONDS_A_DAY)
+        yield column.name, np.where(times.isna(), np.nan, microseconds / MICROSECONDS_PER_DAY)
         for part, values in (("month", times.dt.month), ("weekday", times.dt.day_of_week), ("hour", times.dt.hour)):
             if values.nunique() > 1:
                 yield f"{column.name} ({part})", as_numbers(values)
 
 
-def _flags(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[Part]:
-    """Yes and no as 1 and 0, gaps filled with the more frequent."""
+def _flags(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
+    """Yes and no as 1 and 0, gaps filled with the more frequent value."""
     from sklearn.impute import SimpleImputer
 
     names = [column.name for column in columns if column.treatment == "yes/no"]
     if not names:
         return []
-    block = _stacked([as_numbers(frame[name]) for name in names])
-    imputer = SimpleImputer(strategy="most_frequent", keep_empty_features=True).fit(_at(block, rows))
-    return [Part(imputer.transform(block).astype(np.float32), names), *_missing(block, names, rows)]
+    values = _stacked([as_numbers(frame[name]) for name in names])
+    imputer = SimpleImputer(strategy="most_frequent", keep_empty_features=True).fit(_rows_of(values, rows))
+    return [FeatureBlock(imputer.transform(values).astype(np.float32), names), *_missing_flags(values, names, rows)]
 
 
-def _missing(block: NDArray[np.float64], names: Sequence[str], rows: Rows) -> list[Part]:
-    """Where a value is missing, as a column of its own for each that has gaps in the rows fitted on."""
+def _missing_flags(values: NDArray[np.float64], names: Sequence[str], rows: Rows) -> list[FeatureBlock]:
+    """One column of 0 and 1 for each column with missing values in the rows to fit on."""
     from sklearn.impute import MissingIndicator
 
-    indicator = MissingIndicator(error_on_new=False).fit(_at(block, rows))
+    indicator = MissingIndicator(error_on_new=False).fit(_rows_of(values, rows))
     if not len(indicator.features_):
         return []
-    gaps = indicator.transform(block).astype(np.float32)
-    return [Part(gaps, [f"{names[column]} is missing" for column in indicator.features_])]
+    flags = indicator.transform(values).astype(np.float32)
+    return [FeatureBlock(flags, [f"{names[column]} is missing" for column in indicator.features_])]
 
 
-def _categories(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[Part]:
-    """A column a category; missing is a category too, rare and unseen ones share one."""
+def _categories(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
+    """One column per category. A missing value is a category; rare and unseen ones share a column."""
+    import pandas as pd
     from sklearn.preprocessing import OneHotEncoder
 
-    parts = []
+    blocks = []
     for column in columns:
         if column.treatment == "category":
-            codes, values = _coded(as_texts(frame[column.name]))
+            texts = np.array(as_texts(frame[column.name]), dtype=object)
+            numbers, values = pd.factorize(texts, sort=True)  # numbers are much faster to encode than text
+            codes = (numbers + 1)[:, None].astype(np.int64)  # 0 for a missing value
             encoder = OneHotEncoder(
                 handle_unknown="infrequent_if_exist",
-                min_frequency=RAREST,
-                max_categories=MOST_CATEGORIES,
+                min_frequency=MIN_CATEGORY_ROWS,
+                max_categories=MAX_CATEGORIES,
                 dtype=np.float32,
             )
             encoder.fit(codes[rows])
-            parts.append(Part(encoder.transform(codes), _category_names(column.name, encoder, values)))
-    return parts
-
-
-def _coded(texts: Sequence[str | None]) -> tuple[NDArray[np.int64], list[str]]:
-    """Values as numbers (N, 1), 0 for a missing one; numbers take far less time to encode than text."""
-    import pandas as pd
-
-    codes, values = pd.factorize(np.array(texts, dtype=object), sort=True)
-    return (codes + 1)[:, None].astype(np.int64), ["(missing)", *map(str, values)]
+            names = _category_names(column.name, encoder, ["(missing)", *map(str, values)])
+            blocks.append(FeatureBlock(encoder.transform(codes), names))
+    return blocks
 
 
 def _category_names(column: str, encoder: Any, values: Sequence[str]) -> list[str]:
-    rare = encoder.infrequent_categories_[0]
-    pooled = set() if rare is None else set(rare.tolist())
-    frequent = [f"{column} = {values[code]}" for code in encoder.categories_[0].tolist() if code not in pooled]
-    return [*frequent, f"{column} = (rare)"] if pooled else frequent
+    infrequent = encoder.infrequent_categories_[0]
+    rare = set() if infrequent is None else set(infrequent.tolist())
+    frequent = [f"{column} = {values[code]}" for code in encoder.categories_[0].tolist() if code not in rare]
+    return [*frequent, f"{column} = (rare)"] if rare else frequent
 
 
-def _words(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[Part]:
-    parts = []
+def _texts(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
+    blocks = []
     for column in columns:
         if column.treatment == "text":
-            texts = ["" if text is None else text for text in as_texts(frame[column.name])]
-            values, terms = text_terms(texts, rows)
-            parts.append(Part(values, [f"{column.name}: {term}" for term in terms]))
-    return parts
+            values, terms = text_terms([text or "" for text in as_texts(frame[column.name])], rows)
+            blocks.append(FeatureBlock(values, [f"{column.name}: {term}" for term in terms]))
+    return blocks
 
 
-def _vectors(vectors: Mapping[str, NDArray[np.float32]]) -> list[Part]:
-    return [
-        Part(values, [f"{name}: direction {number}" for number in range(values.shape[1])])
-        for name, values in vectors.items()
-    ]
+def _as_dense(blocks: Sequence[FeatureBlock], rows: Rows, others: int) -> list[FeatureBlock]:
+    """Sparse blocks as one dense block; a large one is reduced to principal components.
 
-
-def _dense_enough(parts: Sequence[Part], rows: Rows, others: int) -> list[Part]:
-    """Sparse parts as one dense part: as they are where that is small, else in their principal directions.
-
-    The limit does not depend on the machine, so neither do the features.
+    others: the number of dense columns. The limit does not depend on the machine, so the features do not either.
     """
     from scipy.sparse import hstack
     from sklearn.decomposition import TruncatedSVD
 
-    if not parts:
+    if not blocks:
         return []
-    names = [name for part in parts for name in part.names]
-    together = hstack([part.values for part in parts], format="csr", dtype=np.float32)
-    samples, width = together.shape
-    if 4 * samples * width <= DENSE_BYTES:
+    names = [name for block in blocks for name in block.names]
+    values = hstack([block.values for block in blocks], format="csr", dtype=np.float32)
+    samples, width = values.shape
+    if 4 * samples * width <= MAX_DENSE_BYTES:
         check_fits(4.0 * samples * (2 * width + others), f"a table of {samples:,} rows and {width + others:,} columns")
-        return [Part(together.toarray(), names)]
+        return [FeatureBlock(values.toarray(), names)]
     check_fits(8.0 * samples * (COMPONENTS + others), f"a table of {samples:,} rows and {width:,} sparse columns")
-    reduction = TruncatedSVD(min(COMPONENTS, width - 1), random_state=0).fit(together[rows])
-    reduced = reduction.transform(together)
-    size = np.sqrt(np.mean(np.square(reduced[rows], dtype=np.float64))) or 1.0  # lengths matter, so one factor for all
-    return [Part((reduced / size).astype(np.float32), [f"direction {number}" for number in range(reduced.shape[1])])]
+    svd = TruncatedSVD(min(COMPONENTS, width - 1), random_state=0).fit(values[rows])
+    reduced = svd.transform(values)
+    scale = np.sqrt(np.mean(np.square(reduced[rows], dtype=np.float64))) or 1.0  # one factor, to keep relative lengths
+    names = [f"direction {number}" for number in range(reduced.shape[1])]
+    return [FeatureBlock((reduced / scale).astype(np.float32), names)]
 
 
-def _joined(parts: Sequence[Part]) -> Features:
-    names = tuple(name for part in parts for name in part.names)
+def _joined(blocks: Sequence[FeatureBlock]) -> Features:
+    names = tuple(name for block in blocks for name in block.names)
     if not names:
-        raise InputError("nothing can be learned from the rows to fit on: every column is empty there")
-    values = [part.values for part in parts]
+        raise InputError("Nothing can be learned from the rows to fit on: every column is empty there")
+    values = [block.values for block in blocks]
     return Features(values[0] if len(values) == 1 else np.concatenate(values, axis=1), names)
 
 
 def _stacked(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Columns side by side, (N, d)."""
+    """Columns (N,) side by side, (N, d)."""
     rows, width = len(columns[0]), len(columns)
     check_fits(2 * 8.0 * rows * width, f"a table of {rows:,} rows and {width:,} columns")
     return np.column_stack(columns)
 
 
-def _at(block: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
-    """Those rows, without a copy where they are all of them."""
-    return block if np.array_equal(rows, np.arange(len(block))) else block[rows]
+def _rows_of(values: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
+    """The rows, without a copy if they are all rows."""
+    return values if np.array_equal(rows, np.arange(len(values))) else values[rows]
 
 
 def _blocks(rows: int) -> Iterator[slice]:
-    return (slice(start, start + ROWS_AT_ONCE) for start in range(0, rows, ROWS_AT_ONCE))
+    return (slice(start, start + BLOCK_ROWS) for start in range(0, rows, BLOCK_ROWS))

@@ -1,4 +1,4 @@
-"""Hashes of content: the same for the same numbers, however the file that holds them was saved."""
+"""Hashes of array contents. They do not depend on the file format or the memory layout."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 def array_hash(array: NDArray[Any]) -> str:
-    """SHA-256 of an array's shape, kind and values. Text counts as UTF-8, whatever its width."""
+    """SHA-256 of the shape, type and values of an array. Text is hashed as UTF-8, independent of its width."""
     values = np.char.encode(array, "utf-8") if array.dtype.kind == "U" else array
     if values.dtype.kind == "S":
         header = f"text {values.shape} "

@@ -1,4 +1,4 @@
-"""Images of any origin: whether each can be read, and how large it is."""
+"""Decoding of images from files or tables: sizes, pixels, and unreadable images."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +15,10 @@ from errata.wording import counted, one_line
 if TYPE_CHECKING:
     from PIL import Image
 
-LARGEST_IN_MEMORY = 64  # pixels a side
-FILES_AT_ONCE = 1024  # between which nothing piles up
-NAMED_FILES = 20
-ORIENTATION = 0x0112  # where EXIF says how a camera was held
+MAX_SIDE_IN_MEMORY = 64  # pixels
+BLOCK_FILES = 1024  # decoded before the results are collected
+MAX_LISTED_FILES = 20
+ORIENTATION = 0x0112  # the EXIF tag for the orientation of the camera
 SIDEWAYS = frozenset({5, 6, 7, 8})
 
 Size = tuple[int, int]
@@ -28,53 +28,52 @@ File = Path | IO[bytes]
 def read_sizes(
     names: Sequence[str], file_of: Callable[[str], File], *, upright: bool = False
 ) -> tuple[list[Size], dict[str, str]]:
-    """The sizes of the images that can be read, as stored or as they are seen, and why the others cannot, by name."""
-    sizes, broken = [], {}
+    """The sizes of the readable images, and the errors of the others by name. upright: sizes after EXIF rotation."""
+    sizes, errors = [], {}
     with ThreadPoolExecutor() as pool:
-        for start in range(0, len(names), FILES_AT_ONCE):
-            some = names[start : start + FILES_AT_ONCE]
-            for name, result in zip(some, pool.map(lambda name: _size(name, file_of, upright), some), strict=True):
+        for start in range(0, len(names), BLOCK_FILES):
+            block = names[start : start + BLOCK_FILES]
+            for name, result in zip(block, pool.map(lambda name: _size(name, file_of, upright), block), strict=True):
                 if isinstance(result, str):
-                    broken[name] = result
+                    errors[name] = result
                 else:
                     sizes.append(result)
-    return sizes, broken
+    return sizes, errors
 
 
-def refuse_broken(broken: Mapping[str, str], place: Callable[[str], str]) -> None:
-    """Name the first image that cannot be read; `place` says where one is."""
-    if broken:
-        name, why = next(iter(broken.items()))
-        more = f" (and {counted(len(broken) - 1, 'other file')})" if len(broken) > 1 else ""
-        raise DataError(
-            f"{place(name)}{more} cannot be read as an image: {why}; --skip-bad (skip_bad=True) leaves such files out"
-        )
+def raise_unreadable(errors: Mapping[str, str], place: Callable[[str], str]) -> None:
+    """Raise an error for the first unreadable image, if there is one. place: how messages name an image."""
+    if errors:
+        name, error = next(iter(errors.items()))
+        more = f" (and {counted(len(errors) - 1, 'other file')})" if len(errors) > 1 else ""
+        hint = "Ignore such files with --skip-bad (skip_bad=True)"
+        raise DataError(f"{place(name)}{more} cannot be read as an image: {error}. {hint}")
 
 
-def skipped(broken: Mapping[str, str]) -> list[str]:
-    """A remark on the images that are left out, if there are any."""
-    if not broken:
+def unreadable_remarks(errors: Mapping[str, str]) -> list[str]:
+    """A remark on the unreadable images, if there are any."""
+    if not errors:
         return []
-    named = [f"{printable(name)} ({why})" for name, why in list(broken.items())[:NAMED_FILES]]
-    more = [f"{len(broken) - NAMED_FILES:,} more"] if len(broken) > NAMED_FILES else []
-    what = counted(len(broken), "file that cannot be read as an image is", "files that cannot be read as images are")
-    return [f"{what} left out: {', '.join([*named, *more])}"]
+    shown = [f"{printable(name)} ({error})" for name, error in list(errors.items())[:MAX_LISTED_FILES]]
+    more = [f"{len(errors) - MAX_LISTED_FILES:,} more"] if len(errors) > MAX_LISTED_FILES else []
+    what = counted(len(errors), "file that cannot be read as an image is", "files that cannot be read as images are")
+    return [f"{what} left out: {', '.join([*shown, *more])}"]
 
 
-def all_small(sizes: Sequence[Size]) -> bool:
-    """Whether all images are of one size and can be held in memory as they are."""
-    return len(set(sizes)) == 1 and max(sizes[0]) <= LARGEST_IN_MEMORY
+def fit_in_memory(sizes: Sequence[Size]) -> bool:
+    """Whether all images have the same small size."""
+    return len(set(sizes)) == 1 and max(sizes[0]) <= MAX_SIDE_IN_MEMORY
 
 
-def span(sizes: Sequence[Size]) -> str:
+def size_range(sizes: Sequence[Size]) -> str:
     """`of 32 × 32 pixels`, `from 20 × 30 to 640 × 480 pixels`."""
     smallest, largest = (choose(sizes, key=lambda size: size[0] * size[1]) for choose in (min, max))
-    one = f"{smallest[0]} × {smallest[1]}"
-    return f"of {one} pixels" if len(set(sizes)) == 1 else f"from {one} to {largest[0]} × {largest[1]} pixels"
+    first = f"{smallest[0]} × {smallest[1]}"
+    return f"of {first} pixels" if len(set(sizes)) == 1 else f"from {first} to {largest[0]} × {largest[1]} pixels"
 
 
 def pixels_of(count: int, size: Size, image_at: "Callable[[int], Image.Image]") -> NDArray[np.uint8]:
-    """Images (N, 3, H, W) of one size, by their numbers from 0."""
+    """The pixels (N, 3, H, W) of `count` images of one size. image_at: the image with a number from 0."""
     width, height = size
     check_fits(3.0 * count * width * height, f"{count:,} images of {width} × {height} pixels")
     pixels = np.empty((count, 3, height, width), dtype=np.uint8)
@@ -84,12 +83,12 @@ def pixels_of(count: int, size: Size, image_at: "Callable[[int], Image.Image]") 
 
 
 def printable(path: str | Path) -> str:
-    """A path as text that can be written anywhere, whatever bytes its name is made of."""
+    """A path as valid UTF-8, with other bytes escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
 def _size(name: str, file_of: Callable[[str], File], upright: bool) -> Size | str:
-    """Width and height of an image, or why it cannot be read: all of it is decoded, but a JPEG at an eighth."""
+    """Width and height of an image, or an error message. The image is decoded, a JPEG at an eighth of its size."""
     from PIL import Image
 
     try:
@@ -99,6 +98,6 @@ def _size(name: str, file_of: Callable[[str], File], upright: bool) -> Size | st
             turned = upright and image.getexif().get(ORIENTATION) in SIDEWAYS
             image.draft("RGB", (1, 1))
             image.load()
-    except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
+    except Exception as error:  # decoders raise many kinds of errors for damaged files
         return one_line(error)
     return (height, width) if turned else (width, height)

@@ -1,4 +1,4 @@
-"""Given labels of any type as class numbers, and the ids of samples."""
+"""Labels of any type as class numbers, and sample ids."""
 
 import numbers
 from collections import defaultdict
@@ -17,64 +17,65 @@ from errata.wording import counted, listed
 if TYPE_CHECKING:
     import pandas as pd
 
-Labels = NDArray[np.int64]
 Rows = NDArray[np.int64]
 
-MOST_LEVELS = 50  # fractions with more different values than this are measured, not classes
-FEW_A_LEVEL = 5  # so are whole floats with more different values than that, and fewer samples for each than this
-MOST_LONE_CLASSES = 1000  # more classes than this, with fewer than two samples each on average, are names or ids
+MAX_LEVELS = 50  # fractions with more distinct values are a measured quantity, not classes
+MIN_PER_LEVEL = 5  # so are whole floats with more distinct values than that and fewer samples per value
+MAX_SMALL_CLASSES = 1000  # more classes with fewer than two samples on average are names or ids
 LOOKS_MISSING = frozenset({"na", "n/a", "nan", "none", "null", "nil", "unknown", "?", "-"})
 
 
 @dataclass(frozen=True, eq=False)
-class Encoded:
-    """Labels of the rows that have one.
+class EncodedLabels:
+    """The labels of the rows that have one.
 
-    rows (N,): which rows of the source these are. labels (N,): class numbers. classes: the values as given, numbers by
-    value, text by text, anything else by its text.
+    rows (N,): the rows of the source. labels (N,): class numbers. classes (K,): the values in the source, sorted:
+    numbers by value, text alphabetically, mixed types by their text.
     """
 
     rows: Rows
-    labels: Labels
+    labels: NDArray[np.int64]
     classes: tuple[Any, ...]
     remarks: tuple[str, ...]
 
 
-def encode_labels(values: Any, where: str, among: Rows | None = None) -> Encoded:
-    """Class numbers of labels (n,) of any type; `where` names them in messages, as in `column 'species'`.
+def encode_labels(values: Any, where: str, among: Rows | None = None) -> EncodedLabels:
+    """Encode labels (n,) of any type. where: how messages name them, for example `column 'species'`.
 
-    among: the only rows that count, None for all.
-    A class with one sample is kept, with a remark: a model can be trained on it, though nothing can be held out of it.
+    among: the rows to use, None for all. A class with one sample stays: it can be trained on, but not held out.
     """
     import pandas as pd
 
     series = as_series(values, where)
-    _refuse_nested(series, where)
-    there = np.arange(len(series)) if among is None else among
-    labelled = ~is_missing(series)
-    rows = there[labelled[there]]
+    _check_scalars(series, where)
+    used = np.arange(len(series)) if among is None else among
+    rows = used[~is_missing(series)[used]]
     if not len(rows):
         raise InputError(f"{where} is empty: no row has a label" if len(series) else f"{where} has no rows")
     series = series.iloc[rows]
-    codes, different = pd.factorize(series)
-    equal = _equal_of_several_types(series)
-    found = [equal[value][0] if value in equal else value for value in map(_plain, different)]
-    classes = _in_order(found)
-    place = {value: number for number, value in enumerate(classes)}
-    labels = np.array([place[value] for value in found], dtype=np.int64)[codes]
+    codes, distinct = pd.factorize(series)
+    equal = _equal_values(series)
+    values = [equal[value][0] if value in equal else value for value in map(_python_value, distinct)]
+    classes = _sorted(values)
+    number = {value: place for place, value in enumerate(classes)}
+    labels = np.array([number[value] for value in values], dtype=np.int64)[codes]
     counts = np.bincount(labels, minlength=len(classes))
-    _refuse_what_is_no_class(classes, counts, where)
-    remarks = (*_left_out(len(there) - len(rows)), *_merged(list(equal.values())), *_remarks(classes, counts))
-    return Encoded(rows, labels, tuple(classes), remarks)
+    _check_classes(classes, counts, where)
+    unlabelled = len(used) - len(rows)
+    remarks = [*_equal_remarks(list(equal.values())), *_class_remarks(classes, counts)]
+    if unlabelled:
+        verb = "is" if unlabelled == 1 else "are"
+        remarks.insert(0, f"{counted(unlabelled, 'row has', 'rows have')} no label and {verb} left out")
+    return EncodedLabels(rows, labels, tuple(classes), tuple(remarks))
 
 
 def as_series(values: Any, where: str) -> "pd.Series[Any]":
-    """Labels or ids as a series numbered from 0; a list keeps the type of each item."""
+    """Labels or ids as a series with rows numbered from 0; a list keeps the type of each item."""
     import pandas as pd
 
     if isinstance(values, pd.Series | pd.Index | pd.api.extensions.ExtensionArray):
         return pd.Series(values).reset_index(drop=True)
-    if hasattr(values, "to_list"):  # a series of polars
+    if hasattr(values, "to_list"):  # a polars series
         values = values.to_list()
     if isinstance(values, list | tuple):
         return pd.Series(_decoded(values, where), dtype=object)
@@ -82,23 +83,14 @@ def as_series(values: Any, where: str) -> "pd.Series[Any]":
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
-        raise InputError(f"{where} must have one value a row, not shape {array.shape}; from one-hot take the argmax")
+        raise InputError(f"{where} must have one value per row, not shape {array.shape}. For one-hot, use the argmax")
     if array.dtype.kind == "S":
         array = np.array(_decoded(array.tolist(), where))
     return pd.Series(array.astype(object) if array.dtype.kind == "U" else array)
 
 
-def _decoded(values: Sequence[Any], where: str) -> list[Any]:
-    """Values with bytes as the text that they are."""
-    try:
-        return [value.decode("utf-8") if isinstance(value, bytes) else value for value in values]
-    except UnicodeDecodeError as error:
-        row = next(row for row, value in enumerate(values) if value is error.object)
-        raise InputError(f"{where} has bytes in row {row} that are not UTF-8: decode them to text first") from error
-
-
 def is_missing(series: "pd.Series[Any]") -> NDArray[np.bool_]:
-    """Where (n,) there is no value, or text of nothing but spaces."""
+    """Mask (n,) of missing values and blank text."""
     missing = series.isna().to_numpy(dtype=np.bool_)
     if series.dtype.kind == "O" or series.dtype == "string":
         blank = [isinstance(value, str) and not value.strip() for value in series.tolist()]
@@ -107,108 +99,112 @@ def is_missing(series: "pd.Series[Any]") -> NDArray[np.bool_]:
 
 
 def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
-    """Ids (N,) of the kept rows, numbers or text: their row numbers, or the values given for all rows."""
+    """Ids (N,) of the labelled rows, as numbers or text. values: one per row of the source; None for row numbers."""
     import pandas as pd
 
     if values is None:
         return rows
     series = as_series(values, where)
-    _refuse_nested(series, where)
+    _check_scalars(series, where)
     series = series.iloc[rows]
     missing = is_missing(series)
     if missing.any():
         raise InputError(f"{where} has no id in row {rows[np.argmax(missing)]}")
-    names = [_plain(value) for value in series.tolist()]
+    names = [_python_value(value) for value in series.tolist()]
     whole = all(isinstance(name, int) and not isinstance(name, bool) and abs(name) < 2**63 for name in names)
     ids = np.array(names, dtype=np.int64) if whole else np.array([str(name) for name in names])
-    again = pd.Series(ids).duplicated().to_numpy()
-    if again.any():
-        second = int(np.argmax(again))
+    repeated = pd.Series(ids).duplicated().to_numpy()
+    if repeated.any():
+        second = int(np.argmax(repeated))
         first = int(np.argmax(ids == ids[second]))
         raise InputError(f"{where} has the id {ids[second].item()!r} twice, in rows {rows[first]} and {rows[second]}")
     return ids
 
 
-def _refuse_nested(series: "pd.Series[Any]", where: str) -> None:
+def _decoded(values: Sequence[Any], where: str) -> list[Any]:
+    """Values with bytes decoded to text."""
+    try:
+        return [value.decode("utf-8") if isinstance(value, bytes) else value for value in values]
+    except UnicodeDecodeError as error:
+        row = next(row for row, value in enumerate(values) if value is error.object)
+        raise InputError(f"{where} has bytes in row {row} that are not UTF-8. Decode them to text first") from error
+
+
+def _check_scalars(series: "pd.Series[Any]", where: str) -> None:
     if series.dtype != object:
         return
     for row, value in enumerate(series.tolist()):
         if isinstance(value, list | dict | set | np.ndarray):
-            raise InputError(f"{where} must have one value a row, but row {row} holds {value!r}")
+            raise InputError(f"{where} must have one value per row, but row {row} holds {value!r}")
 
 
-def _left_out(rows: int) -> list[str]:
-    if not rows:
-        return []
-    return [f"{counted(rows, 'row has', 'rows have')} no label and {'is' if rows == 1 else 'are'} left out"]
-
-
-def _plain(value: Any) -> Any:
+def _python_value(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _equal_of_several_types(series: "pd.Series[Any]") -> dict[Any, list[Any]]:
-    """Labels such as 1, 1.0 and True, by what they equal; the whole number comes first."""
+def _equal_values(series: "pd.Series[Any]") -> dict[Any, list[Any]]:
+    """Labels of several types that are equal, such as 1, 1.0 and True; the whole number comes first."""
     if series.dtype != object:
         return {}
-    alike: dict[Any, dict[type, Any]] = defaultdict(dict)
-    for value in map(_plain, series):
-        alike[value][type(value)] = value
-    several = {value: list(by_type.values()) for value, by_type in alike.items() if len(by_type) > 1}
-    return {value: sorted(same, key=lambda one: (type(one) is not int, str(one))) for value, same in several.items()}
+    by_type: dict[Any, dict[type, Any]] = defaultdict(dict)
+    for value in map(_python_value, series):
+        by_type[value][type(value)] = value
+    equal = {value: list(types.values()) for value, types in by_type.items() if len(types) > 1}
+    return {value: sorted(same, key=lambda one: (type(one) is not int, str(one))) for value, same in equal.items()}
 
 
-def _merged(equal: Sequence[Sequence[Any]]) -> list[str]:
+def _equal_remarks(equal: Sequence[Sequence[Any]]) -> list[str]:
     if not equal:
         return []
-    more = f"; so do labels of {counted(len(equal) - 1, 'other class', 'other classes')}" if len(equal) > 1 else ""
-    return [f"the labels {listed(equal[0])} are equal, and count as the one class {equal[0][0]!r}{more}"]
+    more = f"; so are labels of {counted(len(equal) - 1, 'other class', 'other classes')}" if len(equal) > 1 else ""
+    return [f"the labels {listed(equal[0])} are equal and count as one class, {equal[0][0]!r}{more}"]
 
 
-def _in_order(values: Sequence[Any]) -> list[Any]:
+def _sorted(values: Sequence[Any]) -> list[Any]:
     if all(isinstance(value, numbers.Real) for value in values) or all(isinstance(value, str) for value in values):
         return sorted(values)
     return sorted(values, key=lambda value: (str(value), type(value).__name__))
 
 
-def _refuse_what_is_no_class(classes: Sequence[Any], counts: NDArray[np.int64], where: str) -> None:
-    samples, kinds = int(counts.sum()), len(classes)
-    if kinds == 1:
-        alone = f"all {samples:,} labels are" if samples > 1 else "the only label is"
-        raise InputError(f"{where} has one class ({alone} {classes[0]!r}), and label errors need at least two")
-    different = f"{where} has {kinds:,} different values in {samples:,} rows"
+def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], where: str) -> None:
+    """Raise an error if there is one class only, or if the values look like ids or a measured quantity."""
+    samples, distinct = int(counts.sum()), len(classes)
+    if distinct == 1:
+        only = f"all {samples:,} labels are" if samples > 1 else "the only label is"
+        raise InputError(f"{where} has one class ({only} {classes[0]!r}). At least two are needed")
+    found = f"{where} has {distinct:,} different values in {samples:,} rows"
     if counts.max() == 1:
-        raise InputError(f"{different}: no two samples share a class, so it is an id or a quantity, not a label")
+        raise InputError(f"{found}: no two samples have the same label, so it is an id or a quantity, not a label")
     if all(isinstance(value, float) for value in classes):
         fractions = not all(value.is_integer() for value in classes)
-        many = kinds > MOST_LEVELS and (fractions or samples < FEW_A_LEVEL * kinds)
-        if many or (fractions and 2 * kinds > samples):
-            raise InputError(f"{different}, like a measured quantity: label errors are found in classes")
-    if kinds > MOST_LONE_CLASSES and samples < 2 * kinds:
-        raise InputError(f"{different}, fewer than two samples a class: it looks like an id, not a label")
+        many = distinct > MAX_LEVELS and (fractions or samples < MIN_PER_LEVEL * distinct)
+        if many or (fractions and 2 * distinct > samples):
+            raise InputError(f"{found}. It looks like a measured quantity, not a label")
+    if distinct > MAX_SMALL_CLASSES and samples < 2 * distinct:
+        raise InputError(f"{found}, fewer than two samples per class. It looks like an id, not a label")
 
 
-def _remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
+def _class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
     remarks = []
-    lone = [name for name, count in zip(classes, counts.tolist(), strict=True) if count == 1]
-    if lone:
-        have = "class {} has a single sample" if len(lone) == 1 else "classes {} have a single sample each"
-        remarks.append(f"{have.format(listed(lone))}: it is trained on, but there is nothing to compare it with")
-    alike: dict[str | Decimal, list[Any]] = defaultdict(list)
+    single = [name for name, count in zip(classes, counts.tolist(), strict=True) if count == 1]
+    if single:
+        have = "class {} has a single sample" if len(single) == 1 else "classes {} have a single sample each"
+        remarks.append(f"{have.format(listed(single))}: a model is trained on it, but it cannot be held out")
+    spellings: dict[str | Decimal, list[Any]] = defaultdict(list)
     for name in classes:
-        alike[_spelled(name)].append(name)
+        spellings[_spelling(name)].append(name)
     remarks += [
         f"classes {listed(names)} differ only in spaces, capitals, type or the spelling of a number, "
         f"and count as {len(names)} classes"
-        for names in alike.values()
+        for names in spellings.values()
         if len(names) > 1
     ]
     odd = [name for name in classes if isinstance(name, str) and name.strip().casefold() in LOOKS_MISSING]
     return [*remarks, *(f"the label {name!r} counts as a class, not as a missing label" for name in odd)]
 
 
-def _spelled(name: Any) -> str | Decimal:
-    """A class but for spaces and capitals, or the number that it is."""
+def _spelling(name: Any) -> str | Decimal:
+    """A class without spaces and capitals, or as a number."""
     text = "".join(str(name).split()).casefold()
     try:
         number = Decimal(text)

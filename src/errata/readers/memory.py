@@ -1,4 +1,4 @@
-"""What fits in memory, asked before it is taken."""
+"""Checks that data fits into memory before it is read."""
 
 import os
 from pathlib import Path
@@ -6,25 +6,25 @@ from pathlib import Path
 from errata.errors import InputError
 from errata.wording import gigabytes
 
-_MEMINFO, _CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 
 
 def available_memory() -> int | None:
-    """Bytes that can still be taken, or None where the system does not say."""
-    free = [size for size in (_of_machine(), _of_container()) if size is not None]
+    """Free memory in bytes, or None if the system does not report it."""
+    free = [size for size in (_free_on_machine(), _free_in_container()) if size is not None]
     return min(free, default=None)
 
 
 def check_fits(size: float, what: str) -> None:
-    """Refuse what is larger than the memory that is left."""
+    """Raise an error if `size` bytes do not fit into the free memory."""
     free = available_memory()
     if free is not None and size > free:
-        raise InputError(f"{what} would take {gigabytes(size)} of memory, and {gigabytes(free)} are free")
+        raise InputError(f"{what} would take {gigabytes(size)} of memory, but {gigabytes(free)} are free")
 
 
-def _of_machine() -> int | None:
-    if _MEMINFO.is_file():
-        for line in _MEMINFO.read_text(encoding="ascii").splitlines():
+def _free_on_machine() -> int | None:
+    if MEMINFO.is_file():
+        for line in MEMINFO.read_text(encoding="ascii").splitlines():
             if line.startswith("MemAvailable:"):
                 return int(line.split()[1]) * 1024
     if hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
@@ -32,11 +32,11 @@ def _of_machine() -> int | None:
     return None
 
 
-def _of_container() -> int | None:
-    """What the limit of a control group leaves, if there is one."""
+def _free_in_container() -> int | None:
+    """The memory that the limit of a control group leaves, if there is a limit."""
     try:
-        limit = (_CGROUP / "memory.max").read_text(encoding="ascii").strip()
-        used = (_CGROUP / "memory.current").read_text(encoding="ascii")
+        limit = (CGROUP / "memory.max").read_text(encoding="ascii").strip()
+        used = (CGROUP / "memory.current").read_text(encoding="ascii")
     except OSError:
         return None
     return None if limit == "max" else int(limit) - int(used)

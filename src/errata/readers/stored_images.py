@@ -1,4 +1,4 @@
-"""Images that are kept in a column of a table, as Hugging Face `datasets` saves them, as a user's own data."""
+"""Images in a column of a table, as Hugging Face `datasets` saves them, as user data."""
 
 import hashlib
 import io
@@ -12,8 +12,16 @@ from numpy.typing import NDArray
 
 from errata.errors import DataError, InputError
 from errata.extras import require_pillow
-from errata.readers.images import Size, all_small, pixels_of, read_sizes, refuse_broken, skipped, span
-from errata.readers.table_rows import labelled_rows
+from errata.readers.data_frames import labelled_table
+from errata.readers.images import (
+    Size,
+    fit_in_memory,
+    pixels_of,
+    raise_unreadable,
+    read_sizes,
+    size_range,
+    unreadable_remarks,
+)
 from errata.readers.user_data import Rows, UserData
 from errata.wording import counted, listed
 
@@ -22,15 +30,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from PIL import Image
 
-WITH_ALPHA = ("RGBA", "LA", "PA", "La", "RGBa")
+ALPHA_MODES = ("RGBA", "LA", "PA", "La", "RGBa")
 
 
 @dataclass(frozen=True, eq=False)
 class StoredImages:
-    """N images of any size, each decoded when it is asked for: `images[place]` is pixels (3, H, W).
+    """N images of any size that are decoded on access: `images[index]` gives pixels (3, H, W).
 
-    column: all images of the table, encoded (`bytes`) or in files (`path`) of a folder. rows (N,): which of them.
-    sizes: width and height of each of the N.
+    column: all images of the table, as encoded `bytes` or as a `path` in `folder`. rows (N,): the rows of the table.
+    sizes: width and height of each of the N images.
     """
 
     column: "pa.ChunkedArray"
@@ -41,34 +49,34 @@ class StoredImages:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def __getitem__(self, places: Any) -> Any:
-        """Pixels (3, H, W) of one sample, or fewer images by their places (n,)."""
-        if isinstance(places, int | np.integer):
-            return np.asarray(self.image(int(places))).transpose(2, 0, 1)
-        chosen = np.arange(len(self))[places]
+    def __getitem__(self, index: Any) -> Any:
+        """Pixels (3, H, W) of one sample, or a selection of the images."""
+        if isinstance(index, int | np.integer):
+            return np.asarray(self.image(int(index))).transpose(2, 0, 1)
+        chosen = np.arange(len(self))[index]
         return replace(self, rows=self.rows[chosen], sizes=tuple(self.sizes[place] for place in chosen.tolist()))
 
     def __iter__(self) -> Iterator[NDArray[np.uint8]]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
-    def image(self, place: int) -> "Image.Image":
-        """A sample in RGB, upright, on white where it is transparent."""
+    def image(self, index: int) -> "Image.Image":
+        """A sample in RGB, rotated upright, with a white background if it is transparent."""
         from PIL import Image, ImageOps
 
-        with Image.open(self.file(int(self.rows[place]))) as image:
+        with Image.open(self.file(int(self.rows[index]))) as image:
             upright: Image.Image = ImageOps.exif_transpose(image)
-            if upright.mode not in WITH_ALPHA and "transparency" not in upright.info:
+            if upright.mode not in ALPHA_MODES and "transparency" not in upright.info:
                 return upright.convert("RGB")
-            paper = Image.new("RGBA", upright.size, "white")
-            paper.alpha_composite(upright.convert("RGBA"))
-            return paper.convert("RGB")
+            background = Image.new("RGBA", upright.size, "white")
+            background.alpha_composite(upright.convert("RGBA"))
+            return background.convert("RGB")
 
     def file(self, row: int) -> io.BytesIO:
         """The encoded image in a row of the table."""
         return io.BytesIO(self._encoded(row))
 
     def digests(self) -> Iterator[bytes]:
-        """What tells the N images apart."""
+        """A hash of each of the N encoded images."""
         return (hashlib.blake2b(self._encoded(row), digest_size=16).digest() for row in self.rows.tolist())
 
     def _encoded(self, row: int) -> bytes:
@@ -77,7 +85,7 @@ class StoredImages:
         if content is not None:
             return bytes(content)
         if path is None:
-            raise DataError("there is none")
+            raise DataError("no image")
         return Path(self.folder, path).read_bytes()
 
 
@@ -89,32 +97,32 @@ def from_stored_images(
     folder: Path,
     skip_bad: bool,
 ) -> UserData:
-    """Images in one of the columns of a table, with labels and ids in the others (`frame`) or given beside it."""
+    """User data from a table. columns: the columns with images. frame: the other columns."""
     require_pillow(f"reading the images in {folder}")
     if len(columns) > 1:
-        raise InputError(f"{folder} has images in the columns {listed(columns)}: keep one, with remove_columns()")
+        raise InputError(f"{folder} has images in the columns {listed(columns)}. Keep one, with remove_columns()")
     ((name, column),) = columns.items()
     stored = StoredImages(column, folder, np.arange(len(column)))
     numbers = {f"row {row}": row for row in range(len(column))}
-    sizes, broken = read_sizes(list(numbers), lambda row: stored.file(numbers[row]), upright=True)
+    sizes, errors = read_sizes(list(numbers), lambda row: stored.file(numbers[row]), upright=True)
     if not skip_bad:
-        refuse_broken(broken, lambda row: f"the image in {row} of column {name!r} of {folder}")
+        raise_unreadable(errors, lambda row: f"The image in {row} of column {name!r} of {folder}")
     if not sizes:
-        raise DataError(f"{folder} holds no image that can be read")
-    readable = np.array([number for row, number in numbers.items() if row not in broken])
-    rows = labelled_rows(frame, label, id, str(folder), readable)
+        raise DataError(f"{folder} has no readable image")
+    readable = np.array([number for row, number in numbers.items() if row not in errors])
+    table = labelled_table(frame, label, id, str(folder), readable)
     size_of = dict(zip(readable.tolist(), sizes, strict=True))
-    kept = tuple(size_of[row] for row in rows.encoded.rows.tolist())
-    images = replace(stored, rows=rows.encoded.rows, sizes=kept)
-    others = [other for other in rows.frame.columns if other not in rows.taken]
-    beside = [f"the images are learned from, and {counted(len(others), 'other column')} left out: {listed(others)}"]
+    sizes = [size_of[row] for row in table.encoded.rows.tolist()]
+    images = replace(stored, rows=table.encoded.rows, sizes=tuple(sizes))
+    others = [other for other in table.frame.columns if other not in table.roles]
+    remarks = [f"only the images are used; {counted(len(others), 'other column')} left out: {listed(others)}"]
     return UserData(
         kind="images",
-        inputs=pixels_of(len(images), kept[0], images.image) if all_small(kept) else images,
-        labels=rows.encoded.labels,
-        classes=rows.encoded.classes,
-        ids=rows.ids,
-        rows=rows.encoded.rows,
-        columns={**rows.taken, name: f"{counted(len(images), 'image')} {span(kept)}"},
-        remarks=(*rows.remarks, *skipped(broken), *rows.encoded.remarks, *(beside if others else [])),
+        inputs=pixels_of(len(images), sizes[0], images.image) if fit_in_memory(sizes) else images,
+        labels=table.encoded.labels,
+        classes=table.encoded.classes,
+        ids=table.ids,
+        rows=table.encoded.rows,
+        columns={**table.roles, name: f"{counted(len(images), 'image')} {size_range(sizes)}"},
+        remarks=(*table.remarks, *unreadable_remarks(errors), *table.encoded.remarks, *(remarks if others else [])),
     )

@@ -1,4 +1,4 @@
-"""A user's own data, understood: what it holds, which labels are given, and the features a model takes."""
+"""User data: inputs, labels, ids, and the features of tables."""
 
 import hashlib
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Rows = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Features:
-    """What a model takes: matrix (N, D) of finite float32, and the name of each of its D columns."""
+    """Inputs of a model: matrix (N, D) of finite float32, and the names of its D columns."""
 
     matrix: NDArray[np.float32]
     names: tuple[str, ...]
@@ -29,11 +29,11 @@ class Features:
 class UserData:
     """N labelled samples, in the order of their source.
 
-    labels (N,): class numbers; classes: the K values as they were given. ids (N,): numbers or text, by default the row
-    (the first is 0) or the path of an image. rows (N,): the row of the source that each sample is. inputs: a data frame
-    of N rows without the labels; an array (N, D), sparse or not; images (N, 3, H, W) of uint8; or the paths (N,) of
-    image files below `root`; or `StoredImages`. columns: each column and how it is understood. remarks: what a user
-    should know. embedded: texts are vectors of a sentence model, not weighted terms.
+    inputs: a data frame of N rows without the labels; an array (N, D), dense or sparse; images (N, 3, H, W) of uint8;
+    paths (N,) of image files below `root`; or `StoredImages`. labels (N,): class numbers. classes (K,): the label
+    values. ids (N,): numbers or text; by default the row number or the path of an image. rows (N,): rows of the source.
+    columns: the treatment of each column. remarks: messages for the user. embedded: texts are embedded by a sentence
+    model, not by TF-IDF.
     """
 
     kind: Kind
@@ -60,49 +60,46 @@ class UserData:
 
     @property
     def left_out(self) -> dict[str, str]:
-        """The columns that no model is given, and why; one that holds the ids is not among them."""
-        said = {name: treatment.partition(": ") for name, treatment in self.columns.items()}
-        return {name: why for name, (treatment, _, why) in said.items() if treatment == "left out"}
+        """The columns that no model uses, with the reason; the column of ids is not among them."""
+        parts = {name: treatment.partition(": ") for name, treatment in self.columns.items()}
+        return {name: reason for name, (treatment, _, reason) in parts.items() if treatment == "left out"}
 
     @property
     def is_terms(self) -> bool:
-        """Whether all that a model is given of a sample is which terms it holds."""
+        """Whether the only inputs of a model are TF-IDF terms."""
         return self.kind == "text" and not self.embedded
 
     def prepare(self, train_rows: ArrayLike | None = None) -> Features:
-        """Features of all samples, with every statistic (means, categories, terms) taken from `train_rows` alone.
+        """Features of all samples, with all statistics (means, categories, terms) fitted on `train_rows`.
 
-        train_rows: row numbers (n,) or a mask (N,); None takes all rows. What only other rows hold is unknown: an
-        unseen category counts as a rare one, an unseen word as none. Whether a column is a number, a category or text
-        was settled when the data was opened, from all rows.
+        train_rows: row numbers (n,) or a mask (N,); None for all rows. A category that occurs in other rows only counts
+        as a rare one; a word that occurs in other rows only is ignored. The type of each column was inferred from all
+        rows when the data was opened.
         """
         if self.fit_features is None:
-            raise InputError("images are trained on as they are: features are prepared of tables and text only")
-        return self.fit_features(self._checked(train_rows))
-
-    @cached_property
-    def content_hash(self) -> str:
-        """SHA-256 of inputs, labels and ids: the same data gives the same hash. Image files count by size and time."""
-        digest = hashlib.sha256()
-        for part in (*_hashes(self.inputs, self.root), array_hash(self.labels), array_hash(self.ids)):
-            digest.update(part.encode())
-        digest.update(repr(self.classes).encode())
-        return digest.hexdigest()
-
-    def _checked(self, train_rows: ArrayLike | None) -> Rows:
+            raise InputError("Images have no features: models are trained on the pixels")
         if train_rows is None:
-            return np.arange(self.samples)
+            return self.fit_features(np.arange(self.samples))
         rows = np.asarray(train_rows)
         if rows.dtype == np.bool_ and rows.shape == (self.samples,):
             rows = np.flatnonzero(rows)
         if rows.ndim != 1 or not len(rows):
-            raise InputError(f"train_rows must be rows (n,) or a mask ({self.samples},), and at least one row")
+            raise InputError(f"train_rows must be row numbers (n,) or a mask ({self.samples},) with at least one row")
         if rows.dtype.kind not in "iu" or rows.min() < 0 or rows.max() >= self.samples:
             raise InputError(f"train_rows must be whole numbers from 0 to {self.samples - 1}")
-        return rows.astype(np.int64)
+        return self.fit_features(rows.astype(np.int64))
+
+    @cached_property
+    def content_hash(self) -> str:
+        """SHA-256 of inputs, labels and ids. For image files, sizes and modification times are hashed."""
+        digest = hashlib.sha256()
+        for part in (*_input_hashes(self.inputs, self.root), array_hash(self.labels), array_hash(self.ids)):
+            digest.update(part.encode())
+        digest.update(repr(self.classes).encode())
+        return digest.hexdigest()
 
 
-def _hashes(inputs: Any, root: Path | None) -> list[str]:
+def _input_hashes(inputs: Any, root: Path | None) -> list[str]:
     """A hash of each part of the inputs."""
     if root is not None:
         stats = [(root / path).stat() for path in inputs.tolist()]
@@ -119,5 +116,5 @@ def _hashes(inputs: Any, root: Path | None) -> list[str]:
 def _column_hash(column: Any) -> str:
     from pandas.util import hash_pandas_object
 
-    nested = column.dtype == object
-    return array_hash(hash_pandas_object(column.map(repr) if nested else column, index=False).to_numpy())
+    values = column.map(repr) if column.dtype == object else column
+    return array_hash(hash_pandas_object(values, index=False).to_numpy())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError, StoreError
-from errata.readers.opening import known_ending
+from errata.readers.file_types import file_suffix
 from errata.review.correction_plan import CorrectionPlan, plan_corrections
 from errata.review.decisions import Decisions
 from errata.review.writers.label_writer import Progress
@@ -60,7 +60,7 @@ def apply(
 
 def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
     """The path of the copy. Existing files are refused, unless `overwrite` is set and the file is an earlier copy."""
-    suffix = "" if original.is_dir() else known_ending(original)
+    suffix = "" if original.is_dir() else file_suffix(original)
     copy = original.with_name(_copy_name(original.name, suffix)) if out is None else Path(out).expanduser()
     if out is not None and copy.is_dir() and suffix:
         copy = copy / _copy_name(original.name, suffix)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError, MissingDataError
-from errata.readers.csv_files import csv_layout, text_rows
+from errata.readers.formats.csv_files import csv_dialect, text_rows
 from errata.wording import listed
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Decisions:
         file = Path(path).expanduser()
         if not file.is_file():
             raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
-        with closing(text_rows(file, csv_layout(file))) as rows:
+        with closing(text_rows(file, csv_dialect(file))) as rows:
             lines = {number: cells for number, (_, cells) in enumerate(rows, 1) if any(map(str.strip, cells))}
         if not lines:
             raise InputError(f"{file} is empty")

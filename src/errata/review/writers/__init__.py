@@ -1,31 +1,32 @@
 """Writers copy a file or folder of the user with changed labels. One module per family of file formats.
 
 Each module has a dictionary `WRITERS` from file suffixes to writers; they are collected here. To support another file
-format, add a module to this package and a reader to `errata.readers`.
+format, add a module to this package and a reader to `errata.readers`. Another package adds both with an entry point in
+the group `errata.readers` that refers to a module with `TABLE_READERS` and `WRITERS`.
 """
 
-from importlib import import_module
+import sys
 from pathlib import Path
-from pkgutil import iter_modules
 from typing import Any
 
 from numpy.typing import NDArray
 
+from errata.discovery import component_modules
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.sources import INFO, SPLITS, is_saved_dataset, open_source, saved_dataset
 from errata.readers import UserData
-from errata.readers.label_encoding import Encoded
-from errata.readers.opening import TABLES, known_ending
-from errata.readers.table_rows import is_name, labelled_rows
+from errata.readers.data_frames import is_name, labelled_table
+from errata.readers.file_types import GROUP, file_suffix, table_readers
+from errata.readers.label_encoding import EncodedLabels
 from errata.review.writers.arrow_tables import SavedDataset
 from errata.review.writers.image_folders import ImageFolder
 from errata.review.writers.label_writer import LabelledSamples, LabelWriter, WriterFactory
 
 WRITERS: dict[str, WriterFactory] = {}
-for _module in iter_modules(__path__):
-    WRITERS |= getattr(import_module(f"{__name__}.{_module.name}"), "WRITERS", {})
+for _module in component_modules(sys.modules[__name__], GROUP):
+    WRITERS |= getattr(_module, "WRITERS", {})
 
 
 def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  # noqa: A002
@@ -46,12 +47,12 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
         raise InputError(f"--link works for folders of images only, and {path} is not one")
     if is_saved_dataset(path):
         columns = [str(name) for name in (label, id) if name is not None]
-        rows = labelled_rows(saved_dataset(path, columns), label, id, str(path))
-        return SavedDataset(path, _samples(rows.ids, rows.encoded), str(label))
-    suffix = "" if path.is_dir() else known_ending(path)
-    if suffix in TABLES:  # columns other than label and id are not needed
-        rows = labelled_rows(TABLES[suffix](path)[0], label, id, str(path))
-        samples = _samples(rows.ids, rows.encoded)
+        table = labelled_table(saved_dataset(path, columns), label, id, str(path))
+        return SavedDataset(path, _samples(table.ids, table.encoded), str(label))
+    suffix = "" if path.is_dir() else file_suffix(path)
+    if suffix in table_readers():  # columns other than label and id are not needed
+        table = labelled_table(table_readers()[suffix](path).frame, label, id, str(path))
+        samples = _samples(table.ids, table.encoded)
     else:
         data = open_source(path, label, None, id, False)
         if isinstance(data, Dynamics):
@@ -62,7 +63,7 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
     return WRITERS[suffix](path, samples, None if label is None else str(label))
 
 
-def _samples(ids: NDArray[Any], encoded: Encoded | UserData) -> LabelledSamples:
+def _samples(ids: NDArray[Any], encoded: EncodedLabels | UserData) -> LabelledSamples:
     """The samples with their ids (N,) as text, and the label of each as a value instead of a class number."""
     labels = [encoded.classes[number] for number in encoded.labels.tolist()]
     return LabelledSamples([str(id_) for id_ in ids.tolist()], labels, encoded.rows.tolist(), encoded.classes)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.finding.sources import INFO, STATE, arrow_table
-from errata.readers.table_rows import plain_names
+from errata.readers.data_frames import unique_names
 from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory, new_copy_folder
 from errata.wording import listed
 
@@ -71,7 +71,7 @@ class ParquetTable(ArrowTable):
         return []
 
     def _column(self, schema: "pa.Schema") -> int:
-        return plain_names(schema.names)[0].index(self.label)
+        return unique_names(schema.names)[0].index(self.label)
 
 
 class SavedDataset(ArrowTable):

@@ -13,8 +13,8 @@ from typing import IO, Any, BinaryIO, cast
 
 from errata.dynamics.files import replace_atomically
 from errata.errors import DataError, InputError
-from errata.readers.csv_files import Layout, csv_layout, text_rows, tsv_layout
-from errata.readers.table_rows import plain_names
+from errata.readers.data_frames import unique_names
+from errata.readers.formats.csv_files import CsvDialect, csv_dialect, text_rows, tsv_dialect
 from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory
 
 LINE_ENDS = "\r\n"
@@ -133,23 +133,23 @@ class CsvTable(TextTable):
     """Values with separators."""
 
     @cached_property
-    def layout(self) -> Layout:
-        return csv_layout(self.path)
+    def dialect(self) -> CsvDialect:
+        return csv_dialect(self.path)
 
     @cached_property
     def column(self) -> int:
-        with closing(text_rows(self.path, self.layout)) as rows:
+        with closing(text_rows(self.path, self.dialect)) as rows:
             header = next(cells for _, cells in rows if cells)
-        return plain_names(header)[0].index(self.label)
+        return unique_names(header)[0].index(self.label)
 
     @property
     def encoding(self) -> str:
-        return self.layout.encoding
+        return self.dialect.encoding
 
     def pieces(self) -> Iterator[TextPiece]:
         """One piece per row. The header and empty lines have no row number."""
         row = -2
-        for text, cells in text_rows(self.path, self.layout):
+        for text, cells in text_rows(self.path, self.dialect):
             row += bool(cells)
             yield TextPiece(text, row if cells and row >= 0 else None)
 
@@ -161,16 +161,16 @@ class CsvTable(TextTable):
         cells = self._cells(piece)
         cells[self.column] = label_text
         end = piece.text[len(piece.text.rstrip(LINE_ENDS)) :]
-        if not self.layout.quoted:
-            return self.layout.separator.join(cells) + end
+        if not self.dialect.quoted:
+            return self.dialect.separator.join(cells) + end
         text = io.StringIO(newline="")
-        csv.writer(text, delimiter=self.layout.separator, lineterminator=end).writerow(cells)
+        csv.writer(text, delimiter=self.dialect.separator, lineterminator=end).writerow(cells)
         return text.getvalue()
 
     def format_label(self, label: Any) -> str:
         """The label as text. A file without quotes cannot hold separators or line ends."""
         text = str(label)
-        if not self.layout.quoted and any(character in text for character in (self.layout.separator, *LINE_ENDS)):
+        if not self.dialect.quoted and any(character in text for character in (self.dialect.separator, *LINE_ENDS)):
             raise InputError(f"{self.path} does not use quotes, so it cannot hold the label {text!r}")
         return text
 
@@ -184,16 +184,16 @@ class CsvTable(TextTable):
             return False
 
     def _cells(self, piece: TextPiece) -> list[str]:
-        quoting: Any = csv.QUOTE_MINIMAL if self.layout.quoted else csv.QUOTE_NONE
-        return next(csv.reader(io.StringIO(piece.text, newline=""), delimiter=self.layout.separator, quoting=quoting))
+        quoting: Any = csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE
+        return next(csv.reader(io.StringIO(piece.text, newline=""), delimiter=self.dialect.separator, quoting=quoting))
 
 
 class TsvTable(CsvTable):
     """Values separated by tabs."""
 
     @cached_property
-    def layout(self) -> Layout:
-        return tsv_layout(self.path)
+    def dialect(self) -> CsvDialect:
+        return tsv_dialect(self.path)
 
 
 WRITERS: dict[str, WriterFactory] = {".csv": CsvTable, ".csv.gz": CsvTable, ".tsv": TsvTable, ".tsv.gz": TsvTable}

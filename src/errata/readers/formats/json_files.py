@@ -1,4 +1,4 @@
-"""Tables in JSON: an object a line, a list of objects, or an object of lists."""
+"""JSON files: one object per line, a list of objects, or an object of lists."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -8,43 +8,51 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from errata.errors import DataError
-from errata.readers.file_types import Read, encoding_of, open_text
+from errata.readers.file_types import TableContents, TableReader
+from errata.readers.text_encoding import encoding_of, open_text
 from errata.wording import listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
-_TYPES = {list: "a list", str: "text", int: "a number", float: "a number", bool: "true or false", type(None): "null"}
-_TOO_DEEP = "holds lists or objects in each other too deeply to be a table"
+TOO_DEEP = "nests lists or objects too deeply for a table"
 
 
-def read_json_lines(path: Path) -> Read:
-    """An object with named values on every line."""
+def read_json_lines(path: Path) -> TableContents:
+    """Read one object per line."""
     encoding, remarks = encoding_of(path)
-    return Read(_frame_of_records(_lines(path, encoding)), remarks)
+    return TableContents(_frame_of_records(_lines(path, encoding)), remarks)
 
 
-def read_json(path: Path) -> Read:
-    """A list of objects or an object of equally long lists; an object a line is taken too."""
+def read_json(path: Path) -> TableContents:
+    """Read a list of objects, an object of equally long lists, or one object per line."""
     encoding, remarks = encoding_of(path)
     with open_text(path, encoding) as file:
         text = file.read()
     try:
         content = json.loads(text)
     except RecursionError as error:
-        raise DataError(f"{path} {_TOO_DEEP}") from error
+        raise DataError(f"{path} {TOO_DEEP}") from error
     except json.JSONDecodeError as error:
         if text.lstrip().startswith("{") and "\n" in text.strip():
             return read_json_lines(path)
-        raise DataError(f"{path}: line {error.lineno} is not whole JSON ({error.msg})") from error
+        raise DataError(f"{path}: line {error.lineno} is not valid JSON ({error.msg})") from error
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
         if len({len(values) for values in content.values()}) > 1:
             raise DataError(f"{path}: the lists {listed(content)} are not equally long")
-        return Read(_frame_of_lists(content), remarks)
+        return TableContents(_frame_of_lists(content), remarks)
     if not isinstance(content, list):
         raise DataError(f"{path} must hold a list of objects or an object of lists")
     records = (_checked(record, f"{path}: item {row}") for row, record in enumerate(content))
-    return Read(_frame_of_records(records), remarks)
+    return TableContents(_frame_of_records(records), remarks)
+
+
+TABLE_READERS: dict[str, TableReader] = {
+    ".jsonl": read_json_lines,
+    ".jsonl.gz": read_json_lines,
+    ".ndjson": read_json_lines,
+    ".json": read_json,
+}
 
 
 def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
@@ -58,28 +66,28 @@ def _parsed(line: str, where: str) -> dict[str, Any]:
     try:
         return _checked(json.loads(line.strip()), where)
     except RecursionError as error:
-        raise DataError(f"{where} {_TOO_DEEP}") from error
+        raise DataError(f"{where} {TOO_DEEP}") from error
     except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not whole JSON ({error.msg} at column {error.colno})") from error
+        raise DataError(f"{where} is not valid JSON ({error.msg} at column {error.colno})") from error
 
 
 def _checked(record: Any, where: str) -> dict[str, Any]:
     if not isinstance(record, dict):
-        raise DataError(f"{where} is {_TYPES[type(record)]}, not an object with named values")
+        raise DataError(f"{where} holds a {type(record).__name__}, not an object with named values")
     return record
 
 
 def _frame_of_records(records: Iterable[dict[str, Any]]) -> "pd.DataFrame":
-    """A row a record; a value that a record does not have is missing."""
+    """One row per record; a value that a record lacks is missing."""
     columns: dict[str, list[Any]] = {}
-    for before, record in enumerate(records):
+    for row, record in enumerate(records):
         for name, value in record.items():
             if name not in columns:
-                columns[name] = [None] * before
+                columns[name] = [None] * row
             columns[name].append(value)
         if len(record) < len(columns):
             for values in columns.values():
-                values.extend([None] * (before + 1 - len(values)))
+                values.extend([None] * (row + 1 - len(values)))
     return _frame_of_lists(columns)
 
 
@@ -90,18 +98,18 @@ def _frame_of_lists(columns: dict[str, list[Any]]) -> "pd.DataFrame":
 
 
 def _typed(values: list[Any]) -> Any:
-    """Values of one type as an array of that type that may have gaps, others as objects."""
+    """Values of one type as an array of that type with gaps, others as objects."""
     import pandas as pd
 
-    kinds = {type(value) for value in values} - {type(None)}
-    if (kinds <= {int, float} and not _twice(values)) or (len(kinds) == 1 and kinds <= {bool, str}):
+    types = {type(value) for value in values} - {type(None)}
+    if (types <= {int, float} and not _has_equal_int_and_float(values)) or (len(types) == 1 and types <= {bool, str}):
         return pd.array(values)
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects
 
 
-def _twice(values: list[Any]) -> bool:
-    """Whether a number occurs both as 1 and as 1.0, which matters if they are labels."""
+def _has_equal_int_and_float(values: list[Any]) -> bool:
+    """Whether a number occurs both as 1 and as 1.0, which matters if the values are labels."""
     whole = {value for value in values if type(value) is int}
     return bool(whole) and any(type(value) is float and value in whole for value in values)
