@@ -18,7 +18,7 @@ import shown
 import tried
 from errata.core.metrics import fnr
 from errata.core.neighbourhood import label_votes
-from errata.core.smoothing import smooth
+from errata.core.smoothing import log_neighbour_mean
 from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
@@ -85,11 +85,12 @@ def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):
 def test_smoothing_again_and_again_ends_where_nothing_changes(curves):
     _, run, _ = made_up(curves)
     log_p, near = run.log_mean(candidates.flat(run)), run.spaces.nearest("inputs", 7)
-    np.testing.assert_allclose(evidence.iterated(log_p, near, 0.4, 1), smooth(log_p, near, 0.4))
+    blend = 0.4 * log_p + 0.6 * log_neighbour_mean(log_p, near)
+    np.testing.assert_allclose(evidence.iterated(log_p, near, 0.4, 1), blend)
     settled = evidence.iterated(log_p, near, 0.4, None)
-    once_more = 0.4 * log_p + 0.6 * smooth(log_softmax(settled, axis=1), near, 0.0)
+    once_more = 0.4 * log_p + 0.6 * log_neighbour_mean(log_softmax(settled, axis=1), near)
     np.testing.assert_allclose(softmax(once_more, axis=1), softmax(settled, axis=1), atol=2 * evidence.CONVERGED)
-    assert not np.allclose(settled, smooth(log_p, near, 0.4))
+    assert not np.allclose(settled, blend)
 
 
 def test_neighbours_of_neighbours_are_a_mean_of_means(curves):

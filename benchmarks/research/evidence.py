@@ -13,7 +13,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
 from errata.core.neighbourhood import NeighbourSpaces, SpaceName, label_votes
-from errata.core.smoothing import smooth
+from errata.core.smoothing import log_neighbour_mean
 from errata.dynamics.run_methods import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
@@ -169,7 +169,7 @@ def iterated(log_p: Floats, near: NDArray[np.int32], own: float, rounds: int | N
     blend = log_p
     for _ in range(rounds or MOST_ROUNDS):
         asked = np.asarray(log_softmax(blend, axis=1))
-        blend = own * log_p + (1 - own) * smooth(asked, near, 0.0)
+        blend = own * log_p + (1 - own) * log_neighbour_mean(asked, near)
         if rounds is None and np.abs(np.exp(log_softmax(blend, axis=1)) - np.exp(asked)).max() < CONVERGED:
             break
     return blend
@@ -177,7 +177,7 @@ def iterated(log_p: Floats, near: NDArray[np.int32], own: float, rounds: int | N
 
 def neighbours_of_neighbours(log_p: Floats, near: NDArray[np.int32], own: float) -> Floats:
     """Blend log-probabilities (N, K) with the mean over the neighbours of the mean over their neighbours."""
-    return own * log_p + (1 - own) * smooth(smooth(log_p, near, 0.0), near, 0.0)
+    return own * log_p + (1 - own) * log_neighbour_mean(log_neighbour_mean(log_p, near), near)
 
 
 def centred_by_class(scores: Floats, labels: Labels) -> Floats:

@@ -15,8 +15,8 @@ from errata.bench.plan import Cell, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.running import campaign
 from errata.bench.running.cost import reason_to_skip
+from errata.core import method_registry
 from errata.core.default import own_methods
-from errata.core.method_registry import registered, unregister
 from errata.core.methods import paper_methods
 from errata.datasets.loading import load_setting
 from errata.errors import InputError
@@ -247,8 +247,7 @@ def test_suites_hold_the_settings_they_name():
 @pytest.fixture
 def _forgotten():
     yield
-    if "Largest" in registered("aggregation"):
-        unregister("aggregation", "Largest")
+    method_registry._parts["aggregation"].pop("Largest", None)
     for name in [name for name in sys.modules if name.startswith("errata_plugin_")]:
         del sys.modules[name]
 

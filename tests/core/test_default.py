@@ -10,6 +10,7 @@ import errata
 from errata.core.default import choose_default, own_methods
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
+from errata.dynamics.run_methods import find_method
 from errata.errors import InputError
 
 SPACES = [(), ("features",), ("inputs",), ("features", "inputs")]
@@ -52,6 +53,19 @@ def test_the_run_is_read_only_if_the_choice_depends_on_it():
     assert choose_default(["inputs"], "in-sample", logits_stored=True, **options)
     assert choose_default([], "out-of-sample", logits_stored=True, **options)
     assert choose_default([], "in-sample", logits_stored=False, **options)
+
+
+def test_the_default_of_recorded_runs(curves):
+    logits, labels, _ = curves(0)
+    points = np.random.default_rng(0).normal(size=(len(labels), 3))
+    methods = {
+        "Unmixed-MeanProb-LM": {},
+        "Unmixed-kNN-RampProb-LM": {"features": points},
+        "Unmixed-kNN-EarlyProb-LM": {"features": points, "inputs": points},
+        "Unmixed-kNN-EarlyProb-LM (OOS)": {"inputs": points, "gathering": "out-of-sample"},
+    }
+    for name, known in methods.items():
+        assert find_method(errata.Dynamics.from_arrays(logits[-1], labels, **known), None).name == name
 
 
 @pytest.mark.parametrize("name", ["default", "Default", " DEFAULT "])

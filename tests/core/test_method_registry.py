@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from errata.core import method_registry
 from errata.core.aggregations import Last
 from errata.core.measures import Measure
 from errata.core.method_parts import VectorAggregation
-from errata.core.method_registry import find_part, register, registered, unregister
+from errata.core.method_registry import find_part, register, registered
 from errata.core.methods import paper_methods, parse
 from errata.errors import InputError
 
@@ -35,7 +36,7 @@ METHODS = ["Largest-LM", "Sharp(power=3)-MeanProb-Odds", "Rare-Mean (IS)"]
 
 @register
 @measure("log odds against the label", statistic="log_odds", half=0.0)
-def Odds(log_odds, xp):
+def Odds(log_odds):
     """The statistic itself."""
     return log_odds
 
@@ -154,7 +155,7 @@ def test_a_name_is_taken_once_in_any_case_and_for_any_kind():
     with pytest.raises(InputError, match=r"cannot register the aggregation LAST: Last in errata\.core\.aggregations"):
         register(LAST)
     with pytest.raises(InputError, match="is registered as the step kNN"):
-        register(Measure("KNN", "a name that a step has", "margin", 0.0, lambda margin, xp: margin))
+        register(Measure("KNN", "a name that a step has", "margin", 0.0, lambda margin: margin))
     for name in ("default", "two words", "A-B", "1st"):
         LAST.registered_name = name
         with pytest.raises(InputError, match="cannot name a part of a method"):
@@ -177,5 +178,5 @@ def test_a_definition_that_runs_again_replaces_the_first():
         assert issubclass(registered("aggregation")["Mine"], VectorAggregation)
         assert parse("mine-lm").name == "Mine-LM"
     finally:
-        unregister("aggregation", "Mine")
+        method_registry._parts["aggregation"].pop("Mine")
     assert find_part("aggregation", "Mine") is None

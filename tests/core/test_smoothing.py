@@ -1,3 +1,6 @@
+"""The step kNN against a loop over samples, the rule that chooses its settings, and its names."""
+
+import math
 import tracemalloc
 
 import numpy as np
@@ -6,8 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import log_softmax, logsumexp
 
-from errata.core.smoothing import smooth
+from errata.core.measures import LM
+from errata.core.method_parts import ProbabilityVectors
+from errata.core.methods import parse
+from errata.core.neighbourhood import NeighbourSpaces, label_votes
+from errata.core.replay import Epochs, replay
+from errata.core.smoothing import KNN, KNNSettings, log_neighbour_mean
+from errata.dynamics.ranking import rank
+from errata.dynamics.scoring import score
+from errata.dynamics.store import Dynamics
 from errata.errors import InputError
+
+# The mean over neighbours.
 
 
 def made_up(samples=60, classes=5, k=7, spread=3.0, seed=0):
@@ -16,108 +29,218 @@ def made_up(samples=60, classes=5, k=7, spread=3.0, seed=0):
     return logs, rng.integers(0, samples, (samples, k)).astype(np.int32)
 
 
-def plainly(logs, index, own):
-    return own * logs + (1 - own) * (logsumexp(logs[index], axis=1) - np.log(index.shape[1]))
+def expected_mean(logs, near):
+    return logsumexp(logs[near], axis=1) - np.log(near.shape[1])
 
 
 @given(
-    own=st.floats(0, 1),
     spread=st.sampled_from([0.1, 3.0, 100.0, 1e4]),
     k=st.integers(1, 9),
     classes=st.integers(2, 6),
     seed=st.integers(0, 99),
 )
-def test_as_log_sum_exp(own, spread, k, classes, seed):
-    logs, index = made_up(40, classes, k, spread, seed)
-    np.testing.assert_allclose(smooth(logs, index, own), plainly(logs, index, own), rtol=1e-12, atol=1e-14)
-
-
-def test_a_case_by_hand():
-    logs = np.log([[0.9, 0.1], [0.5, 0.5], [0.3, 0.7]])
-    blended = smooth(logs, [[1, 2], [0, 2], [0, 0]], 0.25)
-    np.testing.assert_allclose(np.exp(blended[0]), [0.9**0.25 * 0.4**0.75, 0.1**0.25 * 0.6**0.75])
-    np.testing.assert_allclose(np.exp(blended[2]), [0.3**0.25 * 0.9**0.75, 0.7**0.25 * 0.1**0.75])
+def test_the_mean_equals_log_sum_exp(spread, k, classes, seed):
+    logs, near = made_up(40, classes, k, spread, seed)
+    np.testing.assert_allclose(log_neighbour_mean(logs, near), expected_mean(logs, near), rtol=1e-12, atol=1e-14)
 
 
 def test_many_samples_in_several_blocks():
-    logs, index = made_up(30_000, 12, 4)
-    np.testing.assert_allclose(smooth(logs, index, 0.5), plainly(logs, index, 0.5), rtol=1e-12)
-
-
-def test_own_only_is_what_was_given():
-    logs, index = made_up()
-    logs[3] = np.log([1, 1e-300, 1e-300, 1e-300, 1e-300])
-    blended = smooth(logs, index, 1)
-    np.testing.assert_array_equal(blended, logs)
-    assert not np.shares_memory(blended, logs)
+    logs, near = made_up(30_000, 12, 4)
+    np.testing.assert_allclose(log_neighbour_mean(logs, near), expected_mean(logs, near), rtol=1e-12)
 
 
 @pytest.mark.filterwarnings("error")
-def test_no_probability_at_all():
+def test_a_probability_of_zero_stays_minus_infinity():
     with np.errstate(divide="ignore"):
         logs = np.log([[1.0, 0.0, 0.0], [0.5, 0.5, 0.0], [0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
-    index = np.array([[1, 2], [0, 3], [1, 3], [0, 0]])
-    neighbours_only = smooth(logs, index, 0)
-    np.testing.assert_allclose(np.exp(neighbours_only), [[0.5, 0.5, 0], [1, 0, 0], [0.75, 0.25, 0], [1, 0, 0]])
-    assert not np.isnan(neighbours_only).any()
-    np.testing.assert_array_equal(smooth(logs, index, 1), logs)
-    blended = smooth(logs, index, 0.5)
-    np.testing.assert_array_equal(np.isneginf(blended), np.isneginf(logs) | np.isneginf(neighbours_only))
-    assert not np.isnan(blended).any()
+    mean = log_neighbour_mean(logs, np.array([[1, 2], [0, 3], [1, 3], [0, 0]], dtype=np.int32))
+    np.testing.assert_allclose(np.exp(mean), [[0.5, 0.5, 0], [1, 0, 0], [0.75, 0.25, 0], [1, 0, 0]])
 
 
 def test_probabilities_too_small_for_a_float():
     logs = np.array([[0.0, -2000.0], [0.0, -2001.0], [0.0, -3000.0]])
-    blended = smooth(logs, [[1, 2], [0, 2], [0, 1]], 0)
-    np.testing.assert_allclose(
-        blended[:, 1], [-2001 - np.log(2), -2000 - np.log(2), -2000 + np.log((1 + np.exp(-1)) / 2)]
-    )
+    mean = log_neighbour_mean(logs, np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32))
+    expected = [-2001 - np.log(2), -2000 - np.log(2), -2000 + np.log((1 + np.exp(-1)) / 2)]
+    np.testing.assert_allclose(mean[:, 1], expected)
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_narrow_types_and_read_only_arrays(dtype):
-    logs, index = made_up()
+    logs, near = made_up()
     logs = logs.astype(dtype)
-    logs.flags.writeable = index.flags.writeable = False
-    blended = smooth(logs, index.astype(np.int64), 0.5)
-    assert blended.dtype == np.float64
-    np.testing.assert_allclose(blended, plainly(logs.astype(np.float64), index, 0.5), rtol=1e-12)
+    logs.flags.writeable = near.flags.writeable = False
+    mean = log_neighbour_mean(logs, near)
+    assert mean.dtype == np.float64
+    np.testing.assert_allclose(mean, expected_mean(logs.astype(np.float64), near), rtol=1e-12)
 
 
-def test_memory_does_not_hold_the_neighbours_rows():
-    logs, index = made_up(3000, 40, 100)
-    smooth(logs[:200], index[:200] % 200, 0.5)
+def test_memory_does_not_hold_the_rows_of_all_neighbours():
+    logs, near = made_up(3000, 40, 100)
+    log_neighbour_mean(logs[:200], near[:200] % 200)
     tracemalloc.start()
-    smooth(logs, index, 0.5)
+    log_neighbour_mean(logs, near)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 5 * logs.nbytes
 
 
-GOOD = np.log([[0.5, 0.5], [0.2, 0.8]])
+def test_votes_count_the_labels_of_the_neighbours():
+    near = np.array([[1, 2], [0, 2], [0, 1]], dtype=np.int32)
+    np.testing.assert_array_equal(label_votes(np.array([0, 2, 2]), near, 3), [[0, 0, 2], [1, 0, 1], [1, 0, 1]])
+
+
+# The blend.
+
+
+def by_hand(log_p, labels, points, k, a, share):
+    """The docstring's formula, one sample and one class at a time."""
+    samples, classes = log_p.shape
+    result = np.empty_like(log_p)
+    for i in range(samples):
+        others = [j for j in range(samples) if j != i]
+        near = sorted(others, key=lambda j: (math.dist(points[i], points[j]), j))[:k]
+        for c in range(classes):
+            heard = [(1 - share) * math.exp(log_p[j, c]) + share * (labels[j] == c) for j in near]
+            mean = math.fsum(heard) / len(near)
+            if share > 0:
+                mean = (mean * len(near) + 1 / classes) / (len(near) + 1)
+            result[i, c] = a * log_p[i, c] + (1 - a) * math.log(mean)
+    return result
+
+
+def smoothed(knn, log_p, labels, **points):
+    return knn.apply(ProbabilityVectors(log_p), labels, NeighbourSpaces(**points)).log_probabilities
+
+
+@pytest.fixture
+def few():
+    rng = np.random.default_rng(3)
+    return log_softmax(rng.normal(size=(30, 4)), axis=1), rng.integers(0, 4, 30), rng.normal(size=(30, 3))
+
+
+@given(
+    k=st.integers(1, 12),
+    a=st.sampled_from([0.0, 0.25, 0.5, 0.9]),
+    share=st.sampled_from([0.0, 0.3, 1.0]),
+    seed=st.integers(0, 20),
+)
+def test_the_blend_is_the_formula(k, a, share, seed):
+    rng = np.random.default_rng(seed)
+    log_p, labels = log_softmax(2 * rng.normal(size=(14, 3)), axis=1), rng.integers(0, 3, 14)
+    points = rng.normal(size=(14, 2))
+    found = smoothed(KNN(k=k, a=a, labels=share, space="inputs"), log_p, labels, inputs=points)
+    np.testing.assert_allclose(found, by_hand(log_p, labels, points, k, a, share), rtol=1e-9, atol=1e-12)
+
+
+def test_features_are_compared_by_angle(few):
+    log_p, labels, points = few
+    scaled = points * np.linspace(0.1, 9, len(points))[:, None]
+    smoothing = KNN(k=4, a=0.5, labels=0.0)
+    unit = points / np.linalg.norm(points, axis=1, keepdims=True)
+    expected = by_hand(log_p, labels, unit, 4, 0.5, 0.0)
+    np.testing.assert_allclose(smoothed(smoothing, log_p, labels, features=scaled), expected, rtol=1e-9)
+
+
+def test_a_whole_method_smooths_what_its_aggregation_yields(curves):
+    logits, labels, _ = curves(5, samples=40)
+    points = np.random.default_rng(0).normal(size=(len(labels), 2))
+    method = parse("kNN(k=5,a=0.5,labels=0,space=inputs)-MeanProb-LM")
+    found = replay(Epochs(logits, labels, spaces=NeighbourSpaces(inputs=points)), [method])[0].scores
+    mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
+    np.testing.assert_allclose(found, LM(by_hand(mean, labels, points, 5, 0.5, 0.0), labels), rtol=1e-7, atol=1e-9)
+
+
+def well_separated(samples=200, dimensions=2, noise=0.05):
+    """Two clusters that are the classes, and probabilities that know them."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(samples) % 2
+    points = np.zeros((samples, dimensions))
+    points[:, 0] = 10 * labels
+    log_p = log_softmax(4.0 * np.eye(2)[labels] + rng.normal(scale=0.1, size=(samples, 2)), axis=1)
+    return log_p, labels, points + noise * rng.normal(size=points.shape)
+
+
+def test_rules_for_images_and_tables():
+    log_p, labels, near_by_class = well_separated()
+    noise = np.random.default_rng(1).normal(size=(len(labels), 2))
+    assert KNN().choose(log_p, labels, NeighbourSpaces(features=noise)) == KNNSettings("features", 50, 0.5, 0.0)
+    both = NeighbourSpaces(features=noise, inputs=near_by_class)
+    assert KNN().choose(log_p, labels, both) == KNNSettings("inputs", 10, 0.7, 1.0)
+    misleading = NeighbourSpaces(features=near_by_class, inputs=noise)
+    assert KNN().choose(log_p, labels, misleading).a == 1
+
+
+@pytest.mark.parametrize(("known", "trusted"), [(0.8, True), (0.6, False)])
+def test_inputs_are_trusted_by_how_often_their_neighbours_know_the_labels_that_the_model_knows(known, trusted):
+    """Of the samples, `known` lie in the cluster of their class and the others in that of the other one."""
+    _, true, points = well_separated(samples=1000)
+    rng = np.random.default_rng(0)
+    labels = np.where(rng.random(len(true)) < known, true, 1 - true)
+    memorised = log_softmax(4.0 * np.eye(2)[labels], axis=1)
+    chosen = KNN().choose(memorised, labels, NeighbourSpaces(inputs=points, features=points))
+    assert chosen.a == (0.7 if trusted else 1)
+    learned = log_softmax(4.0 * np.eye(2)[true], axis=1)
+    assert KNN().choose(learned, labels, NeighbourSpaces(inputs=points)).a == 0.7
+
+
+def test_inputs_that_say_nothing_are_left_alone():
+    rng = np.random.default_rng(2)
+    labels = rng.integers(0, 5, 300)
+    log_p, noise = log_softmax(4.0 * np.eye(5)[labels], axis=1), NeighbourSpaces(inputs=rng.normal(size=(300, 2)))
+    assert KNN().choose(log_p, labels, noise).a == 1
+    np.testing.assert_array_equal(smoothed(KNN(), log_p, labels, **noise.points), log_p)
+
+
+def test_what_is_given_is_not_chosen():
+    log_p, labels, points = well_separated()
+    given = KNN(k=3, a=0.2, labels=0.5, space="features")
+    both = NeighbourSpaces(features=points, inputs=points)
+    assert given.choose(log_p, labels, both) == KNNSettings("features", 3, 0.2, 0.5)
+    assert KNN(k=3).choose(log_p, labels, both) == KNNSettings("inputs", 3, 0.7, 1.0)
+
+
+def test_planted_errors_come_first_where_the_model_has_memorised_them():
+    """The model is sure of every given label; only the neighbours know better."""
+    _, labels, points = well_separated()
+    planted = np.arange(len(labels)) % 9 == 0
+    given = np.where(planted, 1 - labels, labels)
+    memorised = log_softmax(3.0 * np.eye(2)[given], axis=1)
+    dynamics = Dynamics.from_arrays(memorised, given, inputs=points)
+    ranking = rank(dynamics)
+    assert set(ranking["id"][: planted.sum()]) == set(np.flatnonzero(planted))
+    assert not planted[np.argmax(score(dynamics, "MeanProb-LM"))] or len(set(score(dynamics, "MeanProb-LM"))) == 1
+
+
+def test_a_window_has_the_same_neighbours(few, monkeypatch):
+    log_p, labels, points = few
+    dynamics = Dynamics.from_arrays(np.stack([log_p, log_p[::-1]]), labels, inputs=points)
+    assert dynamics.window((0, 0)).spaces is dynamics.spaces
 
 
 @pytest.mark.parametrize(
-    ("logs", "index", "own", "message"),
+    ("name", "message"),
     [
-        (GOOD, [[1], [0]], 1.5, "own must be between 0 .* and 1 .*, not 1.5"),
-        (GOOD, [[1], [0]], np.nan, "own must be between"),
-        (GOOD[0], [[1], [0]], 0.5, r"log-probabilities must have shape \(samples, classes\), not \(2,\)"),
-        (np.zeros((2, 2), dtype=int), [[1], [0]], 0.5, "log-probabilities must be floating-point numbers, not int64"),
-        (
-            np.array([[0], [3]]) + GOOD,
-            [[1], [0]],
-            0.5,
-            "the probabilities of sample 1 sum to 20.0855, not 1; pass log-prob",
-        ),
-        (np.array([[np.nan], [0]]) + GOOD, [[1], [0]], 1, "the probabilities of sample 0 sum to nan, not 1"),
-        (GOOD, [[1], [2]], 0.5, r"sample 1 has a neighbour outside rows 0\.\.1"),
-        (GOOD, [[-1], [0]], 0.5, r"sample 0 has a neighbour outside rows 0\.\.1"),
-        (GOOD, [[1.0], [0.0]], 0.5, "neighbours must be row numbers, not float64"),
-        (GOOD, [[1]], 0.5, r"neighbours must have shape \(2, k\), one row for each sample, not \(1, 1\)"),
-        (GOOD, np.empty((2, 0), dtype=int), 0.5, r"neighbours must have shape \(2, k\).*not \(2, 0\)"),
+        ("kNN-Mean-LM", "kNN needs one probability vector per sample, and Mean has none"),
+        ("kNN-CTRL-CE", "CTRL has none"),
+        ("kNN-CL-PBNR (IS)", "unknown method"),
+        ("kNN(k=0)-Last-LM", "whole number of neighbours"),
+        ("kNN(k=2.5)-Last-LM", "whole number of neighbours"),
+        ("kNN(a=2)-Last-LM", "a between 0 and 1"),
+        ("kNN(labels=-1)-Last-LM", "labels between 0 and 1"),
+        ("kNN(space=moon)-Last-LM", "features or inputs, not 'moon'"),
+        ("kNN(q=1)-Last-LM", "no parameter 'q'"),
     ],
 )
-def test_bad_input(logs, index, own, message):
-    with pytest.raises(InputError, match=message):
-        smooth(logs, index, own)
+def test_bad_names(name, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
+        parse(name)
+
+
+def test_without_points_a_sentence(few):
+    log_p, labels, points = few
+    with pytest.raises(InputError, match="needs features or inputs"):
+        score(Dynamics.from_arrays(log_p, labels), "kNN-MeanProb-LM")
+    with pytest.raises(InputError, match="needs inputs of the samples"):
+        score(Dynamics.from_arrays(log_p, labels, features=points), "kNN(space=inputs)-MeanProb-LM")
+    with pytest.raises(InputError, match=r"inputs must be numbers of shape \(30, D\)"):
+        Dynamics.from_arrays(log_p, labels, inputs=np.zeros(30))

@@ -4,7 +4,6 @@ Each is a function of one statistic per sample: the log odds against the given l
 logit over the label's. Both are computed from logits, not from probabilities, so that rounding ties no samples.
 """
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import check_labels, check_logits, is_tensor
+from errata.core.checks import as_numpy, check_labels, check_logits
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_registry import Kind, register
 from errata.errors import InputError
@@ -27,7 +26,7 @@ UNDERFLOW = 1e-290
 class Measure:
     """A label disagreement measure L(z, y), called on logits (..., K) and labels broadcast to (...); higher disagrees.
 
-    `formula` maps `statistic` to the measure elementwise; it works on numpy arrays and torch tensors.
+    `formula` maps `statistic` to the measure, elementwise.
     `half` is its value where the given label has half the probability (CPD and LM: where it ties with another class).
     """
 
@@ -35,7 +34,7 @@ class Measure:
     title: str
     statistic: Statistic
     half: float
-    formula: Callable[[Any, Any], Any] = field(repr=False, compare=False)
+    formula: Callable[[Any], Any] = field(repr=False, compare=False)
 
     kind: ClassVar[Kind] = "measure"
 
@@ -45,50 +44,59 @@ class Measure:
         return self.registered_name
 
     def __call__(self, logits: Any, labels: Any) -> Any:
-        """Value of every sample, float64 (...), on the device of the logits. The input is not changed."""
-        statistics = _tensor_statistic if is_tensor(logits) else _array_statistic
-        return self.from_statistic(statistics(logits, labels, self.statistic))
+        """Value of every sample, float64 (...). The input may be tensors; it is not changed."""
+        array = as_numpy(logits)
+        lead = array.shape[:-1]
+        checked = check_logits(array[None] if array.ndim == 1 else array)
+        flat = checked.reshape(-1, checked.shape[-1])
+        flat_labels = check_labels(np.broadcast_to(as_numpy(labels), lead).ravel(), flat.shape[1])
+        values = np.empty(len(flat))
 
-    def from_statistic(self, statistic: Any) -> Any:
-        """The measure from its statistic, elementwise."""
-        return self.formula(statistic, sys.modules["torch"] if is_tensor(statistic) else np)
+        def work(block: slice) -> None:
+            rows = LabelledLogits(flat[block], flat_labels[block])
+            if rows.invalid_row is not None:
+                raise InputError(f"logits of sample {block.start + rows.invalid_row} are not finite")
+            values[block] = rows.statistic(self.statistic)
+
+        over_blocks(len(flat), max(1, BLOCK_ELEMENTS // flat.shape[1]), work)
+        return self.formula(values.reshape(lead) if lead else values[0])
 
 
-def measure(title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any, Any], Any]], Measure]:
-    """Make a measure of a formula, named like the function; this takes the statistic and numpy or torch."""
+def measure(title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any], Any]], Measure]:
+    """Make a function of the statistic a measure, with the name of the function."""
     return lambda formula: Measure(formula.__name__, title, statistic, half, formula)
 
 
 @register
 @measure("cross-entropy", statistic="log_odds", half=LOG_2)
-def CE(log_odds: Any, xp: Any) -> Any:
+def CE(log_odds: Any) -> Any:
     """-log p of the given label."""
-    return (log_odds + xp.abs(log_odds)) / 2 + xp.log1p(xp.exp(-xp.abs(log_odds)))
+    return (log_odds + np.abs(log_odds)) / 2 + np.log1p(np.exp(-np.abs(log_odds)))
 
 
 @register
 @measure("Jensen-Shannon divergence", statistic="log_odds", half=0.75 * LOG_2 - 0.75 * float(np.log(1.5)))
-def JS(log_odds: Any, xp: Any) -> Any:
+def JS(log_odds: Any) -> Any:
     """Divergence in nats between the predicted distribution and the one-hot given label; at most log 2."""
-    rare = xp.exp(-xp.abs(log_odds))
+    rare = np.exp(-np.abs(log_odds))
     smaller, larger = rare / (1 + rare), 1 / (1 + rare)
-    p = xp.where(log_odds > 0, smaller, larger)
-    q = xp.where(log_odds > 0, larger, smaller)  # 1 - p without cancellation
-    return (q * LOG_2 - p * CE.from_statistic(log_odds) - (1 + p) * xp.log1p(-q / 2)) / 2
+    p = np.where(log_odds > 0, smaller, larger)
+    q = np.where(log_odds > 0, larger, smaller)  # 1 - p without cancellation
+    return (q * LOG_2 - p * CE.formula(log_odds) - (1 + p) * np.log1p(-q / 2)) / 2
 
 
 @register
 @measure("logit margin", statistic="margin", half=0.0)
-def LM(margin: Any, xp: Any) -> Any:
+def LM(margin: Any) -> Any:
     """Largest logit of another class minus that of the given label: positive where the model prefers another class."""
     return margin
 
 
 @register
 @measure("class prediction disagreement", statistic="margin", half=0.0)
-def CPD(margin: Any, xp: Any) -> Any:
+def CPD(margin: Any) -> Any:
     """1 where another class has a larger logit than the given label, else 0; a tie counts as agreement."""
-    return (margin > 0) * xp.ones_like(margin)
+    return (margin > 0) * np.ones_like(margin)
 
 
 class LabelledLogits:
@@ -146,7 +154,7 @@ class LabelledLogits:
 
     def measure(self, measure: Measure) -> NDArray[np.float64]:
         """The measure of every row, (n,)."""
-        return np.asarray(measure.from_statistic(self.statistic(measure.statistic)))
+        return np.asarray(measure.formula(self.statistic(measure.statistic)))
 
 
 def _kernel_layout(logits: NDArray[Any]) -> NDArray[Any]:
@@ -154,39 +162,3 @@ def _kernel_layout(logits: NDArray[Any]) -> NDArray[Any]:
     if logits.dtype not in (np.float32, np.float64):
         logits = logits.astype(np.float32 if logits.dtype == np.float16 else np.float64)
     return np.ascontiguousarray(logits)
-
-
-def _array_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:
-    array = np.asarray(logits)
-    lead = array.shape[:-1]
-    checked = check_logits(array[None] if array.ndim == 1 else array)
-    flat = checked.reshape(-1, checked.shape[-1])
-    flat_labels = check_labels(np.broadcast_to(np.asarray(labels), lead).ravel(), flat.shape[1])
-    result = np.empty(len(flat))
-
-    def work(block: slice) -> None:
-        rows = LabelledLogits(flat[block], flat_labels[block])
-        if rows.invalid_row is not None:
-            raise InputError(f"logits of sample {block.start + rows.invalid_row} are not finite")
-        result[block] = rows.statistic(statistic)
-
-    over_blocks(len(flat), max(1, BLOCK_ELEMENTS // flat.shape[1]), work)
-    return result.reshape(lead) if lead else result[0]
-
-
-def _tensor_statistic(logits: Any, labels: Any, statistic: Statistic) -> Any:
-    torch = sys.modules["torch"]
-    if logits.shape[-1] < 2:
-        raise InputError("logits have one column only; label errors need at least two classes")
-    values = logits.detach()
-    values = values.to(torch.float32 if values.device.type == "mps" else torch.float64)  # mps has no float64
-    classes = torch.as_tensor(labels, device=values.device).to(torch.int64).broadcast_to(values.shape[:-1])
-    if classes.numel() and not 0 <= int(classes.min()) <= int(classes.max()) < values.shape[-1]:
-        raise InputError(f"labels must be class numbers 0..{values.shape[-1] - 1}")
-    finite = torch.isfinite(values).all(dim=-1).reshape(-1)
-    if not bool(finite.all()):
-        raise InputError(f"logits of sample {int((~finite).nonzero()[0])} are not finite")
-    own = values.gather(-1, classes.unsqueeze(-1))
-    others = values.scatter(-1, classes.unsqueeze(-1), -torch.inf)
-    against = others.logsumexp(dim=-1) if statistic == "log_odds" else others.amax(dim=-1)
-    return against - own.squeeze(-1)

@@ -51,11 +51,6 @@ def register(part: Part) -> Part:
     return part
 
 
-def unregister(kind: Kind, name: str) -> None:
-    """Remove a part, so that its name is free again."""
-    del _parts[kind][name]
-
-
 def registered(kind: Kind) -> dict[str, Any]:
     """Every part of a kind by name, built-in ones first, those of installed packages included."""
     _load_built_in()

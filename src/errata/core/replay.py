@@ -2,41 +2,22 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels
+from errata.core.composed_method import ComposedMethod, Suggestion
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
-from errata.core.method_parts import EpochBatch, EpochReduction, MethodResult, SampleArrays
+from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
 from errata.core.neighbourhood import NeighbourSpaces
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]
 Progress = Callable[[int], object]
-
-
-class SampleStatistic(Protocol):
-    """Something that is computed for every sample from its epochs: a method, or the suggested label."""
-
-    @property
-    def name(self) -> str:
-        """Its name in messages."""
-
-    @property
-    def reduction(self) -> EpochReduction:
-        """How epochs are reduced to a state."""
-
-    def sample_arrays(self, state: SampleArrays, labels: Labels, epochs: int) -> SampleArrays:
-        """Arrays of each sample, from the state after the last epoch."""
-
-
-class ScoringMethod(SampleStatistic, Protocol):
-    """A statistic that gives scores (errata.core.methods)."""
-
-    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
-        """The result for all samples together."""
+SampleStatistic = ComposedMethod | Detector | Suggestion
+"""What can be computed for every sample from its epochs: a method, or the suggested label."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +34,9 @@ class Epochs:
     spaces: NeighbourSpaces = field(default_factory=NeighbourSpaces)
 
 
-def replay(epochs: Epochs, methods: Sequence[ScoringMethod], budget: int | None = None) -> list[MethodResult]:
+def replay(
+    epochs: Epochs, methods: Sequence[ComposedMethod | Detector], budget: int | None = None
+) -> list[MethodResult]:
     """The result of every method."""
     return [
         method.result(arrays, epochs.labels, budget, epochs.spaces)

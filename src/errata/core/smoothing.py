@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Floats, Labels, as_numpy
+from errata.core.checks import Floats, Labels
 from errata.core.jit import BLOCK_ELEMENTS, compiled, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
@@ -34,7 +34,6 @@ REQUIRED_AGREEMENT = 0.7
 0.64 on Sensorless Drive, where neighbours do not help, and 0.83 or more on the other development tables. Neighbours in
 the features cannot be judged this way: a model that memorises places samples by their given labels.
 """
-SUM_TOLERANCE = 0.01  # rows of float16 log-probabilities sum to 1 only roughly
 TINY = 1e-250  # terms too small for float64 do not change a sum above this
 
 
@@ -100,11 +99,11 @@ def _neighbour_log_probabilities(
 ) -> Floats:
     """Log p(neighbours) (N, K), from the probabilities and the labels of the neighbours (N, k)."""
     if label_share == 0:
-        return smooth(log_probabilities, near, 0.0)
+        return log_neighbour_mean(log_probabilities, near)
     k, classes = near.shape[1], log_probabilities.shape[1]
     mean = label_share * label_votes(labels, near, classes) / k
     if label_share < 1:
-        mean += (1 - label_share) * np.exp(smooth(log_probabilities, near, 0.0))
+        mean += (1 - label_share) * np.exp(log_neighbour_mean(log_probabilities, near))
     result: Floats = np.log((mean * k + 1 / classes) / (k + 1))
     return result
 
@@ -121,29 +120,16 @@ def _label_agreement(values: Floats, labels: Labels) -> float:
     return float((largest[np.arange(len(labels)), labels] / largest.sum(axis=1)).mean())
 
 
-def smooth(log_probabilities: Any, neighbours_index: Any, own: float) -> Floats:
-    """The blend (N, K) of log-probabilities (N, K): own · log p + (1 - own) · log(mean p over the neighbours (N, k)).
-
-    Rows of the blend do not sum to 1. A class with probability 0 for the sample stays at -inf, unless own = 0.
-    """
-    if not 0 <= own <= 1:
-        raise InputError(f"own must be between 0 (neighbours only) and 1 (the sample only), not {own}")
-    logs = _check_logs(log_probabilities)
-    neighbours = _check_neighbours(neighbours_index, len(logs))
-    probabilities = np.exp(logs)
-    _check_sums(probabilities)
-    if own == 1:
-        return logs.copy()
-    blended = np.empty_like(logs)
+def log_neighbour_mean(log_probabilities: NDArray[Any], near: NDArray[np.int32]) -> Floats:
+    """The logarithm (N, K) of the mean probability over the neighbours (N, k); rows of the input are normalised."""
+    logs: Floats = np.ascontiguousarray(log_probabilities, dtype=np.float64)
+    probabilities, means = np.exp(logs), np.empty_like(logs)
 
     def work(block: slice) -> None:
-        _log_means(logs, probabilities, neighbours[block], blended[block])
-        if own > 0:  # not 0 · -inf
-            blended[block] *= 1 - own
-            blended[block] += own * logs[block]
+        _log_means(logs, probabilities, near[block], means[block])
 
     over_blocks(len(logs), max(1, BLOCK_ELEMENTS // logs.shape[1]), work)
-    return blended
+    return means
 
 
 @compiled
@@ -171,35 +157,3 @@ def _log_means(logs: Floats, probabilities: Floats, neighbours: NDArray[Any], me
             for j in neighbours[i]:
                 total += np.exp(logs[j, c] - largest)
             row[c] = largest + np.log(total / count)
-
-
-def _check_logs(log_probabilities: Any) -> Floats:
-    logs = as_numpy(log_probabilities)
-    if logs.ndim != 2 or 0 in logs.shape:
-        raise InputError(f"log-probabilities must have shape (samples, classes), not {logs.shape}")
-    if logs.dtype.kind != "f":
-        raise InputError(f"log-probabilities must be floating-point numbers, not {logs.dtype}")
-    return np.ascontiguousarray(logs, dtype=np.float64)
-
-
-def _check_sums(probabilities: Floats) -> None:
-    sums = probabilities.sum(axis=1)
-    refused = ~(np.abs(sums - 1) <= SUM_TOLERANCE)
-    if refused.any():
-        row = int(np.argmax(refused))
-        raise InputError(
-            f"the probabilities of sample {row} sum to {sums[row]:g}, not 1; "
-            "pass log-probabilities, such as log_softmax of logits"
-        )
-
-
-def _check_neighbours(neighbours_index: Any, samples: int) -> NDArray[np.integer[Any]]:
-    index = as_numpy(neighbours_index)
-    if index.ndim != 2 or len(index) != samples or index.shape[1] == 0:
-        raise InputError(f"neighbours must have shape ({samples}, k), one row for each sample, not {index.shape}")
-    if index.dtype.kind not in "iu":
-        raise InputError(f"neighbours must be row numbers, not {index.dtype}")
-    refused = ((index < 0) | (index >= samples)).any(axis=1)
-    if refused.any():
-        raise InputError(f"sample {int(np.argmax(refused))} has a neighbour outside rows 0..{samples - 1}")
-    return index

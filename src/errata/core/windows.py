@@ -121,7 +121,7 @@ class _Segments:
             window_ratios(few, self.window_at, method.measure.statistic == "margin", ratios[:, part])
         tiny = np.flatnonzero(label_first.min(axis=(0, 2)) < 0)  # stored as logarithms, which cannot be added here
         ratios[:, tiny] = 1.0
-        result[:, block] = method.measure.from_statistic(np.log(ratios, out=ratios))
+        result[:, block] = method.measure.formula(np.log(ratios, out=ratios))
         if len(tiny):
             rows = block.start + tiny
             samples = Epochs(epochs.logits[:, rows], epochs.labels[rows])
