@@ -132,7 +132,7 @@ def _in_words(estimates: "pd.DataFrame") -> list[str]:
     return [
         f"{row['estimate']}: no estimate here, {row['how']}"
         if math.isnan(row["rate"])
-        else f"{row['estimate']}: about {row['rate']:.1%} of the labels are wrong ({interval}); {row['how']}"
+        else f"{row['estimate']}: about {row['rate']:.1%} of the labels are wrong ({interval})"
         for row, interval in zip(estimates.to_dict("records"), intervals(estimates), strict=True)
     ]
 

@@ -50,7 +50,7 @@ def _form(opened: "UserData | Dynamics") -> str:
     treatments = [treatment.partition(":")[0] for treatment in opened.columns.values()]
     if opened.kind in ("images", "image files"):
         return next((text for text in treatments if " pixels" in text), opened.kind)
-    kinds = dict.fromkeys(sorted(treatments, key="left out".__eq__))
+    kinds = dict.fromkeys(sorted(treatments, key=lambda treatment: treatment == "left out"))
     columns = ", ".join(f"{treatments.count(kind):,} {kind}" for kind in kinds if kind not in ("label", "id"))
     return f"{opened.kind} (columns: {columns})" if columns else opened.kind
 
