@@ -393,7 +393,7 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
         ({"a": range(9), "y": [0, 1, 1] * 3}, ("--label", "y"), "there are 9 samples; .* at least 10"),
         ({"a": range(3000), "y": range(3000)}, ("--label", "y"), "no two samples have the same label"),
         ({"a": range(20), "y": [1] * 20}, ("--label", "y"), "has one class"),
-        ({"a": ["same"] * 20, "y": [0, 1] * 10}, ("--label", "y"), "has nothing to learn from"),
+        ({"a": ["same"] * 20, "y": [0, 1] * 10}, ("--label", "y"), "has no column to learn from"),
         (
             {"title": [f"word{row}" for row in range(20)], "y": [0, 1] * 10},
             ("--label", "y"),
