@@ -4,6 +4,7 @@ Another package adds a dataset with an entry point in the group `errata.datasets
 `DATASET`.
 """
 
+import warnings
 from collections.abc import Iterable
 from functools import cache
 
@@ -22,11 +23,10 @@ def datasets() -> dict[str, Dataset]:
     by_name: dict[str, Dataset] = {}
     for module in component_modules(sets, GROUP):
         dataset = getattr(module, "DATASET", None)
-        if not isinstance(dataset, Dataset):
-            raise InputError(f"The module {getattr(module, '__name__', module)} defines no `DATASET` of type Dataset")
-        if dataset.name in by_name:
-            raise InputError(f"Two datasets are named {dataset.name!r}; the second is in {module.__name__}")
-        by_name[dataset.name] = dataset
+        if isinstance(dataset, Dataset) and dataset.name not in by_name:
+            by_name[dataset.name] = dataset
+        else:
+            warnings.warn(f"{module} is ignored: it must define a DATASET with a name of its own", stacklevel=2)
     return by_name
 
 
