@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from errata.bench.evaluation.default_method import WithDefault
+from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.published import fnr_at_noise_rate
 from errata.core.default import DEFAULT
 from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN
@@ -27,7 +27,7 @@ HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 
 def measured(results: Path) -> Iterator[dict[str, Any]]:
     """FNR % of both methods, a row a setting and seed."""
-    numbers = WithDefault(results).numbers()
+    numbers = ResultsWithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from short_digits import DIGITS, RecordedProgress
 
-from errata.bench.evaluation.tables.about import training_table
+from errata.bench.evaluation.run_tables import training_table
 from errata.bench.plan import GATHERINGS, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.results_page import _recipe_text

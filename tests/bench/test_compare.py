@@ -111,7 +111,7 @@ def test_shares_and_differences_are_those_of_the_cells(tmp_path):
 
 @given(st.lists(st.integers(0, 60), min_size=3, max_size=25))
 def test_the_order_of_methods_is_correlated_as_scipy_does(percents):
-    names = published.paper_order()[: len(percents)]
+    names = published.paper_method_names()[: len(percents)]
     paper = [PAPER[WORSE, name] for name in names]
     cells = pd.DataFrame(
         {"setting": WORSE, "method": names, "ours": percents, "paper": paper, "complete": True, "inside": True}
@@ -139,7 +139,7 @@ def test_two_methods_have_no_order_worth_a_number(tmp_path):
 
 def test_results_that_the_paper_has_not_cannot_be_compared(tmp_path):
     results = write_seeds(tmp_path, "digits-symmetric-20", {"Mean-CE": [7.0]})
-    with pytest.raises(StoreError, match="holds no cell of a setting and method that the paper reports"):
+    with pytest.raises(StoreError, match="has no results for a setting and method that the paper reports"):
         compare.compare(results)
 
 
@@ -223,8 +223,8 @@ def test_a_tuned_table_is_read_from_the_same_folder(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("table", "nothing"), "there is no table named 'nothing'"),
-        (("table", "noise-rate", "--format", "pdf"), "there is no format named 'pdf'"),
+        (("table", "nothing"), "Unknown table 'nothing'"),
+        (("table", "noise-rate", "--format", "pdf"), "Unknown format 'pdf'"),
         (("table", "noise-rate", "--out", "table.pdf"), "Unsupported file type"),
         (("table", "noise-rate", "--setting", WORSE, "--suite", "quick"), "not both"),
         (("table", "tuned"), "errata bench tune"),

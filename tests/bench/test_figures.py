@@ -10,14 +10,13 @@ import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from errata import cli
-from errata.bench.evaluation.stats import average_ranks
-from errata.bench.figures.budget_curves import IDEAL, RANDOM, budget_figure, budget_numbers, stop_figure, stop_numbers
-from errata.bench.figures.critical import critical_figure, standing
-from errata.bench.figures.drawing import CHOSEN, Drawing, line_styles
-from errata.bench.figures.gallery import Gallery, Undrawn
-from errata.bench.figures.heat import heat_figure
+from errata.bench.evaluation import stats
+from errata.bench.evaluation.summaries import fnr_cells
+from errata.bench.figures.curves import IDEAL, RANDOM, budget_figure, budget_numbers, stop_figure, stop_numbers
+from errata.bench.figures.figure_files import DEFAULT_METHODS, DrawnFigure, line_styles
+from errata.bench.figures.gallery import Gallery, SkippedFigure
 from errata.bench.figures.histograms import histogram_figure, histogram_numbers
-from errata.bench.figures.measured import fnr_by_setting, fnr_cells
+from errata.bench.figures.overview import critical_figure, fnr_by_setting, heat_figure, rank_comparison
 from errata.bench.plan import Cell, suite
 from errata.bench.results import Results
 from errata.core import metrics
@@ -175,7 +174,7 @@ def test_a_curve_of_a_large_setting_is_thinned(tmp_path):
 
 def test_cells_on_different_data_are_not_averaged(results):
     write(results, Cell(DIGITS, "in-sample", 2), made_up(2, samples=150))
-    with pytest.raises(InputError, match=f"cells of {DIGITS} were not measured on the same samples"):
+    with pytest.raises(InputError, match=f"cells of {DIGITS} have different samples"):
         budget_numbers(results, DIGITS, IN_SAMPLE, complete=True)
 
 
@@ -228,25 +227,25 @@ def test_histograms_are_of_a_seed_that_kept_its_scores_and_say_if_none_did(resul
     (folder / "in-sample-seed0.scores.parquet").unlink()
     assert set(histogram_numbers(results, DIGITS, IN_SAMPLE, complete=True)["seed"]) == {1}
     (folder / "in-sample-seed1.scores.parquet").write_bytes(b"broken")
-    with pytest.raises(StoreError, match=r"in-sample-seed1\.scores\.parquet cannot be read"):
+    with pytest.raises(StoreError, match=r"Cannot read .*in-sample-seed1\.scores\.parquet"):
         histogram_numbers(results, DIGITS, IN_SAMPLE, complete=True)
     (folder / "in-sample-seed1.scores.parquet").unlink()
-    with pytest.raises(InputError, match=f"scores of {DIGITS} were left behind"):
+    with pytest.raises(InputError, match=f"scores of {DIGITS} are not stored"):
         histogram_numbers(results, DIGITS, IN_SAMPLE, complete=True)
 
 
 def test_methods_stand_on_complete_settings_that_share_them(results):
     write(results, Cell("satellite-symmetric-20", "in-sample", 0), made_up(3, IN_SAMPLE[:2]), complete=False)
     numbers = results.numbers()
-    found = standing(numbers)
+    found, left_out = rank_comparison(numbers)
     assert found.settings == (LETTER, DIGITS)
-    assert found.left_out == {
+    assert left_out == {
         "not run on all settings": ["CL-PBNR (OOS)"],
         "incomplete data": ["satellite-symmetric-20"],
     }
     means = fnr_cells(numbers).loc[[LETTER, DIGITS]].groupby(level="setting").mean()[list(IN_SAMPLE)]
     rows = found.numbers.set_index("method")
-    np.testing.assert_allclose(rows["rank_mean"], average_ranks(means)[rows.index])
+    np.testing.assert_allclose(rows["rank_mean"], stats.ranks(means).mean()[rows.index])
     np.testing.assert_allclose(rows["fnr_percent_mean"], 100 * means.mean()[rows.index])
     assert rows["rank_mean"].is_monotonic_increasing
     for what in ("rank", "fnr_percent"):
@@ -257,8 +256,8 @@ def test_methods_stand_on_complete_settings_that_share_them(results):
 
 def test_one_complete_setting_is_too_few_for_a_critical_difference(results):
     numbers = results.numbers()
-    with pytest.raises(InputError, match="there are 5 on 1"):
-        standing(numbers.assign(complete=numbers["setting"] == LETTER))
+    with pytest.raises(InputError, match="not 5 on 1"):
+        rank_comparison(numbers.assign(complete=numbers["setting"] == LETTER))
 
 
 # The pictures.
@@ -286,7 +285,7 @@ def test_the_best_of_every_setting_is_bold_and_what_is_missing_a_dash(results):
 
 
 def test_the_critical_difference_of_all_methods_is_drawn_with_a_bar_a_clique():
-    found = standing(everything())
+    found, _ = rank_comparison(everything())
     figure = critical_figure(found)
     left, middle, _ = figure.axes
     assert [label.get_text() for label in left.get_yticklabels()] == [
@@ -303,7 +302,7 @@ def test_the_critical_difference_of_all_methods_is_drawn_with_a_bar_a_clique():
 
 
 def test_every_method_is_marked_at_the_noise_rate(results):
-    numbers = budget_numbers(results, LETTER, CHOSEN, complete=False)
+    numbers = budget_numbers(results, LETTER, DEFAULT_METHODS, complete=False)
     whole, near = budget_figure(numbers).axes
     assert whole.get_title() == f"{LETTER}, incomplete data: 25.0 % wrong labels"
     labels = {line.get_label(): line for line in whole.get_lines()}
@@ -326,7 +325,7 @@ def test_lines_are_told_apart_without_colours_and_look_the_same_everywhere():
     names = [method.name for method in paper_methods()]
     plain = [(style["dashes"], style["marker"]) for style in line_styles(names).values()]
     assert len(set(plain)) == len(names)
-    assert line_styles(["Mean-JS", "CTRL-CE"])["CTRL-CE"] == line_styles(CHOSEN)["CTRL-CE"]
+    assert line_styles(["Mean-JS", "CTRL-CE"])["CTRL-CE"] == line_styles(DEFAULT_METHODS)["CTRL-CE"]
 
 
 # All of them.
@@ -337,7 +336,7 @@ def test_a_gallery_draws_what_it_can_and_says_why_not_the_rest(results):
     gallery = Gallery(results, [DIGITS, LETTER])
     found = {one.name: one for one in gallery}
     assert len(found) == len(gallery)
-    assert {name for name, one in found.items() if isinstance(one, Drawing)} == {
+    assert {name for name, one in found.items() if isinstance(one, DrawnFigure)} == {
         "heat-map",
         "critical-difference",
         f"budget-{DIGITS}",
@@ -347,7 +346,7 @@ def test_a_gallery_draws_what_it_can_and_says_why_not_the_rest(results):
         f"stop-epoch-{DIGITS}",
         f"noise-{DIGITS}",
     }
-    reasons = {name: one.reason for name, one in found.items() if isinstance(one, Undrawn)}
+    reasons = {name: one.reason for name, one in found.items() if isinstance(one, SkippedFigure)}
     assert reasons.pop(f"stop-epoch-{LETTER}").startswith(f"{LETTER} was not tuned")
     assert reasons.pop(f"noise-{LETTER}").startswith("letter is not in")
     assert not reasons
@@ -415,7 +414,7 @@ def test_the_command_writes_figures_beside_the_results_and_says_what_is_not_draw
         for name in ("heat-map", f"budget-{DIGITS}", f"scores-{DIGITS}", f"noise-{DIGITS}")
         for ending in (".png", ".svg", ".csv")
     }
-    assert "not drawn: critical-difference: a critical difference needs 3 methods that 2 settings" in out
+    assert "not drawn: critical-difference: A critical difference needs at least 3 methods on 2 settings" in out
     assert f"not drawn: stop-epoch-{DIGITS}: {DIGITS} was not tuned" in out
     assert "4 of 6 figures drawn" in out
     shown = pd.read_csv(folder / f"budget-{DIGITS}.csv")["method"].unique().tolist()
@@ -432,7 +431,7 @@ def test_the_command_writes_where_it_is_told(run, results):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--setting", "letters"), "there is no setting named 'letters'"),
+        (("--setting", "letters"), "Unknown setting 'letters'"),
         (("--methods", "Mean-XY"), "unknown method 'Mean-XY'"),
     ],
 )

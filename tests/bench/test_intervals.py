@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_results import write_cell
 
-from errata.bench.evaluation.bootstrap import fnr_draws, fnr_intervals, resampled_fnr
+from errata.bench.evaluation.intervals import fnr_draws, fnr_intervals, resampled_fnr
 from errata.bench.plan import Cell
 from errata.bench.results import Results, rankings
 from errata.core import metrics
@@ -172,9 +172,9 @@ def test_settings_are_drawn_independently(tmp_path):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda results: fnr_intervals(results, draws=0), "a draw or more, not 0"),
+        (lambda results: fnr_intervals(results, draws=0), "at least 1, not 0"),
         (lambda results: fnr_intervals(results, level=95), "level between 0 and 1"),
-        (lambda results: fnr_draws(results, [Cell(WORSE, "in-sample", 0)], draws=-1), "a draw or more, not -1"),
+        (lambda results: fnr_draws(results, [Cell(WORSE, "in-sample", 0)], draws=-1), "at least 1, not -1"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(tmp_path, call, sentence):

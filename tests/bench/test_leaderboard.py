@@ -11,9 +11,9 @@ from synthetic_results import write_cell, write_seeds
 
 from errata import cli
 from errata.bench.evaluation import stats
-from errata.bench.evaluation.bootstrap import fnr_intervals
+from errata.bench.evaluation.intervals import fnr_intervals
 from errata.bench.evaluation.leaderboard import leaderboard
-from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
+from errata.bench.evaluation.leaderboard_table import leaderboard_table
 from errata.bench.plan import Cell
 from errata.bench.results import Results
 from errata.core import metrics
@@ -128,7 +128,7 @@ def test_groups_are_what_nemenyis_test_cannot_tell_apart(tmp_path):
         for other in names:
             alike = bool(set(numbers.loc[one, "groups"].split()) & set(numbers.loc[other, "groups"].split()))
             assert alike == (abs(ranks[one] - ranks[other]) < difference)
-    assert board.standing.critical_difference == difference
+    assert board.ranking.critical_difference == difference
     assert said(leaderboard_table(board).notes, "Groups", f"{difference:.2f}")
 
 
@@ -171,7 +171,7 @@ def test_seeds_without_a_method_in_common_leave_the_setting_out(results):
     write_cell(results.folder, "letter-symmetric-20", 1, {"Mean-CE": 0.1})
     board, _ = board_of(results, methods=["MeanProb-LM", "Mean-CE"])
     assert "letter-symmetric-20" not in board.settings
-    assert said(board.left_out, "letter-symmetric-20, none of whose seeds")
+    assert said(board.left_out, "letter-symmetric-20, no seed was run")
 
 
 def test_incomplete_data_is_marked(results):
@@ -185,7 +185,7 @@ def test_incomplete_data_is_marked(results):
 
 def test_one_setting_has_differences_but_no_interval_of_them(results):
     board, numbers = board_of(results, settings=[WORSE])
-    assert board.standing is None
+    assert board.ranking is None
     assert numbers["difference_mean"].tolist()[1:] == pytest.approx([3, 10])
     assert numbers[["difference_low", "difference_high", "p", "p_holm", "p_bootstrap"]].isna().all(axis=None)
     table = leaderboard_table(board)
@@ -205,12 +205,12 @@ def test_a_method_of_a_plugin_that_is_not_loaded_is_compared(results):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"methods": ["Mean-CE"]}, "2 methods or more; there is Mean-CE alone"),
+        ({"methods": ["Mean-CE"]}, "at least 2 methods; there is only Mean-CE"),
         ({"methods": ["Mean-CE", "SWA-LM"]}, "SWA-LM was not run on any of these settings"),
         ({"methods": ["Mean-CE", "nonsense"]}, "nonsense"),
-        ({"settings": ["cifar11"]}, "no setting named 'cifar11'"),
-        ({"settings": ["letter-symmetric-20"]}, "holds no results of these settings"),
-        ({"gatherings": ["both"]}, "gathering is in-sample or out-of-sample, not 'both'"),
+        ({"settings": ["cifar11"]}, "Unknown setting 'cifar11'"),
+        ({"settings": ["letter-symmetric-20"]}, "No results of these settings"),
+        ({"gatherings": ["both"]}, "Unknown gathering 'both'"),
     ],
 )
 def test_what_cannot_be_compared_is_refused_in_a_sentence(results, options, sentence):
@@ -221,7 +221,7 @@ def test_what_cannot_be_compared_is_refused_in_a_sentence(results, options, sent
 def test_methods_that_share_no_cell_are_refused(tmp_path):
     write_cell(tmp_path, WORSE, 0, {"Mean-CE": 0.1})
     results = write_cell(tmp_path, PAIRFLIP, 0, {"Mean-LM": 0.1})
-    with pytest.raises(InputError, match="name fewer methods"):
+    with pytest.raises(InputError, match="Use fewer methods"):
         leaderboard(results)
 
 
@@ -242,7 +242,7 @@ def test_a_row_reads_as_its_numbers(results):
     assert (shown["run on"], shown["mean rank"], shown["wins"]) == ("4", "2.50", "1")
     assert shown["p"] == f"{row['p_holm']:.3f}"
     assert (leader["behind the leader"], leader["p"]) == ("leader", "")
-    assert said(leaderboard_table(board).notes, "4 settings cannot bring it below 0.25")
+    assert said(leaderboard_table(board).notes, "with 4 settings, p is at least 0.25")
 
 
 @pytest.fixture
@@ -278,7 +278,7 @@ def test_the_command_prints_the_leaderboard_and_draws_the_diagram(results, run, 
     [
         (["--figure", "critical.pdf"], "must end in .png or .svg"),
         (["--figure", "critical.svg", "--setting", WORSE], "needs at least 3 methods on at least 2 settings"),
-        (["--figure", "critical.svg", "--format", "pdf"], "no format named 'pdf'"),
+        (["--figure", "critical.svg", "--format", "pdf"], "Unknown format 'pdf'"),
     ],
 )
 def test_the_command_refuses_in_one_line_and_writes_nothing(results, run, tmp_path, arguments, sentence):
@@ -307,14 +307,14 @@ def test_the_default_is_compared_as_one_method(tmp_path):
     # Drawn again from one ranking that finds all and one that finds nothing.
     assert 0 < numbers.loc["default", "fnr_percent_low"] < 50 <= numbers.loc["default", "fnr_percent_high"]
     assert numbers.loc["MeanProb-LM", "fnr_percent_low"] == 0
-    assert said(board.left_out, PAIRFLIP, "without default: its cells do not say which method that is")
+    assert said(board.left_out, PAIRFLIP, "without default: its cells do not record it")
     assert "default" not in board_of(Results(tmp_path))[1].index
 
 
 def test_a_default_that_nobody_named_is_a_sentence(results, tmp_path):
-    with pytest.raises(InputError, match="no in-sample cell of these settings says which method is its default"):
+    with pytest.raises(InputError, match="No in-sample cell of these settings records its default"):
         leaderboard(results, methods=["default", "Mean-CE"])
     held_out = {"Last-LM (OOS)": 0.1, "Mean-LM (OOS)": 0.2}
     write_cell(tmp_path, WORSE, 7, held_out, gathering="out-of-sample", default="Mean-LM (OOS)")
-    with pytest.raises(InputError, match="no in-sample cell"):
+    with pytest.raises(InputError, match="No in-sample cell"):
         leaderboard(results, methods=["default", "Mean-LM (OOS)"])

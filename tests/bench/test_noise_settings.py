@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import errata
-from errata.bench.evaluation.tables.about import datasets_table
+from errata.bench.evaluation.run_tables import datasets_table
 from errata.bench.plan import suite
 from errata.bench.results import Results
 from errata.datasets.loading import load_setting
@@ -19,8 +19,8 @@ def test_scores_and_numbers_belong_to_the_rows_of_the_part(tmp_path, run_digits)
     path = results.recipe_path(OPEN_SET)
     path.parent.mkdir(parents=True)
     replace(setting(OPEN_SET).recipe, epochs=12).save(path)
-    outcome, lines = run_digits(results, seeds=1, settings=(OPEN_SET,))
-    assert len(outcome.done) == 2, lines.said
+    outcome, progress = run_digits(results, seeds=1, settings=(OPEN_SET,))
+    assert len(outcome.done) == 2, progress.lines
     for cell in results.cells():
         scores = results.scores(cell)
         np.testing.assert_array_equal(np.sort(scores["id"]), np.arange(len(labelled.given)))
@@ -34,7 +34,7 @@ def test_scores_and_numbers_belong_to_the_rows_of_the_part(tmp_path, run_digits)
     assert set(numbers["samples"]) == {len(labelled.given)}
     assert set(numbers["noisy"]) == {labelled.noise["count"]}
     assert numbers.loc[numbers["metric"] == "test_accuracy", "value"].between(0.6, 1).all()
-    assert any(f"use a part: {OPEN_SET}" in note for note in datasets_table(results).notes)
+    assert any(f"use a part of it: {OPEN_SET}" in note for note in datasets_table(results).notes)
 
 
 def test_the_suite_holds_four_kinds_of_three_datasets():

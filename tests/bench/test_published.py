@@ -30,7 +30,7 @@ def test_operating_points_are_of_the_images_and_pair_a_reference_with_meanprob()
 
 def test_methods_go_by_their_canonical_names():
     expected = {method.name for method in paper_methods()}
-    assert set(published.fnr_at_noise_rate()["method"]) == expected == set(published.paper_order())
+    assert set(published.fnr_at_noise_rate()["method"]) == expected == set(published.paper_method_names())
     for table in (published.fnr_at_operating_point(), published.fnr_optimized(), published.detection_hyperparameters()):
         assert set(table["method"]) <= expected
 
@@ -66,7 +66,7 @@ def test_training_is_what_the_settings_of_images_are_trained_with():
 def test_the_order_is_the_papers():
     assert published.paper_settings()[:2] == ["cifar10-pairflip-20", "cifar10-symmetric-20"]
     assert published.paper_settings()[-1] == "sensorless_drive-symmetric-20"
-    assert [parse(name).paper_name for name in published.paper_order()[:4]] == [
+    assert [parse(name).paper_name for name in published.paper_method_names()[:4]] == [
         "Last-CE/JS",
         "Last-LM",
         "Last-LM (OOS)",

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from synthetic_results import write_cell
 
-from errata.bench.evaluation.rate_scores import rate_cells, rate_summary
-from errata.bench.evaluation.tables import build
+from errata.bench.evaluation.rate_estimates import rate_cells, rate_summary
+from errata.bench.evaluation.table_registry import build
 from errata.bench.results import Results
 from errata.bench.running.benchmark_run import rate_numbers
 from errata.dynamics.ranking import noise_rates
@@ -66,7 +66,7 @@ def test_the_table_shows_points_marks_the_best_and_incomplete_data(results):
 
 def test_settings_can_be_chosen_and_cells_without_estimates_are_no_table(results, tmp_path):
     assert set(rate_cells(results, [PAIRFLIP])["setting"]) == {PAIRFLIP}
-    with pytest.raises(StoreError, match="no estimates of noise rates"):
+    with pytest.raises(StoreError, match="No noise-rate estimates"):
         rate_cells(results, ["digits-symmetric-20"])
     with pytest.raises(StoreError, match="No results in"):
         rate_cells(Results(tmp_path / "nothing"))

@@ -12,20 +12,20 @@ from hypothesis import strategies as st
 from rich.console import Console
 from synthetic_results import write_seeds
 
-from errata.bench.evaluation import render
-from errata.bench.evaluation.render import FORMATS
-from errata.bench.evaluation.tables import build
-from errata.bench.evaluation.tables.table import Entry, Table, from_frame, group_starts
+from errata.bench.evaluation import rendering
+from errata.bench.evaluation.rendering import FORMATS
+from errata.bench.evaluation.result_table import ResultTable, TableEntry, from_frame, group_starts
+from errata.bench.evaluation.table_registry import build
 from errata.errors import InputError
 
 NUMBERS = pd.DataFrame({"method": ["Mean-CE", "Mean-LM"], "mean_percent": [1 / 3, 2 / 3]})
-TABLE = Table(
+TABLE = ResultTable(
     title="FNR (%) & more",
     columns=("method", "credit_fraud"),
     rows=(
-        (Entry("Mean-CE"), Entry("0.33 ± 0.10", 1 / 3, bold=True, underline=True)),
-        (Entry("Last|LM <b>"), Entry("–")),
-        (Entry("[bold]x"), Entry("0.67 †", 2 / 3, bold=True)),
+        (TableEntry("Mean-CE"), TableEntry("0.33 ± 0.10", 1 / 3, bold=True, underline=True)),
+        (TableEntry("Last|LM <b>"), TableEntry("–")),
+        (TableEntry("[bold]x"), TableEntry("0.67 †", 2 / 3, bold=True)),
     ),
     numbers=NUMBERS,
     rules=frozenset({1}),
@@ -69,7 +69,7 @@ def cells_of_markdown(text):
 
 
 def test_html_holds_every_text_style_sort_key_and_note():
-    page = Read(render.html(TABLE))
+    page = Read(rendering.html(TABLE))
     assert page.rows[0] == list(TABLE.columns)
     assert page.rows[1:] == [[entry.text for entry in row] for row in TABLE.rows]
     assert page.sort[1:] == [["Mean-CE", repr(1 / 3)], ["Last|LM <b>", ""], ["[bold]x", repr(2 / 3)]]
@@ -81,16 +81,16 @@ def test_html_holds_every_text_style_sort_key_and_note():
 
 
 def test_markdown_is_a_pipe_table_with_bold_and_underlined():
-    rows = cells_of_markdown(render.markdown(TABLE))
+    rows = cells_of_markdown(rendering.markdown(TABLE))
     assert rows[:2] == [["method", r"credit\_fraud"], ["---", "---:"]]
     assert rows[2] == ["Mean-CE", "**<ins>0.33 ± 0.10</ins>**"]
     assert rows[3] == [r"Last\|LM \<b\>", "–"]
     assert rows[4][1] == "**0.67 †**"
-    assert r"- – not run: a\_b" in render.markdown(TABLE)
+    assert r"- – not run: a\_b" in rendering.markdown(TABLE)
 
 
 def test_latex_is_booktabs_with_every_special_character_escaped():
-    text = render.latex(TABLE)
+    text = rendering.latex(TABLE)
     assert r"\caption{FNR (\%) \& more}" in text
     assert r"\begin{tabular}{lr}" in text
     assert r"method & credit\_fraud \\" in text
@@ -104,12 +104,12 @@ def test_latex_is_booktabs_with_every_special_character_escaped():
 
 
 def test_csv_is_the_numbers_in_full():
-    read = pd.read_csv(io.StringIO(render.csv(TABLE)))
+    read = pd.read_csv(io.StringIO(rendering.csv(TABLE)))
     pd.testing.assert_frame_equal(read, NUMBERS)
 
 
 def test_plain_text_has_every_text_on_a_line_of_its_row_and_the_notes():
-    lines = render.terminal(TABLE).splitlines()
+    lines = rendering.terminal(TABLE).splitlines()
     for row in TABLE.rows:
         assert [line for line in lines if all(entry.text in line for entry in row)]
     assert [line.strip() for line in lines[-2:]] == list(TABLE.notes)
@@ -122,22 +122,22 @@ def test_a_terminal_shows_bold_and_underlined_and_cuts_a_wide_table_in_parts(mon
     shown = io.StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda: console)
-    render.show(wide)
+    rendering.show(wide)
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert all(sum(name in line for line in lines) == 1 for name in names)
     assert sum("Mean-CE" in line for line in lines) > 1
     styled = io.StringIO()
     console = Console(file=styled, width=80, force_terminal=True, color_system="standard")
-    render.show(TABLE)
+    rendering.show(TABLE)
     assert "\x1b[1;4m0.33 ± 0.10" in styled.getvalue()
 
 
 def test_a_table_without_rows_is_rendered():
-    empty = Table("nothing", ("method", "a"), (), NUMBERS.head(0))
+    empty = ResultTable("nothing", ("method", "a"), (), NUMBERS.head(0))
     for name in FORMATS:
-        assert render.render(empty, name)
-    render.show(empty)
+        assert rendering.render(empty, name)
+    rendering.show(empty)
 
 
 texts = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)
@@ -145,11 +145,11 @@ texts = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_si
 
 @given(st.lists(st.tuples(texts, texts, st.booleans(), st.booleans()), min_size=1, max_size=4))
 def test_no_text_is_taken_for_markup(rows):
-    entries = tuple((Entry(a), Entry(b, bold=bold, underline=line)) for a, b, bold, line in rows)
-    table = Table("t", ("x", "y"), entries, NUMBERS)
-    assert Read(render.html(table)).rows[1:] == [[a, b] for a, b, _, _ in rows]
-    assert [len(row) for row in cells_of_markdown(render.markdown(table))] == [2] * (len(rows) + 2)
-    body = render.latex(table).split("\\midrule\n")[1].split("\\bottomrule")[0]
+    entries = tuple((TableEntry(a), TableEntry(b, bold=bold, underline=line)) for a, b, bold, line in rows)
+    table = ResultTable("t", ("x", "y"), entries, NUMBERS)
+    assert Read(rendering.html(table)).rows[1:] == [[a, b] for a, b, _, _ in rows]
+    assert [len(row) for row in cells_of_markdown(rendering.markdown(table))] == [2] * (len(rows) + 2)
+    body = rendering.latex(table).split("\\midrule\n")[1].split("\\bottomrule")[0]
     unescaped = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater)\{\}", "", body)
     assert len(re.findall(r"(?<!\\)&", unescaped)) == len(rows)
     assert not re.findall(r"(?<!\\)[%#_~]", unescaped)
@@ -157,7 +157,7 @@ def test_no_text_is_taken_for_markup(rows):
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(InputError, match="terminal, markdown, latex, html, csv"):
-        render.render(TABLE, "pdf")
+        rendering.render(TABLE, "pdf")
 
 
 def test_values_of_a_frame_become_entries():

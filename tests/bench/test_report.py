@@ -133,7 +133,7 @@ def test_the_same_results_give_the_same_bytes(report, results, tmp_path):
 def test_results_the_paper_knows_nothing_of_have_a_page_too(tmp_path):
     results = write_cell(tmp_path / "own", "digits-symmetric-20", 0, {"MeanProb-LM": 0.1})
     write_report(results, tmp_path / "own.html")
-    assert "no cell of a setting and method that the paper reports" in (tmp_path / "own.html").read_text()
+    assert "no results for a setting and method that the paper reports" in (tmp_path / "own.html").read_text()
 
 
 def test_the_command_writes_it_and_says_what_it_could_not_show(results, tmp_path, monkeypatch, capsys):

@@ -39,12 +39,12 @@ def test_a_rank_is_one_more_than_the_methods_that_are_lower_and_half_of_those_th
         for method in table:
             lower, tied = (values < values[method]).sum(), (values == values[method]).sum() - 1
             assert ranks[method] == 1 + lower + tied / 2
-    np.testing.assert_allclose(stats.average_ranks(table).sum(), table.shape[1] * (table.shape[1] + 1) / 2)
+    np.testing.assert_allclose(stats.ranks(table).mean().sum(), table.shape[1] * (table.shape[1] + 1) / 2)
 
 
 def test_values_that_differ_by_rounding_only_are_ties():
     table = pd.DataFrame({"a": [0.1 + 0.2] * 2, "b": [0.3] * 2, "c": [0.5] * 2})
-    assert stats.average_ranks(table).tolist() == [1.5, 1.5, 3]
+    assert stats.ranks(table).mean().tolist() == [1.5, 1.5, 3]
 
 
 @given(tables.filter(lambda table: table.shape[1] > 2))
@@ -216,18 +216,18 @@ def test_methods_are_compared_over_the_cells_and_settings_they_share():
         (lambda: stats.ranks(pd.DataFrame()), "no method or no setting"),
         (
             lambda: stats.friedman(pd.DataFrame({"a": [1, 2], "b": [2, 1]})),
-            "3 methods on 2 settings or more, not 2 on 2",
+            "at least 3 methods on 2 settings, not 2 on 2",
         ),
-        (lambda: stats.nemenyi_critical_difference(1, 5), "needs 2 methods"),
-        (lambda: stats.nemenyi_critical_difference(3, 5, alpha=5), "alpha lies between 0 and 1"),
+        (lambda: stats.nemenyi_critical_difference(1, 5), "needs at least 2 methods"),
+        (lambda: stats.nemenyi_critical_difference(3, 5, alpha=5), "alpha must be between 0 and 1"),
         (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), level=95), "level between 0 and 1"),
-        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), draws=0), "needs a draw or more, not 0"),
-        (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0]), "b"), "no method 'b' to compare with"),
+        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), draws=0), "at least 1, not 0"),
+        (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0]), "b"), "no values of 'b' to compare with"),
         (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0], b=[np.nan]), "a"), "b has no value on"),
-        (lambda: stats.paired([1, 2], [1]), "as many values of both"),
+        (lambda: stats.paired([1, 2], [1]), "equally many values"),
         (lambda: stats.paired([1, np.nan], [1, 2]), "finite"),
         (lambda: stats.holm([0.1, 1.5]), "between 0 and 1"),
-        (lambda: stats.compare_with(pd.DataFrame({"a": [1]}), "b"), "no method 'b' to compare with"),
+        (lambda: stats.compare_with(pd.DataFrame({"a": [1]}), "b"), "no values of 'b' to compare with"),
     ],
 )
 def test_bad_input_is_refused_in_a_sentence(call, sentence):

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from synthetic_results import write_cell, write_seeds, write_tuning
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.tables import TABLES, build
-from errata.bench.evaluation.tables.table import MISSING
+from errata.bench.evaluation.result_table import MISSING
+from errata.bench.evaluation.table_registry import TABLES, build
 from errata.bench.plan import Cell
 from errata.bench.results import Results
 from errata.core.methods import parse
@@ -42,7 +42,7 @@ def test_the_mean_and_population_deviation_over_seeds(tmp_path):
 def test_rows_are_the_papers_in_its_order_with_ce_and_js_merged_and_others_after(tmp_path):
     results = write_seeds(tmp_path, WORSE, {"Last-JS": [10.0], "Last-CE": [10.0], "CL-CC (OOS)": [9.0]})
     names = list(build("noise-rate", results).frame["method"])
-    assert names[:25] == [parse(name).paper_name for name in published.paper_order()]
+    assert names[:25] == [parse(name).paper_name for name in published.paper_method_names()]
     assert names[25:] == ["Last-JS"]
     assert names[0] == "Last-CE/JS"
 
@@ -190,10 +190,10 @@ def test_a_reference_that_flags_as_many_as_are_wrong_was_told(tmp_path):
     truth = np.array([True, True, False, False])
     options = {"operating_points": {"CTRL-CE": (2, 0.5)}, "truth": truth}
     results = write_cell(tmp_path, WORSE, 0, {"CTRL-CE": 0.5}, **options)
-    assert noted(build("operating-point", results), "CTRL-CE was told the noise rate")
+    assert noted(build("operating-point", results), "CTRL-CE received the noise rate")
     options["operating_points"] = {"CTRL-CE": (3, 0.5)}
     results = write_cell(tmp_path, PAIRFLIP, 0, {"CTRL-CE": 0.5}, **options)
-    assert not noted(build("operating-point", results), "told")
+    assert not noted(build("operating-point", results), "received")
 
 
 def test_results_without_any_operating_point_are_all_dashes(tmp_path):
@@ -356,5 +356,5 @@ def test_every_table_is_as_wide_as_its_columns_and_keeps_its_numbers(tmp_path, n
 def test_a_table_or_setting_that_does_not_exist_is_refused(tmp_path):
     with pytest.raises(InputError, match="noise-rate, operating-point"):
         build("nothing", Results(tmp_path))
-    with pytest.raises(InputError, match="no setting named 'cifar11'"):
+    with pytest.raises(InputError, match="Unknown setting 'cifar11'"):
         build("noise-rate", Results(tmp_path), ["cifar11"])

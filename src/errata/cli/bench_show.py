@@ -34,8 +34,8 @@ def table(
     results: ResultsOption = Path("results"),
 ) -> None:
     """Print or write one of the paper's tables with the stored results."""
-    from errata.bench.evaluation.render import render, show
-    from errata.bench.evaluation.tables import build
+    from errata.bench.evaluation.rendering import render, show
+    from errata.bench.evaluation.table_registry import build
     from errata.bench.results import Results
     from errata.dynamics.files import replace_atomically
 
@@ -60,7 +60,7 @@ def compare(
 ) -> None:
     """Compare the results with the published numbers: one table per setting, and summaries."""
     from errata.bench.evaluation import compare as comparing
-    from errata.bench.evaluation.render import show
+    from errata.bench.evaluation.rendering import show
     from errata.bench.results import Results
 
     if out is not None:
@@ -92,10 +92,11 @@ def rank(
     ] = None,
 ) -> None:
     """Print the leaderboard: mean FNR, mean rank, wins, and the distance to the leader with its uncertainty."""
-    from errata.bench.evaluation.leaderboard import FEWEST_METHODS, FEWEST_SETTINGS, leaderboard
-    from errata.bench.evaluation.render import render, show
-    from errata.bench.evaluation.tables.leaderboard_table import leaderboard_table
-    from errata.bench.figures.critical import critical_figure
+    from errata.bench.evaluation.leaderboard import leaderboard
+    from errata.bench.evaluation.leaderboard_table import leaderboard_table
+    from errata.bench.evaluation.rendering import render, show
+    from errata.bench.evaluation.stats import FEWEST_METHODS, FEWEST_SETTINGS
+    from errata.bench.figures.overview import critical_figure
     from errata.bench.results import Results
     from errata.datasets.noise_figures import check_figure_path, save_figure
 
@@ -106,11 +107,11 @@ def rank(
     ranked = leaderboard_table(board)
     text = None if form == "terminal" else render(ranked, form)
     if figure is not None:
-        if board.standing is None:
+        if board.ranking is None:
             raise InputError(
                 f"The diagram needs at least {FEWEST_METHODS} methods on at least {FEWEST_SETTINGS} settings."
             )
-        save_figure(critical_figure(board.standing), figure)
+        save_figure(critical_figure(board.ranking), figure)
         print(f"wrote {figure}", file=sys.stderr)  # stdout may be redirected to a file
     if text is None:
         show(ranked)
@@ -132,16 +133,16 @@ def figures(
 ) -> None:
     """Draw all figures as PNG and SVG, each with its numbers as CSV. List the figures that cannot be drawn."""
     require("matplotlib", "matplotlib", "plot", "drawing")
-    from errata.bench.figures.drawing import CHOSEN
-    from errata.bench.figures.gallery import Gallery, Undrawn
+    from errata.bench.figures.figure_files import DEFAULT_METHODS
+    from errata.bench.figures.gallery import Gallery, SkippedFigure
     from errata.bench.results import Results
 
     folder = to or out / "figures"
-    gallery = Gallery(Results(out), setting, methods or CHOSEN, data_dir)
+    gallery = Gallery(Results(out), setting, methods or DEFAULT_METHODS, data_dir)
     skipped = []
     with progress_bar("drawing", len(gallery)) as advance:
         for one in gallery:
-            if isinstance(one, Undrawn):
+            if isinstance(one, SkippedFigure):
                 skipped.append(one)
             else:
                 one.save(folder)
@@ -163,11 +164,12 @@ def report(
     if out.suffix != ".html":
         raise InputError(f"{out} must end in .html")
     require("matplotlib", "matplotlib", "plot", "the report")
+    from errata.bench.figures.gallery import Gallery
     from errata.bench.results import Results
-    from errata.bench.results_page import figures_count, write_report
+    from errata.bench.results_page import write_report
 
     folder = Results(results)
-    with progress_bar("drawing", figures_count(folder, data_dir)) as advance:
+    with progress_bar("drawing", len(Gallery(folder, data_dir=data_dir))) as advance:
         missing = write_report(folder, out, data_dir, advance)
     for sentence in missing:
         print(f"not shown: {sentence}")

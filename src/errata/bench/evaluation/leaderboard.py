@@ -1,16 +1,13 @@
-"""Which methods lead over settings, by how much, and how sure that is."""
+"""Which methods lead over settings, by how much, and with what uncertainty."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from errata.bench.evaluation import stats
-from errata.bench.evaluation.bootstrap import fnr_draws
-from errata.bench.evaluation.default_method import WithDefault
-from errata.bench.evaluation.tables.over_seeds import shown_method
-from errata.bench.figures.critical import Standing, standing_of
-from errata.bench.figures.measured import complete_settings, fnr_cells, why_missing
-from errata.bench.plan import GATHERINGS, Cell
+from errata.bench.evaluation.intervals import fnr_draws
+from errata.bench.evaluation.summaries import complete_settings, display_name, fnr_cells, why_missing
+from errata.bench.plan import Cell, check_gathering
 from errata.bench.results import Results
 from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
@@ -20,28 +17,54 @@ from errata.errors import InputError
 if TYPE_CHECKING:
     import pandas as pd
 
-FEWEST_SETTINGS, FEWEST_METHODS = 2, 3  # that Friedman's and Nemenyi's tests need
-
 
 @dataclass(frozen=True, eq=False)
 class Leaderboard:
-    """Methods over the settings, and the seeds of these, that all of them were run on.
+    """Methods compared on the settings and seeds on which all of them were run.
 
-    numbers: a row a method, that of the lowest mean rank first: the leader. settings_run: how many of the settings
-    asked for it was run on at all. fnr_percent_*: mean over the settings compared, and its interval over samples and
-    seeds. wins: settings where no method is lower. difference_*: to the leader, in points, and its interval over
-    settings and seeds. p: Wilcoxon's over settings; p_holm: after Holm's correction; p_bootstrap: from the draws of the
-    interval. groups: the numbers of the cliques it is in. What compares with the leader is missing in its own row, and
-    all of that but the difference itself where a single setting is compared.
+    numbers has one row per method, the leader (lowest mean rank) first:
+    settings_run: number of the requested settings with results of the method. fnr_percent_*: mean over the compared
+    settings, with its interval over samples and seeds. wins: settings where no method is lower. difference_*: to the
+    leader in percentage points, with its interval over settings and seeds. p: Wilcoxon test over settings; p_holm:
+    after Holm's correction; p_bootstrap: from the draws of the interval. groups: numbers of the cliques of the method.
+    The comparison columns are missing in the row of the leader. With one setting, only the difference is there.
 
-    standing is None where there is too little to test; left_out: sentences on what is not compared, and why.
+    ranking is None if there are too few methods or settings to test. left_out: sentences on what is not compared.
     """
 
     numbers: "pd.DataFrame"
     settings: tuple[str, ...]
     incomplete: tuple[str, ...]
-    standing: Standing | None
+    ranking: stats.RankComparison | None
     left_out: tuple[str, ...]
+
+
+class ResultsWithDefault(Results):
+    """Results in which the default method of every in-sample cell also appears under the name `default`.
+
+    Out-of-sample cells are left out: the benchmark stores no neighbours for them, so their default is another one.
+    """
+
+    def numbers(self) -> "pd.DataFrame":
+        """The numbers of all cells, with those of the default repeated."""
+        import pandas as pd
+
+        numbers, cell = super().numbers(), ["setting", "gathering", "seed"]
+        defaults = numbers.loc[_marks_default(numbers), [*cell, "method"]]
+        own = numbers[numbers["metric"] != DEFAULT].merge(defaults, on=[*cell, "method"])
+        return pd.concat([numbers, own.assign(method=DEFAULT)], ignore_index=True)
+
+    def ranks(self, cell: Cell) -> "pd.DataFrame":
+        """The rankings of a cell, with that of the default repeated."""
+        import pandas as pd
+
+        ranking, numbers = super().ranks(cell), self.numbers_of(cell)
+        own = ranking[ranking["method"].isin(numbers.loc[_marks_default(numbers), "method"])]
+        return pd.concat([ranking, own.assign(method=DEFAULT)], ignore_index=True)
+
+
+def _marks_default(numbers: "pd.DataFrame") -> "pd.Series[bool]":
+    return (numbers["metric"] == DEFAULT) & (numbers["gathering"] == "in-sample")
 
 
 def leaderboard(
@@ -50,79 +73,73 @@ def leaderboard(
     methods: Sequence[str] | None = None,
     gatherings: Sequence[str] | None = None,
 ) -> Leaderboard:
-    """Compare methods on the settings that all of them were run on; None is all settings and both gatherings.
+    """Compare methods on the settings on which all of them were run.
 
-    Without `methods` those are compared that were run on the most settings. "default" among them is what errata would
-    rank each setting by.
+    settings, gatherings: None means all. methods: None means those that were run on the most settings; `default` is
+    the method that errata chooses for each cell.
     """
     methods = [DEFAULT if is_default(name) else name for name in methods or ()]
     if DEFAULT in methods:
-        results = WithDefault(results.folder)
-    wanted = None if settings is None else [find_setting(name).name for name in settings]
-    numbers = _chosen(results, wanted, gatherings)
+        results = ResultsWithDefault(results.folder)
+    requested = None if settings is None else [find_setting(name).name for name in settings]
+    numbers = _fnr_numbers(results, requested, gatherings)
     cells = fnr_cells(numbers)
     run_on = cells.notna().groupby(level="setting").any().sum()
-    compared = _named(cells, methods) if methods else run_on.index[run_on == run_on.max()].tolist()
+    compared = _columns(cells, methods) if methods else run_on.index[run_on == run_on.max()].tolist()
     if len(compared) < 2:
-        raise InputError(f"a leaderboard needs 2 methods or more; there is {', '.join(compared)} alone")
+        raise InputError(f"A leaderboard needs at least 2 methods; there is only {', '.join(compared)}.")
     shared = cells[compared].dropna()
     if shared.empty:
-        raise InputError(f"no setting has a seed that was run with all of {', '.join(compared)}; name fewer methods")
+        raise InputError(f"No setting has a seed with results of all of {', '.join(compared)}. Use fewer methods.")
     table = shared.groupby(level="setting", sort=False).mean()
-    standing = standing_of(table, {}) if _can_be_tested(table) else None
+    ranking = stats.compare_ranks(table) if stats.can_compare_ranks(table) else None
     gathering_of = dict(zip(numbers["method"], numbers["gathering"], strict=True))
     frame = _numbers(results, shared, table, gathering_of)
     frame.insert(0, "gathering", [gathering_of[name] for name in frame.index])
     frame.insert(1, "settings_run", run_on[frame.index])
-    frame["groups"] = "" if standing is None else standing.numbers.set_index("method")["groups"]
-    settings_compared, whole = tuple(map(str, table.index)), complete_settings(numbers)
+    frame["groups"] = "" if ranking is None else ranking.numbers.set_index("method")["groups"]
+    compared_settings, complete = tuple(map(str, table.index)), complete_settings(numbers)
     return Leaderboard(
         numbers=frame.rename_axis("method").reset_index(),
-        settings=settings_compared,
-        incomplete=tuple(name for name in settings_compared if name not in whole),
-        standing=standing,
+        settings=compared_settings,
+        incomplete=tuple(name for name in compared_settings if name not in complete),
+        ranking=ranking,
         left_out=(
             *([] if methods else _methods_left_out(run_on.drop(compared))),
-            *_settings_left_out(results, cells[compared], shared, wanted or ()),
+            *_settings_left_out(results, cells[compared], shared, requested or ()),
         ),
     )
 
 
-def _chosen(results: Results, settings: Sequence[str] | None, gatherings: Sequence[str] | None) -> "pd.DataFrame":
-    """FNR at the noise rate of what was asked for."""
-    for gathering in gatherings or ():
-        if gathering not in GATHERINGS:
-            raise InputError(f"gathering is {' or '.join(GATHERINGS)}, not {gathering!r}")
+def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: Sequence[str] | None) -> "pd.DataFrame":
+    """FNR at the noise rate in these settings and gatherings."""
+    checked = [check_gathering(gathering) for gathering in gatherings or ()]
     numbers = results.numbers()
     chosen = numbers[numbers["metric"] == "fnr"]
     if settings is not None:
         chosen = chosen[chosen["setting"].isin(settings)]
-    if gatherings:
-        chosen = chosen[chosen["gathering"].isin(gatherings)]
+    if checked:
+        chosen = chosen[chosen["gathering"].isin(checked)]
     if chosen.empty:
-        raise InputError(f"{results.folder} holds no results of these settings and gatherings")
+        raise InputError(f"No results of these settings and gatherings in {results.folder}.")
     return chosen
 
 
-def _named(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
-    """Methods as the columns are named; one of a plugin that is not loaded goes by its name in the results."""
+def _columns(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
+    """The columns of these methods. A method of a plugin that is not loaded has the name in the results."""
     names = [name if name in cells or name == DEFAULT else parse(name).name for name in methods]
     for name in names:
-        if name == DEFAULT and name not in cells:
-            raise InputError("no in-sample cell of these settings says which method is its default")
         if name not in cells:
-            raise InputError(f"{name} was not run on any of these settings; there are {', '.join(cells.columns)}")
+            known = "No in-sample cell of these settings records its default method."
+            other = f"{name} was not run on any of these settings. Methods with results: {', '.join(cells.columns)}."
+            raise InputError(known if name == DEFAULT else other)
     return list(dict.fromkeys(names))
-
-
-def _can_be_tested(table: "pd.DataFrame") -> bool:
-    return len(table) >= FEWEST_SETTINGS and len(table.columns) >= FEWEST_METHODS
 
 
 def _numbers(
     results: Results, shared: "pd.DataFrame", table: "pd.DataFrame", gathering_of: Mapping[str, str]
 ) -> "pd.DataFrame":
-    """A row a method, the leader first: FNR with its interval, mean rank, wins, and how it compares with the leader."""
+    """One row per method, the leader first: FNR with interval, mean rank, wins, comparison with the leader."""
     import pandas as pd
 
     ranks = stats.ranks(table)
@@ -139,11 +156,11 @@ def _numbers(
             "wins": ranks.eq(ranks.min(axis=1), axis=0).sum(),
         }
     ).sort_values(["rank_mean", "fnr_percent_mean"], kind="stable")
-    return frame.join(_against(shared, str(frame.index[0])))
+    return frame.join(_differences(shared, str(frame.index[0])))
 
 
-def _against(shared: "pd.DataFrame", leader: str) -> "pd.DataFrame":
-    """A row a method but the leader: the difference to it in points with its interval, and p-values."""
+def _differences(shared: "pd.DataFrame", leader: str) -> "pd.DataFrame":
+    """One row per method except the leader: the difference to the leader with its interval, and p-values."""
     drawn = stats.paired_bootstrap(shared, leader)
     tested = stats.compare_with(shared, leader).set_index(["over", "method"]).loc["settings"]
     points = (100 * drawn[["difference", "low", "high"]]).rename(
@@ -151,40 +168,36 @@ def _against(shared: "pd.DataFrame", leader: str) -> "pd.DataFrame":
     )
     compared = points.assign(p=tested["p"], p_holm=tested["p_holm"], p_bootstrap=drawn["p"])
     if shared.index.get_level_values("setting").nunique() == 1:
-        compared.loc[:, compared.columns != "difference_mean"] = float("nan")  # nothing can be drawn from one setting
+        compared.loc[:, compared.columns != "difference_mean"] = float("nan")  # one setting cannot be resampled
     return compared
 
 
 def _methods_left_out(run_on: "pd.Series[int]") -> Iterator[str]:
-    """A sentence on the methods that were run on fewer settings than others, and on how many."""
+    """A sentence on the methods with fewer settings, and their number of settings."""
     if len(run_on):
-        counted = [f"{shown_method(str(name))} ({count})" for name, count in run_on.items()]
-        yield f"Left out, run on fewer settings: {', '.join(counted)}"
+        names = [f"{display_name(str(name))} ({count})" for name, count in run_on.items()]
+        yield f"Left out, run on fewer settings: {', '.join(names)}"
 
 
 def _settings_left_out(
-    results: Results, cells: "pd.DataFrame", shared: "pd.DataFrame", wanted: Sequence[str]
+    results: Results, cells: "pd.DataFrame", shared: "pd.DataFrame", requested: Sequence[str]
 ) -> Iterator[str]:
-    """A sentence a setting that is left out, whole or in some of its seeds."""
+    """One sentence per setting that is left out completely or for some seeds."""
     seeds = sorted(set(cells.index.get_level_values("seed")))
     for setting, own in cells.groupby(level="setting", sort=False):
         run = set(own.dropna(how="all").index)
         missing = sorted(seed for _, seed in run - set(shared.index))
         lacking = [str(name) for name in own if own[name].isna().all()]
         if lacking:
-            reasons = dict.fromkeys(_why(results, str(setting), name, seeds) for name in lacking)
-            without = ", ".join(map(shown_method, lacking))
-            yield f"Left out: {setting}, without {without}: {'; '.join(reasons)}"
+            reasons = dict.fromkeys(
+                "its cells do not record it" if name == DEFAULT else why_missing(results, str(setting), name, seeds)
+                for name in lacking
+            )
+            yield f"Left out: {setting}, without {', '.join(map(display_name, lacking))}: {'; '.join(reasons)}"
         elif missing and len(missing) == len(run):
-            yield f"Left out: {setting}, none of whose seeds was run with all of the methods"
+            yield f"Left out: {setting}, no seed was run with all methods"
         elif missing:
             which = f"seed{'s' * (len(missing) > 1)} {', '.join(map(str, missing))}"
-            yield f"Left out: {which} of {setting}, not run with all of the methods"
+            yield f"Left out: {which} of {setting}, not run with all methods"
     there = set(cells.index.get_level_values("setting"))
-    yield from (f"Left out: {name}: not run" for name in wanted if name not in there)
-
-
-def _why(results: Results, setting: str, method: str, seeds: Sequence[int]) -> str:
-    if method == DEFAULT:
-        return "its cells do not say which method that is"
-    return why_missing(results, setting, method, seeds)
+    yield from (f"Left out: {name}: not run" for name in requested if name not in there)

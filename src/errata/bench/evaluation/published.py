@@ -1,4 +1,4 @@
-"""The published numbers, which ship with the package as the paper's tables, under the names used here."""
+"""The published numbers: the paper's tables, with the names of settings and methods that errata uses."""
 
 import re
 from functools import cache
@@ -15,36 +15,35 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _EPOCHS = re.compile(r"^(?P<epochs>\d+)( mini \(1/(?P<parts>\d+) epoch\))?$")
-_PERCENT = {"std": "std_percent"}
 
 
 def fnr_at_noise_rate() -> "pd.DataFrame":
-    """A row a setting and method, in the paper's order: gathering, fnr_percent, std_percent."""
-    table = _read("fnr_at_noise_rate").rename(columns=_PERCENT)
+    """One row per setting and method, in the paper's order: gathering, fnr_percent, std_percent."""
+    table = _read("fnr_at_noise_rate")
     return table.assign(gathering=[parse(name).gathering for name in table["method"]])
 
 
 def fnr_at_operating_point() -> "pd.DataFrame":
-    """A row a setting, reference and method: FNR at as many samples as the reference flags."""
-    table = _read("fnr_at_operating_point").rename(columns=_PERCENT)
+    """One row per setting, reference and method: FNR at the number of samples that the reference flags."""
+    table = _read("fnr_at_operating_point")
     return table.assign(reference=_canonical(table.pop("reference_method")))
 
 
 def fnr_optimized() -> "pd.DataFrame":
-    """A row a setting, tuning fraction and method: FNR after tuning on that fraction, on the other 90 %."""
-    return _read("fnr_optimized").rename(columns=_PERCENT)
+    """One row per setting, tuning fraction and method: FNR on the 90 % of samples that were not used for tuning."""
+    return _read("fnr_optimized")
 
 
 def detection_hyperparameters() -> "pd.DataFrame":
-    """A row a setting, tuning fraction and method: `chosen` is an epoch, a window `start-end`, or CTRL's `W,K,Ks`."""
+    """One row per setting, tuning fraction and method. `chosen`: an epoch, a window `start-end`, or CTRL's `W,K,Ks`."""
     table = _read("detection_hyperparameters")
     return table.assign(chosen=table.pop("value").str.replace(r"[() ]", "", regex=True))
 
 
 def training_hyperparameters() -> "pd.DataFrame":
-    """A row a setting: network, the fields of a recipe but for widths and seed, noise rate, test accuracy.
+    """One row per setting: network, the fields of a recipe without widths and seed, noise rate, test accuracy.
 
-    momentum is missing where the optimiser has none.
+    momentum is missing for optimisers that have none.
     """
     import pandas as pd
 
@@ -66,17 +65,17 @@ def paper_settings() -> list[str]:
     return list(dict.fromkeys(_read("fnr_at_noise_rate")["setting"]))
 
 
-def paper_order() -> list[str]:
+def paper_method_names() -> list[str]:
     """The 25 methods, in the order of the paper's tables."""
     return list(dict.fromkeys(_read("fnr_at_noise_rate")["method"]))
 
 
 def setting_name(dataset: str, noise: str, noise_rate: float) -> str:
-    """The name here of a column of the paper's tables."""
+    """The setting of a column of the paper's tables."""
     found = [one.name for one in settings().values() if one.in_paper and _is(one, dataset, noise, noise_rate)]
     if len(found) != 1:
         raise InputError(
-            f"the paper's {dataset}, {noise}, {noise_rate:g} must be one setting, not {', '.join(found) or 'none'}"
+            f"The paper's {dataset}, {noise}, {noise_rate:g} must be one setting, not {', '.join(found) or 'none'}."
         )
     return found[0]
 
@@ -90,7 +89,7 @@ def _is(setting: Setting, dataset: str, noise: str, rate: float) -> bool:
 
 
 def _read(name: str) -> "pd.DataFrame":
-    """A table with `setting` in front and methods under their canonical names; a copy, so that nobody changes ours."""
+    """A copy of a table: `setting` is the first column, and methods have their canonical names."""
     return _cached(name).copy()
 
 
@@ -100,7 +99,7 @@ def _cached(name: str) -> "pd.DataFrame":
 
     text = {"epochs": str, "schedule_epochs": str, "schedule_factors": str, "value": str}
     with (files("errata.bench.evaluation") / "paper" / f"{name}.csv").open(encoding="utf-8") as file:
-        table = pd.read_csv(file, dtype=text)
+        table = pd.read_csv(file, dtype=text).rename(columns={"std": "std_percent"})
     columns = zip(table.pop("dataset"), table.pop("noise"), table["noise_rate"], strict=True)
     table.insert(0, "setting", [setting_name(*column) for column in columns])
     if "method" in table:
@@ -113,9 +112,8 @@ def _canonical(names: "pd.Series[str]") -> list[str]:
 
 
 def _schedule(starts: str | float, factors: str | float) -> tuple[tuple[int, float], ...]:
-    """Pairs (epoch, factor) as in a recipe; an empty cell is a constant rate."""
+    """Pairs (epoch, factor) as in a recipe. An empty cell is a constant rate."""
     if not isinstance(starts, str) or not isinstance(factors, str):
         return ((0, 1.0),)
-    return tuple(
-        (int(start), float(factor)) for start, factor in zip(starts.split(";"), factors.split(";"), strict=True)
-    )
+    pairs = zip(starts.split(";"), factors.split(";"), strict=True)
+    return tuple((int(start), float(factor)) for start, factor in pairs)

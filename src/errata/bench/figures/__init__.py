@@ -1,4 +1,5 @@
-"""Figures of the benchmark. Each is drawn from a table of numbers, which is kept beside it.
+"""Draws stored results. Every figure comes with its numbers.
 
-A module an idea: a function that takes its numbers from the results, and one that draws them. `gallery` has them all.
+`gallery` lists all figures; the other modules compute the numbers and draw. Imports `errata.bench.evaluation`.
+Imported by `errata.bench.results_page` and `errata.cli`.
 """

@@ -1,12 +1,12 @@
-"""Tables as text: for a terminal, Markdown, LaTeX with booktabs, HTML, and the numbers as CSV."""
+"""Tables as text: for the terminal, Markdown, LaTeX with booktabs, HTML, and the numbers as CSV."""
 
 import html as markup
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from errata.bench.evaluation.tables.table import MISSING, Entry, Table
+from errata.bench.evaluation.result_table import MISSING, ResultTable, TableEntry
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _LATEX = {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    "[": "{[}",  # after the end of a row it would begin an option
+    "[": "{[}",  # after the end of a row, a bracket starts an optional argument
     "–": "--",
     "±": r"$\pm$",
     "†": r"$^\dagger$",
@@ -30,8 +30,8 @@ _LATEX = {
 }
 
 
-def show(table: Table) -> None:
-    """Print; on a terminal in bold and underlined, and in as many parts as its width asks for."""
+def show(table: ResultTable) -> None:
+    """Print a table. On a terminal it has styles, and is split into parts that fit the width."""
     from rich.console import Console
 
     console = Console()
@@ -39,25 +39,25 @@ def show(table: Table) -> None:
         print(terminal(table), end="")
         return
     for part in _parts(table, console.width):
-        console.print(_rich(table, part))
+        console.print(_rich_table(table, part))
     for note in table.notes:
         console.print(note, style="dim", markup=False, highlight=False)
 
 
-def terminal(table: Table) -> str:
-    """As it is printed, in one piece and without styles."""
+def terminal(table: ResultTable) -> str:
+    """The printed table in one part, without styles."""
     from rich.console import Console
 
-    console = Console(file=StringIO(), width=_WIDE)
-    console.print(_rich(table, range(len(table.columns))))
+    text = StringIO()
+    console = Console(file=text, width=_WIDE)
+    console.print(_rich_table(table, range(len(table.columns))))
     for note in table.notes:
         console.print(note, markup=False, highlight=False)
-    assert isinstance(console.file, StringIO)
-    return console.file.getvalue()
+    return text.getvalue()
 
 
-def markdown(table: Table) -> str:
-    """A pipe table under its title, with the notes below."""
+def markdown(table: ResultTable) -> str:
+    """A pipe table with its title above and its notes below."""
     lines = [
         _pipes(map(_markdown_text, table.columns)),
         _pipes("---" if column < table.labels else "---:" for column in range(len(table.columns))),
@@ -67,8 +67,8 @@ def markdown(table: Table) -> str:
     return "\n".join([f"**{_markdown_text(table.title)}**", "", *lines, *([""] if notes else []), *notes, ""])
 
 
-def latex(table: Table) -> str:
-    """A table environment; it needs the package booktabs."""
+def latex(table: ResultTable) -> str:
+    """A table environment, for the package booktabs."""
     columns = "l" * table.labels + "r" * (len(table.columns) - table.labels)
     body = []
     for number, row in enumerate(table.rows):
@@ -92,8 +92,8 @@ def latex(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def html(table: Table) -> str:
-    """A table element of class `results`, and its notes; every entry says in `data-sort` what it is sorted by."""
+def html(table: ResultTable) -> str:
+    """A table element of class `results` with its notes. `data-sort` has the sort key of an entry."""
     head = "".join(f'<th scope="col">{markup.escape(column)}</th>' for column in table.columns)
     rows = []
     for number, row in enumerate(table.rows):
@@ -114,12 +114,12 @@ def html(table: Table) -> str:
     return "\n".join(lines) + "\n"
 
 
-def csv(table: Table) -> str:
-    """The numbers behind it: a row each, not rounded."""
+def csv(table: ResultTable) -> str:
+    """The unrounded numbers."""
     return table.numbers.to_csv(index=False)
 
 
-FORMATS: dict[str, Callable[[Table], str]] = {
+FORMATS: dict[str, Callable[[ResultTable], str]] = {
     "terminal": terminal,
     "markdown": markdown,
     "latex": latex,
@@ -128,36 +128,36 @@ FORMATS: dict[str, Callable[[Table], str]] = {
 }
 
 
-def render(table: Table, form: str) -> str:
+def render(table: ResultTable, form: str) -> str:
     """The table in one of the formats."""
     if form not in FORMATS:
-        raise InputError(f"there is no format named {form!r}; there are {', '.join(FORMATS)}")
+        raise InputError(f"Unknown format {form!r}. Formats: {', '.join(FORMATS)}.")
     return FORMATS[form](table)
 
 
-def _rich(table: Table, columns: "range | list[int]") -> "RichTable":
+def _rich_table(table: ResultTable, columns: Iterable[int]) -> "RichTable":
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    columns = list(columns)
     shown = RichTable(title=table.title, title_justify="left")
     for column in columns:
-        shown.add_column(
-            Text(table.columns[column]), justify="left" if column < table.labels else "right", no_wrap=True
-        )
+        justify = "left" if column < table.labels else "right"
+        shown.add_column(Text(table.columns[column]), justify=justify, no_wrap=True)  # type: ignore[arg-type]
     for number, row in enumerate(table.rows):
         if number in table.rules:
             shown.add_section()
-        # a span and not the style of the whole text, which would underline the padding too
+        # The style of a span: the style of the whole text would underline the padding too.
         shown.add_row(*(Text.assemble((row[column].text, _rich_style(row[column]))) for column in columns))
     return shown
 
 
-def _rich_style(entry: Entry) -> str:
+def _rich_style(entry: TableEntry) -> str:
     return " ".join(name for name, on in (("bold", entry.bold), ("underline", entry.underline)) if on)
 
 
-def _parts(table: Table, width: int) -> Iterator[list[int]]:
-    """Columns that fit beside each other, each time with those that name the rows."""
+def _parts(table: ResultTable, width: int) -> Iterator[list[int]]:
+    """Groups of columns that fit the width, each with the columns that name the rows."""
     sizes = [
         max([len(name), *(len(row[column].text) for row in table.rows)]) + _BETWEEN_COLUMNS
         for column, name in enumerate(table.columns)
@@ -172,7 +172,7 @@ def _parts(table: Table, width: int) -> Iterator[list[int]]:
     yield part
 
 
-def _pipes(cells: "Iterator[str] | map[str]") -> str:
+def _pipes(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
@@ -180,13 +180,13 @@ def _markdown_text(text: str) -> str:
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", text)
 
 
-def _markdown_entry(entry: Entry) -> str:
+def _markdown_entry(entry: TableEntry) -> str:
     text = _markdown_text(entry.text)
     text = f"<ins>{text}</ins>" if entry.underline else text
     return f"**{text}**" if entry.bold else text
 
 
-def _latex_row(cells: "Iterator[str] | map[str]") -> str:
+def _latex_row(cells: Iterable[str]) -> str:
     return " & ".join(cells) + r" \\"
 
 
@@ -194,22 +194,16 @@ def _latex_text(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def _latex_entry(entry: Entry) -> str:
+def _latex_entry(entry: TableEntry) -> str:
     text = _latex_text(entry.text)
     text = rf"\textbf{{{text}}}" if entry.bold else text
     return rf"\underline{{{text}}}" if entry.underline else text
 
 
-def _html_entry(entry: Entry, is_label: bool) -> str:
+def _html_entry(entry: TableEntry, is_label: bool) -> str:
     text = markup.escape(entry.text)
     text = f"<strong>{text}</strong>" if entry.bold else text
     text = f"<u>{text}</u>" if entry.underline else text
-    key = markup.escape(_sort_key(entry))
+    sort_key = repr(entry.value) if entry.value is not None else "" if entry.text == MISSING else entry.text
+    key = markup.escape(sort_key)
     return f'<th scope="row" data-sort="{key}">{text}</th>' if is_label else f'<td data-sort="{key}">{text}</td>'
-
-
-def _sort_key(entry: Entry) -> str:
-    """A number in full, else the text; nothing for what is missing."""
-    if entry.value is not None:
-        return repr(entry.value)
-    return "" if entry.text == MISSING else entry.text

@@ -1,13 +1,13 @@
-"""FNR as a curve: against the budget, and against the epoch at which training stops."""
+"""FNR curves: by budget, and by the epoch at which training stops."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.bench.evaluation.tables.over_seeds import over_seeds, shown_method
-from errata.bench.figures.drawing import line_styles, new_figure, setting_title
+from errata.bench.evaluation.summaries import display_name, over_seeds
+from errata.bench.figures.figure_files import line_styles, new_figure, setting_title
 from errata.bench.results import Results, as_scores
 from errata.bench.tuning_results import CURVE, TuningResults
 from errata.core.metrics import budget_curve, ideal_fnr, random_fnr
@@ -19,30 +19,31 @@ if TYPE_CHECKING:
 
 POINTS = 400
 IDEAL, RANDOM = "ideal", "random"
-EARLY = 0.2  # of the recipe's epochs
+EARLY = 0.2  # of the epochs of the recipe
 STOP_COLUMNS = ("setting", "seed", "epoch", "method", "value", "epochs_of_recipe", "complete")
 
 
 def budget_numbers(results: Results, setting: str, methods: Sequence[str], *, complete: bool) -> "pd.DataFrame":
-    """FNR of a setting at some 400 budgets up to all samples, among them the noise rate.
+    """FNR of a setting at about 400 budgets, including the noise rate.
 
-    A row a method and budget, both in percent: mean and population standard deviation over seeds. `ideal` and
-    `random` are among the methods; `noise_rate_percent` is that of the setting, `complete` whether its data was.
+    One row per method and budget, in percent: mean and population standard deviation over seeds. `ideal` and `random`
+    are among the methods.
     """
     import pandas as pd
 
-    rankings = [results.ranks(cell) for cell in results.cells() if cell.setting == setting]
     curves: dict[str, list[pd.Series[float]]] = {}
     sizes = set()
-    for ranking in rankings:
-        for method, one in ranking.groupby("method", observed=True):
-            sizes.add((int(one["size"].sum()), int(one["errors"].sum())))
+    for cell in results.cells():
+        if cell.setting != setting:
+            continue
+        for method, ranking in results.ranks(cell).groupby("method", observed=True):
+            sizes.add((int(ranking["size"].sum()), int(ranking["errors"].sum())))
             if method in methods:
-                curves.setdefault(str(method), []).append(budget_curve(*as_scores(one))["fnr"])
+                curves.setdefault(str(method), []).append(budget_curve(*as_scores(ranking))["fnr"])
     if not curves:
-        raise InputError(f"{setting} was not run with any of {', '.join(methods)}")
+        raise InputError(f"{setting} was not run with any of {', '.join(methods)}.")
     if len(sizes) > 1:
-        raise InputError(f"the cells of {setting} were not measured on the same samples and errors")
+        raise InputError(f"The cells of {setting} have different samples or errors.")
     samples, errors = sizes.pop()
     inspected = np.unique(np.append(np.round(np.linspace(0, samples, POINTS)).astype(np.int64), errors))
     budget = inspected / samples
@@ -74,25 +75,20 @@ def _curve(method: str, budget: NDArray[np.float64], fnr: NDArray[np.float64]) -
 
 
 def budget_figure(numbers: "pd.DataFrame") -> "Figure":
-    """All budgets, and beside them those around the noise rate, where methods part."""
+    """All budgets on the left; budgets around the noise rate, where methods differ most, on the right."""
     rate = float(numbers["noise_rate_percent"].iloc[0])
     figure, ((whole, near),) = new_figure(10, 4.4, columns=2)
-    methods = [method for method in numbers["method"].unique() if method not in (IDEAL, RANDOM)]
+    curves = {str(name): curve for name, curve in numbers.groupby("method", sort=False)}
+    methods = [method for method in curves if method not in (IDEAL, RANDOM)]
     for axes in (whole, near):
-        _plain_line(axes, numbers, RANDOM, linestyle=":", color="0.55")
-        _plain_line(axes, numbers, IDEAL, linestyle=":", color="k")
+        for name, colour in ((RANDOM, "0.55"), (IDEAL, "k")):
+            plain = {"linestyle": ":", "color": colour, "linewidth": 1.2, "label": name}
+            axes.plot(curves[name]["budget_percent"], curves[name]["fnr_percent"], **plain)
         for method, style in line_styles(methods).items():
-            curve = numbers[numbers["method"] == method]
-            here = np.flatnonzero(np.isclose(curve["budget_percent"], rate))[:1].tolist()
-            axes.plot(
-                curve["budget_percent"],
-                curve["fnr_percent"],
-                label=shown_method(method),
-                markevery=here,
-                markersize=6,
-                linewidth=1.5,
-                **style,
-            )
+            budget, fnr = curves[method]["budget_percent"], curves[method]["fnr_percent"]
+            here = np.flatnonzero(np.isclose(budget, rate))[:1].tolist()
+            label = display_name(method)
+            axes.plot(budget, fnr, label=label, markevery=here, markersize=6, linewidth=1.5, **style)
         axes.axvline(rate, color="0.8", linewidth=0.8, zorder=0)
         axes.set(xlabel="budget: samples inspected (%)", ylabel="FNR: errors missed (%)")
     whole.set(xlim=(0, 100), ylim=(0, 100))
@@ -105,39 +101,35 @@ def budget_figure(numbers: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def _plain_line(axes: Any, numbers: "pd.DataFrame", name: str, **style: Any) -> None:
-    curve = numbers[numbers["method"] == name]
-    axes.plot(curve["budget_percent"], curve["fnr_percent"], label=name, linewidth=1.2, **style)
-
-
 def stop_numbers(results: Results, setting: str) -> "pd.DataFrame":
-    """FNR of a setting by the number of epochs after which training stops, from its tuning.
+    """FNR of a setting by the number of training epochs, from its tuning.
 
-    A row a method and number of epochs: mean and population standard deviation over seeds, in percent.
+    One row per method and number of epochs: mean and population standard deviation over seeds, in percent.
     """
-    files = TuningResults(results.folder)
-    if not files.path(setting, CURVE).exists():
-        raise InputError(f"{setting} was not tuned: `errata bench tune` trains it for longer")
-    curve = files.read(setting, CURVE)
+    stored = TuningResults(results.folder)
+    path = stored.path(setting, CURVE)
+    if not path.exists():
+        raise InputError(f"{setting} was not tuned. `errata bench tune` trains it for longer.")
+    curve = stored.read(setting, CURVE)
     absent = [column for column in STOP_COLUMNS if column not in curve]
     if absent or curve.empty:
-        raise StoreError(f"{files.path(setting, CURVE)} has no {f'column {absent[0]}' if absent else 'row'}")
-    curve = curve.assign(epochs=curve["epoch"] + 1)  # the epoch is the last one seen, counted from 0
+        raise StoreError(f"{path} has no {f'column {absent[0]}' if absent else 'row'}.")
+    curve = curve.assign(epochs=curve["epoch"] + 1)  # `epoch` is the last one, counted from 0
     summary = over_seeds(curve, ["setting", "method", "epochs", "epochs_of_recipe"])
     return summary.rename(columns={"mean_percent": "fnr_percent"})
 
 
 def stop_figure(numbers: "pd.DataFrame") -> "Figure":
-    """A line a method with a band of ± one standard deviation over seeds; the recipe's number of epochs is dotted.
+    """One line per method with a band of ± one standard deviation over seeds; a dotted line at the recipe's epochs.
 
-    The first epochs, in which every method fails, may leave the picture at its top: the rest would be flat else.
+    The first epochs may lie above the top of the figure: every method fails there, and the rest would look flat.
     """
     figure, ((axes,),) = new_figure(7, 4.6)
     for method, style in line_styles(numbers["method"].unique().tolist()).items():
         ordered = numbers[numbers["method"] == method].sort_values("epochs")
         epochs, fnr, std = (ordered[name].to_numpy() for name in ("epochs", "fnr_percent", "std_percent"))
         axes.fill_between(epochs, fnr - std, fnr + std, color=style["color"], alpha=0.2, linewidth=0)
-        axes.plot(epochs, fnr, label=shown_method(method), markevery=0.1, markersize=5, linewidth=1.5, **style)
+        axes.plot(epochs, fnr, label=display_name(method), markevery=0.1, markersize=5, linewidth=1.5, **style)
     recipe = int(numbers["epochs_of_recipe"].iloc[0])
     axes.axvline(recipe, color="k", linestyle=":", linewidth=1.2, label=f"recipe: {recipe} epochs")
     later = numbers[numbers["epochs"] >= min(recipe * EARLY, numbers["epochs"].max())]

@@ -1,4 +1,4 @@
-"""What all figures share: the picture with its numbers, names, colours and line styles."""
+"""What all figures share: a figure with its numbers and files, colours and line styles."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +12,16 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
-# One of each kind: an ensemble of probabilities and of losses, the last epoch, clustering, confident learning.
-CHOSEN = ("MeanProb-LM", "Mean-CE", "Last-CE", "CTRL-CE", "LateStopping-CPD", "CL-PBNR (OOS)")
-PICTURES = (".png", ".svg")
-# One marker more than dashes: 56 pairs before one comes again. Plain dots are for lines that are no method's.
+# One method of each kind: mean probabilities, mean losses, last epoch, clustering, confident learning.
+DEFAULT_METHODS = ("MeanProb-LM", "Mean-CE", "Last-CE", "CTRL-CE", "LateStopping-CPD", "CL-PBNR (OOS)")
+# One marker more than dashes: 56 different pairs.
 _DASHES = ((1, 0), (5, 2), (6, 2, 1, 2), (3, 1, 1, 1, 1, 1), (9, 2), (2, 2), (9, 2, 3, 2))
 _MARKERS = "osD^vPX<"
 
 
 @dataclass(frozen=True, eq=False)
-class Drawing:
-    """A figure under the name of its files, a sentence that says what it shows, and the numbers behind it."""
+class DrawnFigure:
+    """A figure, the name of its files, a caption, and its numbers."""
 
     name: str
     caption: str
@@ -30,26 +29,25 @@ class Drawing:
     numbers: "pd.DataFrame"
 
     def save(self, folder: Path) -> list[Path]:
-        """Write the picture as PNG and SVG and the numbers as CSV."""
-        pictures = [folder / f"{self.name}{ending}" for ending in PICTURES]
-        for path in pictures:
-            save_figure(self.figure, path)
-        table = folder / f"{self.name}.csv"
-        write_table(self.numbers, table)
-        return [*pictures, table]
+        """Write the figure as PNG and SVG and the numbers as CSV."""
+        png, svg, csv = (folder / f"{self.name}{ending}" for ending in (".png", ".svg", ".csv"))
+        save_figure(self.figure, png)
+        save_figure(self.figure, svg)
+        write_table(self.numbers, csv)
+        return [png, svg, csv]
 
 
 def setting_title(numbers: "pd.DataFrame") -> str:
-    """The name of the setting that all numbers are of, and whether its data was complete."""
+    """The setting of the numbers, and whether its data was incomplete."""
     first = numbers.iloc[0]
     return str(first["setting"]) + ("" if first["complete"] else ", incomplete data")
 
 
 def line_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Colour, dashes and marker a method, told apart without colours too; the chosen look the same in all figures."""
+    """Colour, dashes and marker per method, different without colours too. Default methods always look the same."""
     from matplotlib import colormaps
 
-    order = list(dict.fromkeys([*CHOSEN, *methods]))
+    order = list(dict.fromkeys([*DEFAULT_METHODS, *methods]))
     return {
         method: {
             "color": colormaps["tab10"](order.index(method) % 10),
@@ -61,7 +59,7 @@ def line_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **grid: Any) -> "tuple[Figure, Any]":
-    """A figure in inches that belongs to no window, and its axes (rows, columns)."""
+    """A figure (size in inches) without a window, and its axes (rows, columns)."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")

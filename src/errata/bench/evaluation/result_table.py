@@ -1,4 +1,4 @@
-"""A table as it is shown, apart from how it is rendered; the unrounded numbers go with it."""
+"""A table for display, independent of the output format, together with its unrounded numbers."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ INCOMPLETE = "†"
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableEntry:
     """One entry of a table: its text, and the number to sort by, if there is one."""
 
     text: str
@@ -22,16 +22,16 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ResultTable:
     """Rows of entries under named columns.
 
-    numbers: what is behind it, tidy and not rounded. labels: how many of the first columns name a row. rules: the rows
-    that begin a group. notes: what a reader has to know, such as why an entry is missing.
+    numbers: the unrounded values in tidy form. labels: how many of the first columns name a row. rules: rows that start
+    a group. notes: lines below the table, such as why entries are missing.
     """
 
     title: str
     columns: tuple[str, ...]
-    rows: tuple[tuple[Entry, ...], ...]
+    rows: tuple[tuple[TableEntry, ...], ...]
     numbers: "pd.DataFrame"
     labels: int = 1
     rules: frozenset[int] = frozenset()
@@ -39,7 +39,7 @@ class Table:
 
     @property
     def frame(self) -> "pd.DataFrame":
-        """The texts, as wide as the table."""
+        """The texts of the entries."""
         import pandas as pd
 
         return pd.DataFrame([[entry.text for entry in row] for row in self.rows], columns=list(self.columns))
@@ -54,14 +54,14 @@ def from_frame(
     rules: Iterable[int] = (),
     notes: Sequence[str] = (),
     numbers: "pd.DataFrame | None" = None,
-) -> Table:
-    """A table of plain values; `digits` after the point of the columns that are fractional, an `Entry` stays itself."""
-    precise = digits or {}
+) -> ResultTable:
+    """A table of plain values or entries. digits: by column, the number of decimal places."""
+    decimals = digits or {}
     rows = tuple(
-        tuple(_entry(value, precise.get(str(column))) for column, value in zip(frame.columns, row, strict=True))
+        tuple(_entry(value, decimals.get(str(column))) for column, value in zip(frame.columns, row, strict=True))
         for row in frame.itertuples(index=False)
     )
-    return Table(
+    return ResultTable(
         title=title,
         columns=tuple(map(str, frame.columns)),
         rows=rows,
@@ -72,23 +72,28 @@ def from_frame(
     )
 
 
-def _entry(value: Any, digits: int | None) -> Entry:
+def _entry(value: Any, digits: int | None) -> TableEntry:
     import pandas as pd
 
-    if isinstance(value, Entry):
+    if isinstance(value, TableEntry):
         return value
     if isinstance(value, str):
-        return Entry(value)
+        return TableEntry(value)
     if pd.isna(value):
-        return Entry(MISSING)
+        return TableEntry(MISSING)
     if pd.api.types.is_bool(value):
-        return Entry("yes" if value else "no", float(value))
+        return TableEntry("yes" if value else "no", float(value))
     if pd.api.types.is_integer(value):
-        return Entry(f"{value:,}", float(value))
-    return Entry(f"{value:g}" if digits is None else f"{value:z.{digits}f}", float(value))
+        return TableEntry(f"{value:,}", float(value))
+    return TableEntry(f"{value:g}" if digits is None else f"{value:z.{digits}f}", float(value))
+
+
+def mark_incomplete(text: str, complete: bool) -> str:
+    """The text, with a dagger if the data was incomplete."""
+    return text if complete else f"{text} {INCOMPLETE}"
 
 
 def group_starts(values: Iterable[object]) -> list[int]:
-    """The rows, but for the first, whose value is not that of the row before."""
+    """The rows, without the first, whose value differs from the row before."""
     listed = list(values)
     return [row for row in range(1, len(listed)) if listed[row] != listed[row - 1]]

@@ -1,20 +1,28 @@
-"""What was run: test accuracy, training hyper-parameters and datasets, beside the paper's."""
+"""What was run: test accuracy, training hyper-parameters and datasets, each with the values of the paper."""
 
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.tables.over_seeds import (
-    Absent,
+from errata.bench.evaluation.result_table import (
+    INCOMPLETE,
+    MISSING,
+    ResultTable,
+    TableEntry,
+    from_frame,
+    group_starts,
+    mark_incomplete,
+)
+from errata.bench.evaluation.summaries import (
+    MissingEntries,
     entries,
     incomplete_note,
-    not_run,
+    not_run_note,
     order_settings,
     over_seeds,
     seeds_note,
 )
-from errata.bench.evaluation.tables.table import INCOMPLETE, MISSING, Entry, Table, from_frame, group_starts
 from errata.bench.results import Results
 from errata.datasets.label_noise import HeldOutClassNoise, LongTailNoise
 from errata.datasets.registry import dataset as find_dataset
@@ -37,8 +45,8 @@ HYPERPARAMETERS = {
 }
 
 
-def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> Table:
-    """Test accuracy of the in-sample models, beside the paper's."""
+def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """Test accuracy of the in-sample models, with that of the paper."""
     import pandas as pd
 
     numbers = results.numbers()
@@ -48,15 +56,15 @@ def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> T
     paper = published.training_hyperparameters()[["setting", "test_accuracy_percent"]]
     merged = summary.merge(paper.rename(columns={"test_accuracy_percent": "paper_percent"}), on="setting", how="left")
     merged["difference"] = merged["mean_percent"] - merged["paper_percent"]
-    found = entries(summary, ["setting"])
+    ours = entries(summary, ["setting"])
     theirs = dict(zip(paper["setting"], paper["test_accuracy_percent"], strict=True))
     differences = dict(zip(merged["setting"], merged["difference"], strict=True))
     differences |= dict.fromkeys(merged.loc[~merged["complete"], "setting"], INCOMPLETE)
-    absent = Absent(results)
+    missing = MissingEntries(results)
     rows = [
         {
             "setting": name,
-            "ours": found.get((name,)) or absent.entry(name, "in-sample", "test accuracy"),
+            "ours": ours.get((name,)) or missing.entry(name, "in-sample", "test accuracy"),
             "paper": theirs.get(name),
             "difference": differences.get(name),
         }
@@ -67,49 +75,48 @@ def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> T
         "Test accuracy (%) of models trained on the noisy labels",
         digits={"paper": 2, "difference": 2},
         numbers=merged,
-        notes=[*seeds_note(summary), *incomplete_note(summary), *absent.notes(names), *not_run(names, settings)],
+        notes=[*seeds_note(summary), *incomplete_note(summary), *missing.notes(names), *not_run_note(names, settings)],
     )
 
 
-def training_table(results: Results, settings: Sequence[str] | None = None) -> Table:
-    """How the models were trained, above how the paper's were."""
+def training_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """The training hyper-parameters, above those of the paper."""
     import pandas as pd
 
     ours = recipes(results)
     names = order_settings(ours["setting"], settings)
     paper = published.training_hyperparameters().assign(source="paper", widths=None)
     columns = ["setting", "source", *HYPERPARAMETERS, "parts"]
-    both = pd.concat([ours.reindex(columns=columns), paper[columns]], ignore_index=True)  # trees have few of them
+    both = pd.concat([ours.reindex(columns=columns), paper[columns]], ignore_index=True)  # boosting lacks most of them
     both = both[both["setting"].isin(names)]
-    absent = Absent(results)
-    rows: list[tuple[Entry, ...]] = []
-    of_setting: list[str] = []
+    missing = MissingEntries(results)
+    rows: list[tuple[TableEntry, ...]] = []
     for name in names:
-        theirs = both[(both["setting"] == name) & (both["source"] == "paper")].to_dict("records")
-        mine = both[(both["setting"] == name) & (both["source"] != "paper")].to_dict("records")
+        own = both[both["setting"] == name]
+        theirs = own[own["source"] == "paper"].to_dict("records")
+        mine = own[own["source"] != "paper"].to_dict("records")
         if not mine:
-            dash = absent.entry(name, "in-sample")
-            rows.append((Entry(name), Entry("ours"), *(dash for _ in HYPERPARAMETERS)))
-        rows += [_recipe_row(one, beside=theirs[0] if theirs else None) for one in mine]
-        rows += [_recipe_row(one, beside=None) for one in theirs]
-        of_setting += [name] * (len(rows) - len(of_setting))
-    return Table(
+            dash = missing.entry(name, "in-sample")
+            rows.append((TableEntry(name), TableEntry("ours"), *(dash for _ in HYPERPARAMETERS)))
+        rows += [_recipe_row(one, reference=theirs[0] if theirs else None) for one in mine]
+        rows += [_recipe_row(one, reference=None) for one in theirs]
+    return ResultTable(
         title="Training hyper-parameters",
         columns=("setting", "source", *HYPERPARAMETERS.values()),
         rows=tuple(rows),
         numbers=both,
         labels=2,
-        rules=frozenset(group_starts(of_setting)),
+        rules=frozenset(group_starts(row[0].text for row in rows)),
         notes=(
-            "Underlined: differs from the paper's. The paper does not print hidden widths.",
-            *absent.notes(names),
-            *not_run(names, settings),
+            "Underlined: differs from the paper. The paper does not print hidden widths.",
+            *missing.notes(names),
+            *not_run_note(names, settings),
         ),
     )
 
 
 def recipes(results: Results) -> "pd.DataFrame":
-    """A row a setting and recipe that its cells were trained with; one row a setting unless they differ."""
+    """One row per setting and recipe of its cells."""
     import pandas as pd
 
     cells = results.numbers()[["setting", "gathering", "parameters"]].drop_duplicates()
@@ -118,56 +125,59 @@ def recipes(results: Results) -> "pd.DataFrame":
     rows = []
     for _, group in cells.groupby(["setting", "recipe"], sort=False):
         setting, text = group["setting"].iloc[0], group["recipe"].iloc[0]
-        alone = cells.loc[cells["setting"] == setting, "recipe"].nunique() == 1
-        source = "ours" if alone else f"ours, {' and '.join(group['gathering'])}"
+        is_only_one = cells.loc[cells["setting"] == setting, "recipe"].nunique() == 1
+        source = "ours" if is_only_one else f"ours, {' and '.join(group['gathering'])}"
         values = json.loads(text)
         schedule = tuple((int(start), float(factor)) for start, factor in values.get("schedule", ()))
         rows.append(values | {"setting": setting, "source": source, "schedule": schedule})
     return pd.DataFrame(rows)
 
 
-def datasets_table(results: Results, settings: Sequence[str] | None = None) -> Table:
-    """Every setting with the size of its data, and how many labels are wrong in the results."""
+def datasets_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """The settings: size of the data, and the number of wrong labels in the results."""
     import pandas as pd
 
-    done = any(True for _ in results.cells())
-    measured = _labels_scored(results.numbers()) if done else {}
+    measured = _label_counts(results.numbers()) if results.cells() else {}
     present = [*published.paper_settings(), *(name for name in measured if name in known_settings())]
     names = order_settings(present, settings)
-    rates = published.training_hyperparameters().set_index("setting")["noise_rate"]
-    absent = Absent(results)
-    rows = []
+    rates = published.training_hyperparameters().set_index("setting")["noise_rate"].to_dict()
+    missing = MissingEntries(results)
+    rows, numbers = [], []
     for name in names:
-        cells = measured.get(name)
-        if cells is None:
-            absent.add("no results", name)
-        noisy = Entry(MISSING) if cells is None else _noisy(**cells)
-        rows.append(_about(name) | {"noise, paper": _rate(rates.get(name)), "noisy": noisy})
-    numbers = [_about(name) | {"paper_noise_rate": rates.get(name)} | measured.get(name, {}) for name in names]
-    incomplete = [name for name, cells in measured.items() if name in names and not cells["complete"]]
-    parts = [name for name in names if isinstance(find_setting(name).noise, LongTailNoise | HeldOutClassNoise)]
+        about, rate, counts = _dataset_facts(name), rates.get(name), measured.get(name)
+        if counts is None:
+            missing.add("no results", name)
+        paper_rate = TableEntry(MISSING) if rate is None else TableEntry(f"{rate:.2%}", rate)
+        noisy = TableEntry(MISSING) if counts is None else _noisy_entry(**counts)
+        rows.append(about | {"noise, paper": paper_rate, "noisy": noisy})
+        numbers.append(about | {"paper_noise_rate": rate} | (counts or {}))
+    incomplete = [name for name, counts in measured.items() if name in names and not counts["complete"]]
+    subsets = [name for name in names if isinstance(find_setting(name).noise, LongTailNoise | HeldOutClassNoise)]
     return from_frame(
-        pd.DataFrame(rows, dtype=object),  # a count stays one beside a missing one
+        pd.DataFrame(rows, dtype=object),  # counts stay integers next to missing values
         "Settings: data, split and wrong labels",
         numbers=pd.DataFrame(numbers).convert_dtypes(),
         notes=[
-            "Noisy: labels known to be wrong, of those whose truth is known, in the cells of these results.",
-            *([f"Sizes are of the whole dataset, of which these use a part: {', '.join(parts)}"] if parts else []),
-            *([f"{INCOMPLETE} on incomplete data: {', '.join(incomplete)}"] if incomplete else []),
-            *absent.notes(names),
+            "Noisy: labels known to be wrong, of those whose truth is known, in these results.",
+            *([f"Sizes are of the whole dataset; these use a part of it: {', '.join(subsets)}"] if subsets else []),
+            *([f"{INCOMPLETE} incomplete data: {', '.join(incomplete)}"] if incomplete else []),
+            *missing.notes(names),
         ],
     )
 
 
-def _recipe_row(recipe: dict[Any, Any], beside: dict[Any, Any] | None) -> tuple[Entry, ...]:
-    shown, other = _shown(recipe), {} if beside is None else _shown(beside)
-    differs = {name: other.get(name, MISSING) not in (MISSING, text) for name, text in shown.items()}
-    values = (Entry(shown[name], underline=differs[name]) for name in HYPERPARAMETERS)
-    return (Entry(recipe["setting"]), Entry(recipe["source"]), *values)
+def _recipe_row(recipe: dict[Any, Any], reference: dict[Any, Any] | None) -> tuple[TableEntry, ...]:
+    """The row of a recipe; values that differ from the reference are underlined."""
+    texts, other = _recipe_texts(recipe), {} if reference is None else _recipe_texts(reference)
+    values = (
+        TableEntry(texts[name], underline=other.get(name, MISSING) not in (MISSING, texts[name]))
+        for name in HYPERPARAMETERS
+    )
+    return (TableEntry(recipe["setting"]), TableEntry(recipe["source"]), *values)
 
 
-def _shown(recipe: dict[Any, Any]) -> dict[str, str]:
-    """Texts; empty where there is no such thing, as momentum of Adam, or nearly all of it for trees."""
+def _recipe_texts(recipe: dict[Any, Any]) -> dict[str, str]:
+    """The hyper-parameters as texts; empty where there is none, such as the momentum of Adam."""
     if recipe["network"] == "boosting":
         known = {name: f"{recipe[name]:g}" for name in ("epochs", "learning_rate")}
         return dict.fromkeys(HYPERPARAMETERS, "") | {"network": recipe["network"]} | known
@@ -183,24 +193,20 @@ def _shown(recipe: dict[Any, Any]) -> dict[str, str]:
     }
 
 
-def _labels_scored(numbers: "pd.DataFrame") -> dict[str, dict[str, Any]]:
-    """By setting: samples scored, noisy of these, and whether the data is all there."""
+def _label_counts(numbers: "pd.DataFrame") -> dict[str, dict[str, Any]]:
+    """By setting: samples, noisy, complete."""
     cells = numbers.groupby("setting", sort=False)
     table = cells.agg(samples=("samples", "first"), noisy=("noisy", "first"), complete=("complete", "all"))
     return {str(name): dict(row) for name, row in table.iterrows()}
 
 
-def _noisy(samples: int, noisy: int, complete: bool) -> Entry:
+def _noisy_entry(samples: int, noisy: int, complete: bool) -> TableEntry:
     text = f"{noisy:,} of {samples:,} ({noisy / samples:.2%})"
-    return Entry(text if complete else f"{text} {INCOMPLETE}", noisy / samples)
+    return TableEntry(mark_incomplete(text, complete), noisy / samples)
 
 
-def _rate(rate: float | None) -> Entry:
-    return Entry(MISSING) if rate is None else Entry(f"{rate:.2%}", rate)
-
-
-def _about(name: str) -> dict[str, Any]:
-    """What the registry knows of a setting's data."""
+def _dataset_facts(name: str) -> dict[str, Any]:
+    """The data of a setting, from the registry."""
     data = find_dataset(find_setting(name).dataset)
     paper = data.paper
     return {

@@ -1,0 +1,157 @@
+"""Detection performance: FNR at the noise rate, and at the operating points of methods that flag samples."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from errata.bench.evaluation import published
+from errata.bench.evaluation.result_table import ResultTable, TableEntry, group_starts
+from errata.bench.evaluation.summaries import (
+    MissingEntries,
+    display_name,
+    entries,
+    incomplete_note,
+    is_lowest,
+    join_paper,
+    not_run_note,
+    order_methods,
+    order_settings,
+    over_seeds,
+    seeds_note,
+)
+from errata.bench.plan import Cell
+from errata.bench.results import Results, as_scores
+from errata.core import metrics
+from errata.core.methods import PAPER_METHOD, parse
+from errata.errors import StoreError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+KEY = ["setting", "reference", "method"]
+
+
+def noise_rate_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """FNR at the noise rate: one row per method, one column per setting."""
+    summary = noise_rate_summary(results)
+    columns = order_settings(summary["setting"], settings)
+    gatherings = dict(zip(summary["method"], summary["gathering"], strict=True))
+    gatherings |= {name: parse(name).gathering for name in published.paper_method_names()}
+    summary = summary[summary["setting"].isin(columns)]
+    best = summary.groupby("setting")["mean_percent"].transform(is_lowest)
+    found, missing = entries(summary, ["setting", "method"], best), MissingEntries(results)
+    methods = order_methods(summary["method"])
+    return ResultTable(
+        title="FNR (%) at the noise rate",
+        columns=("method", *columns),
+        rows=method_rows(methods, columns, found, gatherings, missing),
+        numbers=join_paper(summary, published.fnr_at_noise_rate(), ["setting", "method", "gathering"]),
+        notes=(
+            *seeds_note(summary),
+            "Bold: the best of the setting.",
+            *incomplete_note(summary),
+            *missing.notes(columns),
+            *not_run_note(columns, settings),
+        ),
+    )
+
+
+def method_rows(
+    methods: Sequence[str],
+    settings: Sequence[str],
+    found: Mapping[tuple[Any, ...], TableEntry],
+    gatherings: Mapping[str, str],
+    missing: MissingEntries,
+) -> tuple[tuple[TableEntry, ...], ...]:
+    """Rows of a table of methods × settings. found: entries by (setting, method). gatherings: by method."""
+    rows = []
+    for method in methods:
+        name = display_name(method)
+        values = [found.get((one, method)) or missing.entry(one, gatherings[method], name) for one in settings]
+        rows.append((TableEntry(name), *values))
+    return tuple(rows)
+
+
+def noise_rate_summary(results: Results) -> "pd.DataFrame":
+    """FNR at the noise rate over seeds: one row per setting, gathering and method."""
+    numbers = results.numbers()
+    return over_seeds(numbers[numbers["metric"] == "fnr"], ["setting", "gathering", "method"])
+
+
+def operating_point_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """FNR at the number of samples that a reference flags: the reference, and MeanProb-LM at the same number."""
+    seeds = operating_points(results)
+    columns = order_settings(seeds["setting"], settings)
+    summary = over_seeds(seeds, KEY)
+    summary["inspected"] = seeds.groupby(KEY, sort=False)["inspected"].mean().to_numpy()
+    summary = summary[summary["setting"].isin(columns)]
+    pairs = summary.groupby(["setting", "reference"])
+    # With different seeds, the two methods inspect different numbers of samples and cannot be compared.
+    comparable = (pairs["method"].transform("size") == 2) & (pairs["seeds"].transform("nunique") == 1)
+    found = entries(summary, KEY, pairs["mean_percent"].transform(is_lowest) & comparable)
+    missing = MissingEntries(results)
+    keys = [(reference, method) for reference in references() for method in (reference, PAPER_METHOD)]
+    rows = []
+    for reference, method in keys:
+        what = f"{display_name(method)} at the operating point of {display_name(reference)}"
+        row = [TableEntry(display_name(reference)), TableEntry(display_name(method))]
+        for setting in columns:
+            lacking = method if (setting, reference, reference) in found else reference
+            entry = found.get((setting, reference, method))
+            row.append(entry or missing.entry(setting, parse(lacking).gathering, what))
+        rows.append(tuple(row))
+    return ResultTable(
+        title="FNR (%) at the operating point of a reference",
+        columns=("reference", "method", *columns),
+        rows=tuple(rows),
+        numbers=join_paper(summary, published.fnr_at_operating_point(), KEY),
+        labels=2,
+        rules=frozenset(group_starts(reference for reference, _ in keys)),
+        notes=(
+            "Both methods of a pair inspect the number of samples that the reference flags, seed by seed. Different "
+            "pairs inspect different numbers and cannot be compared.",
+            *seeds_note(summary),
+            "Bold: the better of a pair.",
+            *_known_rate_notes(seeds),
+            *incomplete_note(summary),
+            *missing.notes(columns),
+            *not_run_note(columns, settings),
+        ),
+    )
+
+
+def references() -> list[str]:
+    """The methods at whose operating points the paper compares."""
+    return list(dict.fromkeys(published.fnr_at_operating_point()["reference"]))
+
+
+def operating_points(results: Results) -> "pd.DataFrame":
+    """One row per setting, reference, seed and method: FNR at the number of samples that the reference flags."""
+    import pandas as pd
+
+    numbers = results.numbers()
+    flagged = numbers[(numbers["metric"] == "fnr_at_operating_point") & numbers["method"].isin(references())]
+    columns = ["setting", "seed", "complete", "reference", "method", "inspected", "noisy", "value"]
+    rows = [row for at in flagged.to_dict("records") for row in _pair(results, at)]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def _pair(results: Results, at: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+    """The reference at its operating point and, if it was run, MeanProb-LM at the same number of samples."""
+    row = {name: at[name] for name in ("setting", "seed", "complete")}
+    row |= {"reference": at["method"], "inspected": int(at["budget"]), "noisy": at["noisy"]}
+    yield row | {"method": at["method"], "value": at["value"]}
+    rival = Cell(at["setting"], parse(PAPER_METHOD).gathering, at["seed"])
+    if not results.has(rival):
+        return
+    if set(results.numbers_of(rival)["label_hash"]) != {at["label_hash"]}:
+        raise StoreError(f"{rival.name} and the {at['gathering']} cell have different labels. Run one of them again.")
+    ranks = results.ranks(rival)
+    ranking = ranks[ranks["method"] == PAPER_METHOD]
+    if len(ranking):
+        yield row | {"method": PAPER_METHOD, "value": metrics.fnr(*as_scores(ranking), row["inspected"])}
+
+
+def _known_rate_notes(seeds: "pd.DataFrame") -> list[str]:
+    """A note on references that flag exactly the number of wrong labels everywhere: only a known rate explains that."""
+    exact = (seeds["inspected"] == seeds["noisy"]).groupby(seeds["reference"], sort=False).all()
+    return [f"{name} received the noise rate and flags that many samples" for name in exact[exact].index]
