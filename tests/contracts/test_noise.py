@@ -52,7 +52,7 @@ def test_is_described(model):
 
 
 PUT_IN = {name: one for name, one in settings().items() if not isinstance(one.noise, TransitionNoise | RecordedNoise)}
-PUT_IN |= {one.noise.model: one for one in settings().values() if isinstance(one.noise, TransitionNoise)}
+PUT_IN |= {one.noise.kind: one for one in settings().values() if isinstance(one.noise, TransitionNoise)}
 every_setting = pytest.mark.parametrize("setting", PUT_IN.values(), ids=PUT_IN)
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from errata.datasets import cache, loading, registry
 from errata.datasets.dataset_checks import check_dataset
-from errata.datasets.label_noise import RecordedNoise, TransitionNoise
+from errata.datasets.label_noise import RecordedNoise, SymmetricNoise
 from errata.datasets.loading import TUNING_FRACTIONS, label
 from errata.datasets.locations import data_dir, locate
 from errata.datasets.spec import Dataset, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
@@ -47,7 +47,7 @@ SYNTHETIC = Dataset(
     classes=("x", "y", "z"),
     sources=(Source(("full.csv",), read), Source(("part.csv",), read, complete=False, remark="a part of the rows")),
     prepare=prepare,
-    settings=(Setting("synthetic", TransitionNoise("symmetric", 0.3), "mlp", RECIPE),),
+    settings=(Setting("synthetic", SymmetricNoise(0.3), "mlp", RECIPE),),
     by_hand="Put full.csv into {folder}.",
     paper=PaperRow(rows=ROWS, features="2", transformed="2", classes=3, train=TRAIN, test=ROWS - TRAIN),
 )
@@ -174,14 +174,12 @@ def test_changed_code_or_files_are_prepared_again(synthetic, folder, monkeypatch
     assert len(calls) == 2
 
 
-@pytest.mark.parametrize("damage", ["array", "about", "seen"])
+@pytest.mark.parametrize("damage", ["array", "about"])
 def test_a_damaged_cache_is_replaced(synthetic, folder, own_cache, damage):
     first = loading.load("synthetic", folder)
     expected = np.array(first.train_inputs)
     cached = own_cache / "errata" / "prepared" / "synthetic"
-    if damage == "seen":
-        (cached / "seen.json").write_text("{")
-    elif damage == "about":
+    if damage == "about":
         next(cached.glob("*/about.json")).write_text("[]")
     else:
         next(cached.glob("*/train_inputs.npy")).write_bytes(b"half")

@@ -568,36 +568,16 @@ def test_git_blob_ids():
     assert human_activity.git_blob(b"hello world\n") == "3b18e512dba79e4c8300dd08aeb37f8e728b8dad"
 
 
-def test_human_activity_is_read_from_every_source(real_data, tmp_path, prepared, monkeypatch):
-    archive = real_data / "human_activity" / "UCI HAR Dataset.zip"
-    with zipfile.ZipFile(archive) as zipped:
-        contents = {name: zipped.read(name) for name in human_activity.FILES}
-    expected = prepared("human_activity")[0]
-
-    with zipfile.ZipFile(tmp_path / "download.zip", "w") as outer:
-        outer.write(archive, archive.name)
-    from_download = human_activity.read_download(tmp_path / "download.zip")
-
-    monkeypatch.setattr(
-        human_activity,
-        "OFFICIAL_BLOBS",
-        {
-            part: human_activity.git_blob(contents[f"UCI HAR Dataset/{part}/X_{part}.txt"])[:8]
-            for part in ("train", "test")
-        },
-    )
-    for name, content in contents.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content.replace(b"\n", b"\r\n") if "X_test" in name else content)
-    from_folder = human_activity.read_folder(*(tmp_path / name for name in human_activity.FILES))
-
-    for parsed in (from_download, from_folder):
-        for name, array in expected.arrays.items():
-            np.testing.assert_array_equal(parsed.arrays[name], array)
-    assert (from_download.complete, from_download.remarks) == (expected.complete, expected.remarks)
-    assert from_folder.complete
-    assert not from_folder.remarks
+def test_human_activity_is_complete_with_the_official_features(real_data, monkeypatch):
+    path = real_data / "human_activity" / "UCI HAR Dataset.zip"
+    with zipfile.ZipFile(path) as archive:
+        contents = {part: archive.read(f"UCI HAR Dataset/{part}/X_{part}.txt") for part in ("train", "test")}
+    blobs = {"train": contents["train"], "test": contents["test"].replace(b"\r\n", b"\n")}
+    for complete in (True, False):
+        ids = {part: human_activity.git_blob(content if complete else b"")[:8] for part, content in blobs.items()}
+        monkeypatch.setattr(human_activity, "OFFICIAL_BLOBS", ids)
+        parsed = human_activity.read(path)
+        assert (parsed.complete, not parsed.remarks) == (complete, complete)
 
 
 def test_human_activity_with_other_labels_is_refused(real_data, tmp_path):

@@ -1,7 +1,7 @@
 """A cache of prepared datasets as .npy files.
 
-`seen.json` maps a stamp of the source files (paths, sizes, modification times) to a folder of arrays. The folder's name
-holds hashes of the content, of its description, and of the code that prepared it.
+The name of a folder of arrays holds a hash of the source files (paths, sizes, modification times) and a hash of the
+code that prepared them.
 """
 
 import contextlib
@@ -19,9 +19,8 @@ import numpy as np
 
 from errata.datasets.locations import cache_dir
 from errata.datasets.spec import Arrays
-from errata.dynamics.files import replace_atomically
 
-SEEN, ABOUT = "seen.json", "about.json"
+ABOUT = "about.json"
 NOT_PREPARATION = {"dataset_checks.py", "noise_figures.py", "fetching.py"}  # modules that do not change the arrays
 
 
@@ -41,42 +40,7 @@ class PreparedCache:
 
     def find(self, stamp: Any) -> CachedArrays | None:
         """The arrays that this code prepared from files with this stamp, memory-mapped; None if there are none."""
-        name = self._seen().get(_key(stamp))
-        return None if name is None else self._load(self._folder / name)
-
-    def save(self, stamp: Any, prepared: CachedArrays) -> CachedArrays:
-        """Write the arrays atomically and return them memory-mapped. If writing fails, warn and return `prepared`."""
-        folder = self._folder / f"{_key([prepared.content, prepared.about])[:24]}-{code_version()}"
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            if self._load(folder) is None:
-                self._write(folder, prepared)
-            seen = self._seen() | {_key(stamp): folder.name}
-            replace_atomically(self._folder / SEEN, lambda file: file.write(json.dumps(seen, indent=1).encode()))
-            self._drop_other_versions()
-        except OSError as error:
-            warnings.warn(
-                f"The prepared data cannot be cached in {self._folder} and is prepared again next time: {error}",
-                stacklevel=2,
-            )
-        return self._load(folder) or prepared
-
-    def _write(self, folder: Path, prepared: CachedArrays) -> None:
-        scratch = Path(tempfile.mkdtemp(dir=self._folder))
-        try:
-            files = {name: f"{name.replace(':', '-')}.npy" for name in prepared.arrays}
-            for name, file in files.items():
-                np.save(scratch / file, prepared.arrays[name], allow_pickle=False)
-            about = {"content": prepared.content, "about": prepared.about, "arrays": files}
-            (scratch / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            if folder.exists():  # a damaged copy, since it did not load
-                shutil.rmtree(folder, ignore_errors=True)
-            with contextlib.suppress(OSError):  # another process has just written the same arrays
-                scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-
-    def _load(self, folder: Path) -> CachedArrays | None:
+        folder = self._folder_of(stamp)
         try:
             saved = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
             arrays = {name: np.load(folder / file, mmap_mode="r") for name, file in saved["arrays"].items()}
@@ -84,18 +48,38 @@ class PreparedCache:
         except (OSError, ValueError, KeyError, TypeError):  # absent or damaged: the data is prepared again
             return None
 
-    def _drop_other_versions(self) -> None:
-        """Delete arrays that other versions of the code prepared."""
-        for folder in self._folder.glob("*-*/"):
-            if not folder.name.endswith(code_version()):
-                shutil.rmtree(folder, ignore_errors=True)
-
-    def _seen(self) -> dict[str, str]:
+    def save(self, stamp: Any, prepared: CachedArrays) -> CachedArrays:
+        """Write the arrays atomically and return them memory-mapped. If writing fails, warn and return `prepared`."""
         try:
-            seen = json.loads((self._folder / SEEN).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return {}
-        return seen if isinstance(seen, dict) else {}
+            self._folder.mkdir(parents=True, exist_ok=True)
+            self._write(self._folder_of(stamp), prepared)
+            for folder in self._folder.iterdir():
+                if not folder.name.endswith(code_version()):  # prepared by another version of the code
+                    shutil.rmtree(folder, ignore_errors=True)
+        except OSError as error:
+            warnings.warn(
+                f"The prepared data cannot be cached in {self._folder} and is prepared again next time: {error}",
+                stacklevel=2,
+            )
+        return self.find(stamp) or prepared
+
+    def _folder_of(self, stamp: Any) -> Path:
+        key = hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:24]
+        return self._folder / f"{key}-{code_version()}"
+
+    def _write(self, folder: Path, prepared: CachedArrays) -> None:
+        scratch = Path(tempfile.mkdtemp(dir=self._folder, suffix=code_version()))
+        try:
+            files = {name: f"{name.replace(':', '-')}.npy" for name in prepared.arrays}
+            for name, file in files.items():
+                np.save(scratch / file, prepared.arrays[name], allow_pickle=False)
+            about = {"content": prepared.content, "about": prepared.about, "arrays": files}
+            (scratch / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            shutil.rmtree(folder, ignore_errors=True)  # a damaged copy, since it was not found
+            with contextlib.suppress(OSError):  # another process has just written the same arrays
+                scratch.rename(folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
 
 
 @cache
@@ -107,7 +91,3 @@ def code_version() -> str:
         if path.relative_to(folder).parts[0] not in NOT_PREPARATION:
             digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
-
-
-def _key(stamp: Any) -> str:
-    return hashlib.sha256(json.dumps([stamp, code_version()], sort_keys=True).encode()).hexdigest()

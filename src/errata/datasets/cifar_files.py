@@ -1,10 +1,9 @@
 """The files of CIFAR-10, CIFAR-100, CIFAR-10N and CIFAR-100N.
 
-CIFAR is read from the official pickles (in a folder or in the archive), or from mosaics: lossless pictures with many
-images in rows, and their labels in labels.npz.
+CIFAR is read from the pickles of the unpacked official archive, or from mosaics: lossless pictures with many images in
+rows, and their labels in labels.npz.
 """
 
-import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.pickles import read_pickle, read_torch, unpickle
+from errata.datasets.pickles import read_pickle, read_torch
 from errata.datasets.spec import Arrays, ParsedArrays, PreparedArrays, PreparedData, Source
 from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
@@ -66,35 +65,13 @@ class CifarRelease:
 
     @property
     def sources(self) -> tuple[Source, ...]:
-        """The forms in which the release can be read, the official ones first."""
-        return (
-            Source(self.paths, partial(read_folder, self)),
-            Source((self.archive,), partial(read_archive, self)),
-            Source(MOSAIC_FILES, read_mosaics),
-        )
+        """The forms in which the release can be read, the official one first."""
+        return Source(self.paths, partial(read_folder, self)), Source(MOSAIC_FILES, read_mosaics)
 
 
 def read_folder(release: CifarRelease, *paths: Path) -> ParsedArrays:
     """Read the unpacked official archive."""
     return _join_batches(release, [str(path) for path in paths], map(read_pickle, paths))
-
-
-def read_archive(release: CifarRelease, path: Path) -> ParsedArrays:
-    """Read the official archive without unpacking it to disk."""
-    members = {}
-    try:
-        with tarfile.open(path) as archive:
-            for member in archive:  # in the order of the archive, so that it is decompressed once
-                file = archive.extractfile(member) if member.name in release.paths else None
-                if file is not None:
-                    members[member.name] = file.read()
-    except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
-        raise DataError(f"{path} is not a complete archive: {one_line(error)}") from error
-    for name in release.paths:
-        if name not in members:
-            raise DataError(f"{path} does not contain {name}")
-    names = [f"{path}: {name}" for name in release.paths]
-    return _join_batches(release, names, (unpickle(members.pop(name), f"{path}: {name}") for name in release.paths))
 
 
 def read_mosaics(*paths: Path) -> ParsedArrays:

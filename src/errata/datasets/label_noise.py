@@ -4,7 +4,6 @@ Injected noise depends on the setting only: every call with the same data gives 
 samples returns a subset of the data, with its own row numbers and its own content hash.
 """
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -21,7 +20,7 @@ from errata.core.noise import (
     open_set,
     symmetric,
 )
-from errata.datasets.spec import UNKNOWN, NoisySamples, PreparedData
+from errata.datasets.spec import UNKNOWN, Noise, NoisySamples, PreparedData
 from errata.datasets.table_datasets import standardise
 from errata.errors import InputError
 from errata.readers.hashing import content_hash
@@ -33,11 +32,10 @@ Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class RecordedNoise:
+class RecordedNoise(Noise):
     """Real noise: labels that people or programs assigned. column: their name in `PreparedData.given`."""
 
     column: str = ""
-    requested: ClassVar[str] = ""
 
     @property
     def name(self) -> str:
@@ -57,33 +55,8 @@ class RecordedNoise:
 
 
 @dataclass(frozen=True)
-class TransitionNoise:
-    """Injected noise with one transition matrix for all samples. model: a name in `errata.core.noise.NOISE_MODELS`."""
-
-    model: str
-    rate: float
-    seed: int = 0
-
-    @property
-    def name(self) -> str:
-        """The part of the setting's name that names the noise."""
-        return f"{self.model}-{round(100 * self.rate)}"
-
-    @property
-    def requested(self) -> str:
-        """The requested amount of noise in words."""
-        return f"drawn at {self.rate:.0%}"
-
-    def label(self, data: PreparedData) -> NoisySamples:
-        """Draw each label from its class's row of the transition matrix."""
-        drawn = inject(data.train_labels, NOISE_MODELS[self.model](data.num_classes, self.rate), seed=self.seed)
-        about = {"kind": self.model, "nominal_rate": self.rate} | drawn.metadata()
-        return NoisySamples(data, drawn.labels, drawn.truth, about)
-
-
-@dataclass(frozen=True)
-class ExtraNoise(ABC):
-    """Base class of the kinds of injected noise that the paper does not use."""
+class InjectedNoise(Noise):
+    """Noise that is drawn. kind: as in names of settings."""
 
     kind: ClassVar[str]
     rate: float
@@ -99,12 +72,34 @@ class ExtraNoise(ABC):
         """The requested amount of noise in words."""
         return f"drawn at {self.rate:.0%}"
 
-    @abstractmethod
-    def label(self, data: PreparedData) -> NoisySamples:
-        """Assign noisy labels to the training samples; the same labels in every call."""
-
     def _about(self, drawn: "NoisyLabels", **more: Any) -> dict[str, Any]:
         return {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
+
+
+class TransitionNoise(InjectedNoise):
+    """Noise with one transition matrix for all samples. kind: a name in `errata.core.noise.NOISE_MODELS`."""
+
+    def label(self, data: PreparedData) -> NoisySamples:
+        """Draw each label from its class's row of the transition matrix."""
+        matrix = NOISE_MODELS[self.kind](data.num_classes, self.rate)
+        drawn = inject(data.train_labels, matrix, seed=self.seed)
+        return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
+
+
+class SymmetricNoise(TransitionNoise):
+    """Labels become any other class with equal probability."""
+
+    kind = "symmetric"
+
+
+class PairflipNoise(TransitionNoise):
+    """Labels become the next class."""
+
+    kind = "pairflip"
+
+
+class ExtraNoise(InjectedNoise):
+    """Base class of the kinds of injected noise that the paper does not use."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +109,7 @@ class AsymmetricNoise(ExtraNoise):
     flips: pairs of class names, true and given. The rate applies to these classes; other classes keep their labels.
     """
 
-    kind: ClassVar[str] = "asymmetric"
+    kind = "asymmetric"
     flips: tuple[tuple[str, str], ...]
 
     @property
@@ -130,11 +125,10 @@ class AsymmetricNoise(ExtraNoise):
         return NoisySamples(data, drawn.labels, drawn.truth, about)
 
 
-@dataclass(frozen=True)
 class InstanceNoise(ExtraNoise):
     """Flip rate and wrong label depend on the inputs (Xia et al. 2020): see `core.noise.instance_dependent`."""
 
-    kind: ClassVar[str] = "instance"
+    kind = "instance"
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw each label from the scaled columns or pixels of its sample."""
@@ -149,7 +143,7 @@ class LongTailNoise(ExtraNoise):
     ratio: size of the first class divided by the size of the last. The test samples are not changed.
     """
 
-    kind: ClassVar[str] = "imbalanced"
+    kind = "imbalanced"
     ratio: float = 10.0
 
     def label(self, data: PreparedData) -> NoisySamples:
@@ -169,7 +163,7 @@ class HeldOutClassNoise(ExtraNoise):
     their samples in the training set. All other labels are right.
     """
 
-    kind: ClassVar[str] = "openset"
+    kind = "openset"
     held_out: int
 
     @property

@@ -1,5 +1,6 @@
 """Loading of datasets and benchmark settings: locate, parse, verify and prepare the files, or read the cache."""
 
+import inspect
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
@@ -106,7 +107,8 @@ def read_verified(dataset: Dataset, files: LocatedFiles) -> ParsedArrays:
 def _load(dataset: Dataset, folder: Path) -> PreparedData:
     base = load(dataset.inputs_from, folder) if dataset.inputs_from else None
     files = locate(dataset, folder)
-    stamp: list[Any] = [files.stamp(), base.content_hash if base else ""]
+    code = Path(inspect.getfile(dataset.prepare)).stat()  # of another package, if the dataset is defined there
+    stamp: list[Any] = [files.stamp(), base.content_hash if base else "", code.st_size, code.st_mtime_ns]
     cache = PreparedCache(dataset.name)
     cached = cache.find(stamp)
     if cached is None:

@@ -1,9 +1,10 @@
 """The parts of a dataset definition, and the arrays that loading produces."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,22 +98,22 @@ class NoisySamples:
     about: dict[str, Any]
 
 
-class Noise(Protocol):
+class Noise(ABC):
     """The label noise of a setting."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The part of the setting's name that names the noise."""
-        ...
 
     @property
     def requested(self) -> str:
         """The requested amount of noise in words. Empty for real (not injected) noise."""
-        ...
+        return ""
 
+    @abstractmethod
     def label(self, data: PreparedData) -> NoisySamples:
         """Assign noisy labels to the training samples; the same labels in every call."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ class Setting:
     """A benchmark setting: a dataset, its label noise, a network and a training recipe.
 
     recipe: from the paper's appendix if it has one; the widths of an MLP are not printed there. horizon: epochs to
-    train for post-hoc tuning, 0 without tuning. accuracy: the paper's test accuracy in percent.
+    train for post-hoc tuning, 0 without tuning. accuracy: the test accuracy in the paper in percent; None for settings
+    that are not in the paper.
     """
 
     dataset: str
@@ -129,7 +131,11 @@ class Setting:
     recipe: AnyRecipe
     horizon: int = 0
     accuracy: float | None = None
-    in_paper: bool = True
+
+    @property
+    def in_paper(self) -> bool:
+        """Whether the paper evaluates the setting."""
+        return self.accuracy is not None
 
     @property
     def name(self) -> str:

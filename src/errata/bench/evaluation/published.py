@@ -84,7 +84,7 @@ def _is(setting: Setting, dataset: str, noise: str, rate: float) -> bool:
     if setting.dataset != dataset:
         return False
     if isinstance(setting.noise, TransitionNoise):
-        return (setting.noise.model, setting.noise.rate) == (noise, rate)
+        return (setting.noise.kind, setting.noise.rate) == (noise, rate)
     return isinstance(setting.noise, RecordedNoise) and (setting.noise.column or "real") == noise
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
 from errata.datasets.table_datasets import check_rows, clip_quantiles, prepare_split, standardise
 from errata.errors import DataError
@@ -21,6 +21,8 @@ FEATURES = (
 STATE = "NSP"
 SHEET, HEADER = "Data", 1
 ROWS, TRAIN = 2126, 1700
+# the paper prints no widths
+RECIPE = Recipe(epochs=206, batch_size=1024, learning_rate=1e-2, widths=(42, 21))
 
 
 def read(path: Path) -> ParsedArrays:
@@ -77,15 +79,8 @@ DATASET = Dataset(
     sources=(Source(("CTG.xls",), read),),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "mlp",
-            Recipe(epochs=206, batch_size=1024, learning_rate=1e-2, widths=(42, 21)),  # the paper prints no widths
-            horizon=800,
-            accuracy=78.59,
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(38), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=800, accuracy=78.59),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(38)),
     ),
     downloads=(Download("https://archive.ics.uci.edu/static/public/193/cardiotocography.zip", unpack=True),),
     hashes={

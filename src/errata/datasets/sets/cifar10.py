@@ -1,7 +1,7 @@
 """CIFAR-10: 60,000 images of 32 × 32 pixels in ten classes."""
 
 from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
-from errata.datasets.label_noise import TransitionNoise, extra_noises
+from errata.datasets.label_noise import PairflipNoise, SymmetricNoise, extra_noises
 from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
@@ -17,7 +17,10 @@ RELEASE = CifarRelease(
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 PIXELS = Pixels(mean=(0.4914, 0.4822, 0.4465), std=(0.2023, 0.1994, 0.2010), transforms="pad-crop-flip")
 PAPER = PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=10, train=50_000, test=10_000)
-SYMMETRIC_20 = Recipe(epochs=63, batch_size=64, learning_rate=5e-5, weight_decay=0.02, schedule=((0, 1.0), (50, 0.1)))
+DECAY = ((0, 1.0), (50, 0.1))
+PAIRFLIP_20 = Recipe(epochs=63, batch_size=128, learning_rate=1e-3, weight_decay=1e-4, schedule=DECAY)
+SYMMETRIC_20 = Recipe(epochs=63, batch_size=64, learning_rate=5e-5, weight_decay=0.02, schedule=DECAY)
+SYMMETRIC_50 = Recipe(epochs=60, batch_size=32, learning_rate=1e-4, weight_decay=1e-3, schedule=DECAY)
 TRANSFORMER = Recipe(epochs=60, batch_size=128, learning_rate=5e-4, schedule=((0, 0.2), (2, 1.0), (45, 0.1)))
 # the class map of Patrini et al. (2017)
 SIMILAR_CLASSES = (("truck", "automobile"), ("bird", "airplane"), ("deer", "horse"), ("cat", "dog"), ("dog", "cat"))
@@ -33,28 +36,11 @@ DATASET = Dataset(
     sources=RELEASE.sources,
     prepare=prepare_images,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("pairflip", 0.2),
-            "cnn9",
-            Recipe(epochs=63, batch_size=128, learning_rate=1e-3, weight_decay=1e-4, schedule=((0, 1.0), (50, 0.1))),
-            horizon=100,
-            accuracy=90.02,
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.5),
-            "cnn9",
-            Recipe(epochs=60, batch_size=32, learning_rate=1e-4, weight_decay=1e-3, schedule=((0, 1.0), (50, 0.1))),
-            horizon=100,
-            accuracy=81.77,
-        ),
-        *(
-            Setting(NAME, noise, "cnn9", SYMMETRIC_20, in_paper=False)
-            for noise in extra_noises(SIMILAR_CLASSES, held_out=2)
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "transformer", TRANSFORMER, in_paper=False),
+        Setting(NAME, PairflipNoise(0.2), "cnn9", PAIRFLIP_20, horizon=100, accuracy=90.02),
+        Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
+        Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=81.77),
+        *(Setting(NAME, noise, "cnn9", SYMMETRIC_20) for noise in extra_noises(SIMILAR_CLASSES, held_out=2)),
+        Setting(NAME, SymmetricNoise(0.2), "transformer", TRANSFORMER),
     ),
     downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
     hashes={

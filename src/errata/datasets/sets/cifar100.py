@@ -1,7 +1,7 @@
 """CIFAR-100: 60,000 images of 32 × 32 pixels in a hundred classes."""
 
 from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets.label_noise import PairflipNoise, SymmetricNoise
 from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
@@ -28,8 +28,11 @@ train trout tulip turtle wardrobe whale willow_tree wolf woman worm
 """
 CLASSES = tuple(CLASS_NAMES.split())
 PIXELS = Pixels(mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), transforms="pad-crop-flip")
-SYMMETRIC_50 = Recipe(epochs=62, batch_size=64, learning_rate=5e-5, weight_decay=0.005, schedule=((0, 1.0), (50, 0.1)))
-LATE_DECAY = ((0, 1.0), (50, 0.1), (75, 0.01))
+DECAY = ((0, 1.0), (50, 0.1))
+LATE_DECAY = (*DECAY, (75, 0.01))
+PAIRFLIP_20 = Recipe(epochs=101, batch_size=64, learning_rate=5e-5, weight_decay=0.01, schedule=LATE_DECAY)
+SYMMETRIC_20 = Recipe(epochs=92, batch_size=64, learning_rate=1e-4, weight_decay=0.01, schedule=LATE_DECAY)
+SYMMETRIC_50 = Recipe(epochs=62, batch_size=64, learning_rate=5e-5, weight_decay=0.005, schedule=DECAY)
 
 DATASET = Dataset(
     name=NAME,
@@ -42,23 +45,9 @@ DATASET = Dataset(
     sources=RELEASE.sources,
     prepare=prepare_images,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("pairflip", 0.2),
-            "cnn9",
-            Recipe(epochs=101, batch_size=64, learning_rate=5e-5, weight_decay=0.01, schedule=LATE_DECAY),
-            horizon=150,
-            accuracy=68.78,
-        ),
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "cnn9",
-            Recipe(epochs=92, batch_size=64, learning_rate=1e-4, weight_decay=0.01, schedule=LATE_DECAY),
-            horizon=150,
-            accuracy=63.72,
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
+        Setting(NAME, PairflipNoise(0.2), "cnn9", PAIRFLIP_20, horizon=150, accuracy=68.78),
+        Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=150, accuracy=63.72),
+        Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
     ),
     downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
     hashes={

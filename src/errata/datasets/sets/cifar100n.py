@@ -22,7 +22,7 @@ DATASET = Dataset(
     prepare=prepare_human_labels,
     settings=(
         # not in the paper; the closest setting to its 40 % wrong labels is CIFAR-100 with 50 % symmetric noise
-        Setting(NAME, RecordedNoise("noisy"), "cnn9", cifar100.SYMMETRIC_50, in_paper=False),
+        Setting(NAME, RecordedNoise("noisy"), "cnn9", cifar100.SYMMETRIC_50),
     ),
     downloads=(Download(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}"),),
     hashes={

@@ -35,8 +35,8 @@ DATASET = Dataset(
         Setting(NAME, RecordedNoise("aggregate"), "cnn9", AGGREGATE, horizon=250, accuracy=90.33),
         Setting(NAME, RecordedNoise("worse"), "cnn9", WORSE, horizon=70, accuracy=81.57),
         # not in the paper; 17 to 18 % wrong labels are closer to aggregate (9 %) than to worse (40 %)
-        *(Setting(NAME, RecordedNoise(f"random{number}"), "cnn9", AGGREGATE, in_paper=False) for number in (1, 2, 3)),
-        Setting(NAME, RecordedNoise("worse"), "transformer", cifar10.TRANSFORMER, in_paper=False),
+        *(Setting(NAME, RecordedNoise(f"random{number}"), "cnn9", AGGREGATE) for number in (1, 2, 3)),
+        Setting(NAME, RecordedNoise("worse"), "transformer", cifar10.TRANSFORMER),
     ),
     downloads=(Download(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}"),),
     hashes={

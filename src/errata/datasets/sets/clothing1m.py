@@ -27,6 +27,7 @@ FILES = (
     "clean_test_key_list.txt",
 )
 SCHEDULE = ((0, 1.0), (100, 0.01))
+RECIPE = Recipe(epochs=189, batch_size=64, learning_rate=1e-3, weight_decay=5e-5, schedule=SCHEDULE, parts=20)
 OFFICIAL_SIZES = (1_024_637, 24_637, 10_526)  # training images, those with a clean label too, test images
 
 
@@ -107,16 +108,7 @@ DATASET = Dataset(
         for annotations in ("", "annotations/")
     ),
     prepare=prepare,
-    settings=(
-        Setting(
-            NAME,
-            RecordedNoise(),
-            "resnet18",
-            Recipe(epochs=189, batch_size=64, learning_rate=1e-3, weight_decay=5e-5, schedule=SCHEDULE, parts=20),
-            horizon=220,
-            accuracy=68.73,
-        ),
-    ),
+    settings=(Setting(NAME, RecordedNoise(), "resnet18", RECIPE, horizon=220, accuracy=68.73),),
     by_hand=(
         "Request the download link from its authors (see https://github.com/Cysu/noisy_label, section Clothing1M). "
         "Unpack the image archives so that {folder}/images holds the folders 0 to 9. Put noisy_label_kv.txt, "

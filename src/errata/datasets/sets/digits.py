@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise, extra_noises
+from errata.datasets.label_noise import PairflipNoise, SymmetricNoise, extra_noises
 from errata.datasets.spec import Dataset, Noise, ParsedArrays, PreparedArrays, Setting, Source
 from errata.datasets.table_datasets import prepare_split
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -15,8 +15,8 @@ RECIPE = Recipe(epochs=100, batch_size=128, learning_rate=1e-3, widths=(64,))
 # the class map of Patrini et al. (2017) for MNIST
 SIMILAR_CLASSES = (("2", "7"), ("3", "8"), ("5", "6"), ("6", "5"), ("7", "1"))
 NOISES: tuple[Noise, ...] = (
-    TransitionNoise("symmetric", 0.2),
-    TransitionNoise("pairflip", 0.2),
+    SymmetricNoise(0.2),
+    PairflipNoise(0.2),
     *extra_noises(SIMILAR_CLASSES, held_out=2),
 )
 
@@ -51,9 +51,9 @@ DATASET = Dataset(
     sources=(Source((), read),),
     prepare=prepare,
     settings=(
-        *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in NOISES),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(90), in_paper=False),
-        Setting(NAME, TransitionNoise("pairflip", 0.2), "boosting", BoostingRecipe(163), in_paper=False),
+        *(Setting(NAME, noise, "mlp", RECIPE) for noise in NOISES),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(90)),
+        Setting(NAME, PairflipNoise(0.2), "boosting", BoostingRecipe(163)),
     ),
     hashes={
         "inputs": "11a9196c7e923a1379b0001943e0f76bc3d36c7b9a7500f54184152e1a03ea5f",

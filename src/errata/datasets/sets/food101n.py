@@ -134,16 +134,7 @@ DATASET = Dataset(
         for release in RELEASES
     ),
     prepare=prepare,
-    settings=(
-        Setting(
-            NAME,
-            RecordedNoise(),
-            "resnet34",
-            RECIPE,
-            horizon=300,
-            accuracy=77.92,
-        ),
-    ),
+    settings=(Setting(NAME, RecordedNoise(), "resnet34", RECIPE, horizon=300, accuracy=77.92),),
     by_hand=(
         "Download Food-101N_release.zip from https://kuanghuei.github.io/Food-101N/ and unpack it so that "
         "{folder}/Food-101N_release holds the folders images and meta. For the test images, download food-101.tar.gz "

@@ -1,25 +1,15 @@
 """Human Activity Recognition Using Smartphones: activities, from the motion sensors of a phone at the waist."""
 
 import hashlib
-import io
 import zipfile
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets import table_datasets as tables
+from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import (
-    PARSE_ERRORS,
-    check_rows,
-    clip_fences,
-    prepare_parts,
-    principal_components,
-    read_numbers,
-    standardise,
-)
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -27,8 +17,7 @@ from errata.wording import one_line
 
 NAME = "human_activity"
 ROOT = "UCI HAR Dataset"
-ARCHIVE = f"{ROOT}.zip"
-DOWNLOAD = "human+activity+recognition+using+smartphones.zip"
+URL = "https://archive.ics.uci.edu/static/public/240/human+activity+recognition+using+smartphones.zip"
 ROWS = {"train": 7352, "test": 2947}
 FEATURES = 561
 PAPER_COMPONENTS = "30"
@@ -43,6 +32,8 @@ HASHES = {
     "test_subjects": "ff997a7c06934f811cd35930c0cdd86935a8dd46b5583b371ccf396014aabaf2",
 }
 REPLACED = "labels, subjects and order are the official ones, but the features in X_train.txt and X_test.txt are not"
+# the paper prints no widths
+RECIPE = Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(90, 45))
 
 
 def _file(part: str, kind: str) -> str:
@@ -52,45 +43,26 @@ def _file(part: str, kind: str) -> str:
 FILES = tuple(_file(part, kind) for part in ROWS for kind in ("X", "y", "subject"))
 
 
-def read_folder(*paths: Path) -> ParsedArrays:
-    """Read the unpacked archive."""
-    return _parse(str(paths[0].parents[2]), [path.read_bytes() for path in paths])
-
-
-def read_archive(path: Path) -> ParsedArrays:
+def read(path: Path) -> ParsedArrays:
     """Read `UCI HAR Dataset.zip` without unpacking it."""
-    return _parse(str(path), _members(str(path), path.read_bytes(), FILES))
-
-
-def read_download(path: Path) -> ParsedArrays:
-    """Read the zip of UCI, which holds `UCI HAR Dataset.zip`."""
-    (inner,) = _members(str(path), path.read_bytes(), (ARCHIVE,))
-    return _parse(str(path), _members(f"{path}: {ARCHIVE}", inner, FILES))
-
-
-def _members(where: str, content: bytes, names: Sequence[str]) -> list[bytes]:
     try:
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return [archive.read(name) for name in names]
+        with zipfile.ZipFile(path) as archive:
+            content = {name: archive.read(name) for name in FILES}
     except KeyError as error:
-        raise DataError(f"{where}: {error.args[0]}") from error
-    except (zipfile.BadZipFile, *PARSE_ERRORS) as error:
-        raise DataError(f"{where} cannot be read: {one_line(error)}. It may be truncated") from error
-
-
-def _parse(where: str, contents: Sequence[bytes]) -> ParsedArrays:
-    content = dict(zip(FILES, contents, strict=True))
+        raise DataError(f"{path}: {error.args[0]}") from error
+    except (zipfile.BadZipFile, *tables.PARSE_ERRORS) as error:
+        raise DataError(f"{path} cannot be read: {one_line(error)}. It may be truncated") from error
     arrays: Arrays = {}
     for name, expected in HASHES.items():  # labels and subjects must be official even if the features are not
         part, what = name.split("_")
         file = _file(part, "y" if what == "labels" else "subject")
-        arrays[name] = read_numbers(content[file], 1, f"{where}: {file}")[:, 0].astype(np.int64)
+        arrays[name] = tables.read_numbers(content[file], 1, f"{path}: {file}")[:, 0].astype(np.int64)
         if array_hash(arrays[name]) != expected:
-            raise DataError(f"{where} is not the official {NAME}: its {name.replace('_', ' ')} differ")
+            raise DataError(f"{path} is not the official {NAME}: its {name.replace('_', ' ')} differ")
     for part, rows in ROWS.items():
         file = _file(part, "X")
-        arrays[f"{part}_inputs"] = read_numbers(content[file], FEATURES, f"{where}: {file}")
-        check_rows(f"{where}: {file}", len(arrays[f"{part}_inputs"]), rows)
+        arrays[f"{part}_inputs"] = tables.read_numbers(content[file], FEATURES, f"{path}: {file}")
+        tables.check_rows(f"{path}: {file}", len(arrays[f"{part}_inputs"]), rows)
     official = all(_is_official(content[_file(part, "X")], OFFICIAL_BLOBS[part]) for part in ROWS)
     return ParsedArrays(arrays, remarks=() if official else (REPLACED,), complete=official)
 
@@ -108,7 +80,8 @@ def git_blob(content: bytes) -> str:
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """The official split by person; principal components with 90 % of the variance; clip outliers."""
     train, test = ((parsed.arrays[f"{part}_inputs"], parsed.arrays[f"{part}_labels"] - 1) for part in ROWS)
-    prepared = prepare_parts(train, test, [standardise, principal_components(0.9), clip_fences({0: (1, 99)})], ())
+    steps = [tables.standardise, tables.principal_components(0.9), tables.clip_fences({0: (1, 99)})]
+    prepared = tables.prepare_parts(train, test, steps, ())
     count = prepared.arrays["train_inputs"].shape[1]
     names = tuple(f"pc{number}" for number in range(1, count + 1))
     remark = f"{count} principal components hold 90 % of the variance; the paper's table says {PAPER_COMPONENTS}"
@@ -129,26 +102,14 @@ DATASET = Dataset(
 }""",
     kind="table",
     classes=("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying"),
-    sources=(
-        Source(FILES, read_folder),
-        Source((ARCHIVE,), read_archive),
-        Source((DOWNLOAD,), read_download),
-    ),
+    sources=(Source((f"{ROOT}.zip",), read),),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "mlp",
-            # the paper prints no widths
-            Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(90, 45)),
-            horizon=1594,
-            accuracy=76.62,
-        ),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1594, accuracy=76.62),
         # rounds chosen without the official features
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(72), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(72)),
     ),
-    downloads=(Download(f"https://archive.ics.uci.edu/static/public/240/{DOWNLOAD}", unpack=True),),
+    downloads=(Download(URL, unpack=True),),
     hashes=HASHES,
     paper=PaperRow(rows=10_299, features=str(FEATURES), transformed=PAPER_COMPONENTS, classes=6, train=7352, test=2947),
     class_counts=(1722, 1544, 1406, 1777, 1906, 1944),

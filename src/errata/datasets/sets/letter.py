@@ -5,16 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise, extra_noises
+from errata.datasets import table_datasets as tables
+from errata.datasets.label_noise import SymmetricNoise, extra_noises
 from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import (
-    as_integers,
-    check_rows,
-    clip_quantiles,
-    prepare_split,
-    read_cells,
-    standardise,
-)
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "letter"
@@ -33,16 +26,16 @@ FLIPS = (*SIMILAR_PAIRS, *((second, first) for first, second in SIMILAR_PAIRS))
 
 def read(path: Path) -> ParsedArrays:
     """Read lines with a letter and 16 whole numbers from 0 to 15."""
-    cells = read_cells(path, columns=1 + len(FEATURES))
-    check_rows(path, len(cells), ROWS)
-    return ParsedArrays({"inputs": as_integers(cells[:, 1:], str(path)), "letters": cells[:, 0]})
+    cells = tables.read_cells(path, columns=1 + len(FEATURES))
+    tables.check_rows(path, len(cells), ROWS)
+    return ParsedArrays({"inputs": tables.as_integers(cells[:, 1:], str(path)), "letters": cells[:, 0]})
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training; clip outliers, standardise."""
     inputs = parsed.arrays["inputs"].astype(np.float64)
     labels = np.searchsorted(LETTERS, parsed.arrays["letters"])
-    return prepare_split(inputs, labels, TRAIN, [clip_quantiles(1, 99), standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -62,9 +55,9 @@ DATASET = Dataset(
     sources=(Source(("letter-recognition.data",), read),),
     prepare=prepare,
     settings=(
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "mlp", RECIPE, horizon=1570, accuracy=90.58),
-        *(Setting(NAME, noise, "mlp", RECIPE, in_paper=False) for noise in extra_noises(FLIPS, held_out=6)),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(124), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1570, accuracy=90.58),
+        *(Setting(NAME, noise, "mlp", RECIPE) for noise in extra_noises(FLIPS, held_out=6)),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(124)),
     ),
     downloads=(Download("https://archive.ics.uci.edu/static/public/59/letter+recognition.zip", unpack=True),),
     hashes={

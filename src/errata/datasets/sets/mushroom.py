@@ -4,17 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets import table_datasets as tables
+from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import (
-    Floats,
-    Texts,
-    check_rows,
-    check_values,
-    prepare_split,
-    read_cells,
-    standardise,
-)
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "mushroom"
@@ -50,6 +42,8 @@ CATEGORIES: dict[str, tuple[str, str]] = {
 
 The list was made by hand, so the encoding does not depend on the test rows.
 """
+# the paper prints no widths
+RECIPE = Recipe(epochs=344, batch_size=1024, learning_rate=1e-4, weight_decay=1e-3, widths=(134, 67))
 
 
 def _levels(attribute: str) -> list[str]:
@@ -63,15 +57,15 @@ FEATURES = tuple(f"{attribute}={level}" for attribute in CATEGORIES for level in
 
 def read(path: Path) -> ParsedArrays:
     """Read lines with the class and 22 attributes, each a letter; an unknown root is a question mark."""
-    cells = read_cells(path, columns=1 + len(CATEGORIES))
-    check_rows(path, len(cells), ROWS)
+    cells = tables.read_cells(path, columns=1 + len(CATEGORIES))
+    tables.check_rows(path, len(cells), ROWS)
     allowed = ("".join(CODES), *(kept + merged for kept, merged in CATEGORIES.values()))
     for name, column, letters in zip(("class", *CATEGORIES), cells.T, allowed, strict=True):
-        check_values(path, column, list(letters), name)
+        tables.check_values(path, column, list(letters), name)
     return ParsedArrays({"attributes": cells[:, 1:], "labels": cells[:, 0]})
 
 
-def encode(attributes: Texts) -> Floats:
+def encode(attributes: tables.Texts) -> tables.Floats:
     """Zeros and ones (N, 67) for letters (N, 22)."""
     columns = []
     for attribute, letters in zip(CATEGORIES, attributes.T, strict=True):
@@ -85,7 +79,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     rows = np.column_stack([encode(parsed.arrays["attributes"]), parsed.arrays["labels"] == CODES[1]])
     _, first = np.unique(rows, axis=0, return_index=True)
     rows = rows[np.sort(first)]
-    return prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [standardise], FEATURES)
+    return tables.prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [tables.standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -105,16 +99,8 @@ DATASET = Dataset(
     sources=(Source(("agaricus-lepiota.data",), read),),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "mlp",
-            # the paper prints no widths
-            Recipe(epochs=344, batch_size=1024, learning_rate=1e-4, weight_decay=1e-3, widths=(134, 67)),
-            horizon=800,
-            accuracy=99.19,
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(70), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=800, accuracy=99.19),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(70)),
     ),
     downloads=(Download("https://archive.ics.uci.edu/static/public/73/mushroom.zip", unpack=True),),
     hashes={

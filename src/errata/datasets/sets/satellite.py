@@ -4,16 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets import table_datasets as tables
+from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import (
-    check_rows,
-    check_values,
-    clip_quantiles,
-    prepare_parts,
-    read_numbers,
-    standardise,
-)
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "satellite"
@@ -21,15 +14,16 @@ CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur in the data
 BANDS, PIXELS = 4, 9
 ROWS = {"train": 4435, "test": 2000}
 FEATURES = tuple(f"pixel{pixel}_band{band}" for pixel in range(1, PIXELS + 1) for band in range(1, BANDS + 1))
+RECIPE = Recipe(epochs=722, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(108, 54))
 
 
 def read(*paths: Path) -> ParsedArrays:
     """Read lines with 36 values from 0 to 255 and the class code."""
     arrays: Arrays = {}
     for path, (part, rows) in zip(paths, ROWS.items(), strict=True):
-        table = read_numbers(path, columns=len(FEATURES) + 1)
-        check_rows(path, len(table), rows)
-        check_values(path, table[:, -1], CODES, "the class")
+        table = tables.read_numbers(path, columns=len(FEATURES) + 1)
+        tables.check_rows(path, len(table), rows)
+        tables.check_values(path, table[:, -1], CODES, "the class")
         arrays |= {f"{part}_inputs": table[:, :-1], f"{part}_labels": table[:, -1].astype(np.int64)}
     return ParsedArrays(arrays)
 
@@ -38,7 +32,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """The official split; clip outliers, standardise."""
     arrays = parsed.arrays
     train, test = ((arrays[f"{part}_inputs"], np.searchsorted(CODES, arrays[f"{part}_labels"])) for part in ROWS)
-    return prepare_parts(train, test, [clip_quantiles(1, 99), standardise], FEATURES)
+    return tables.prepare_parts(train, test, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -58,15 +52,8 @@ DATASET = Dataset(
     sources=(Source(("sat.trn", "sat.tst"), read),),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "mlp",
-            Recipe(epochs=722, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(108, 54)),
-            horizon=1444,
-            accuracy=88.25,
-        ),
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(68), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1444, accuracy=88.25),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(68)),
     ),
     downloads=(Download("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip", unpack=True),),
     hashes={

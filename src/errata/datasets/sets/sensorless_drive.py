@@ -4,16 +4,9 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import TransitionNoise
+from errata.datasets import table_datasets as tables
+from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import (
-    check_rows,
-    check_values,
-    clip_quantiles,
-    prepare_split,
-    read_numbers,
-    standardise,
-)
 from errata.errors import DataError
 from errata.training.recipes import BoostingRecipe, Recipe
 
@@ -23,12 +16,14 @@ ROWS_PER_CONDITION = 5319
 ROWS, TRAIN = CONDITIONS * ROWS_PER_CONDITION, 43_882
 PART_TRAIN_SHARE, PART_MIN_ROWS = 0.75, 4  # of a part of the data; rows per condition, so that one is for testing
 FEATURES = tuple(f"feature{number}" for number in range(1, 49))
+# the paper prints no widths
+RECIPE = Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(96, 48))
 
 
 def read_full(path: Path) -> ParsedArrays:
     """Read the official file."""
     parsed = read(path)
-    check_rows(path, len(parsed.arrays["labels"]), ROWS)
+    tables.check_rows(path, len(parsed.arrays["labels"]), ROWS)
     for condition, count in enumerate(_counts(parsed), 1):
         if count != ROWS_PER_CONDITION:
             raise DataError(f"{path} has {count:,} rows of condition {condition}, not {ROWS_PER_CONDITION:,}")
@@ -46,8 +41,8 @@ def read_part(path: Path) -> ParsedArrays:
 
 def read(path: Path) -> ParsedArrays:
     """Read lines with 48 numbers and the condition from 1 to 11."""
-    table = read_numbers(path, columns=len(FEATURES) + 1)
-    check_values(path, table[:, -1], range(1, CONDITIONS + 1), "the condition")
+    table = tables.read_numbers(path, columns=len(FEATURES) + 1)
+    tables.check_values(path, table[:, -1], range(1, CONDITIONS + 1), "the condition")
     return ParsedArrays({"inputs": table[:, :-1], "labels": table[:, -1].astype(np.int64)})
 
 
@@ -59,7 +54,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training, of the complete data as many rows as in the paper; clip outliers, standardise."""
     inputs, labels = parsed.arrays["inputs"], parsed.arrays["labels"] - 1
     size = TRAIN if len(labels) == ROWS else round(PART_TRAIN_SHARE * len(labels))
-    return prepare_split(inputs, labels, size, [clip_quantiles(2, 98), standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, size, [tables.clip_quantiles(2, 98), tables.standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -87,17 +82,9 @@ DATASET = Dataset(
     ),
     prepare=prepare,
     settings=(
-        Setting(
-            NAME,
-            TransitionNoise("symmetric", 0.2),
-            "mlp",
-            # the paper prints no widths
-            Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(96, 48)),
-            horizon=1594,
-            accuracy=98.55,
-        ),
+        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1594, accuracy=98.55),
         # rounds chosen on a part of the data
-        Setting(NAME, TransitionNoise("symmetric", 0.2), "boosting", BoostingRecipe(83), in_paper=False),
+        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(83)),
     ),
     downloads=(
         Download(
