@@ -133,7 +133,7 @@ def test_running_sums_without_estimates_are_ranked(run, curves, tmp_path):
     recorder.end_epoch()
     code, out, _ = run("rank", "sums", "--method", "Mean-CE", "--out", "ranking.csv")
     assert code == 0
-    assert "cannot be estimated here: Unmixed-MeanProb-LM was not kept" in out
+    assert "cannot be estimated here: this run has no running sums for Unmixed-MeanProb-LM" in out
 
 
 def test_a_warning_is_one_line(run, tmp_path, curves):

@@ -89,8 +89,8 @@ BAD_OPTIONS = {
     "fewer classes": ({"classes": [0, 1]}, "classes has 2 names but the logits have 3 columns"),
     "class twice": ({"classes": [0, 1, 0]}, "class 0 is twice in classes"),
     "fewer ids": ({"ids": [1, 2]}, "there are 2 ids for 6 labels"),
-    "id twice": ({"ids": np.array([1, 2, 3, 2, 5, 6])}, "id 2 is given to two samples"),
-    "text id twice": ({"ids": list("abcadf")}, "id 'a' is given to two samples"),
+    "id twice": ({"ids": np.array([1, 2, 3, 2, 5, 6])}, "two samples have the id 2"),
+    "text id twice": ({"ids": list("abcadf")}, "two samples have the id 'a'"),
     "a matrix of ids": ({"ids": np.zeros((6, 2))}, r"ids must have one dimension, not shape \(6, 2\)"),
     "unhashable ids": ({"ids": [[1]] * 6}, r"id \[1\] cannot be looked up: ids must be hashable"),
     "one id": ({"ids": 6}, "ids must be a list or an array, not 6"),
@@ -107,7 +107,7 @@ BAD_FOR_DYNAMICS = {
 BAD_FOR_RECORDER = {
     "keep": ({"keep": "some"}, "keep must be 'all' or 'stream', not 'some'"),
     "dtype": ({"dtype": "int8"}, "dtype must be one of float16, float32, float64, not 'int8'"),
-    "methods and all": ({"methods": ["Mean-LM"]}, "methods= chooses what keep='stream' keeps"),
+    "methods and all": ({"methods": ["Mean-LM"]}, "methods= selects the running sums of keep='stream'"),
     "unknown method": ({"keep": "stream", "methods": ["MeanProp-LM"]}, "unknown method .* did you mean 'MeanProb-LM'?"),
     "cannot stream": ({"keep": "stream", "methods": ["CTRL-CE"]}, "CTRL-CE needs the logits of every epoch"),
     "text for methods": ({"keep": "stream", "methods": "Mean-LM"}, "methods must be a list of names, not 'Mean-LM'"),
@@ -116,7 +116,7 @@ BAD_FOR_RECORDER = {
     "names": ({"labels": list("abcabc")}, "labels are names"),
     "beyond": ({"num_classes": 2}, r"label of sample 2 is 2, outside 0\.\.1"),
     "empty": ({"labels": []}, "labels are empty"),
-    "one class": ({"labels": [0, 0], "num_classes": 1}, "label errors need at least two classes"),
+    "one class": ({"labels": [0, 0], "num_classes": 1}, "at least two classes are needed"),
     "half a class": ({"num_classes": 2.5}, "num_classes must be a whole number, not 2.5"),
     "classes and their number": ({"classes": [0, 1, 2], "num_classes": 4}, "classes has 3 names, but there are 4"),
     "resume": ({"resume": -1}, "resume must be True, False or a number of epochs, not -1"),
@@ -145,7 +145,7 @@ def test_bad_options_are_refused_by_the_recorder_before_anything_is_written(tmp_
 
 
 def test_resuming_needs_a_folder(labels):
-    with pytest.raises(InputError, match="resume needs a folder to go on in"):
+    with pytest.raises(InputError, match="resume needs a folder"):
         Recorder(labels=labels, resume=True)
 
 
@@ -193,7 +193,7 @@ BAD_CALLS = {
         lambda d, z, y: errata.score(Dynamics.from_arrays(z, y, fold=y), "Mean-LM"),
         "Mean-LM is in-sample, but these dynamics were gathered out-of-sample",
     ),
-    "no flags": (lambda d, z, y: errata.flags(d, "Mean-LM"), "Mean-LM ranks samples and has no operating point"),
+    "no flags": (lambda d, z, y: errata.flags(d, "Mean-LM"), "Mean-LM ranks samples and chooses no threshold"),
     "budget": (lambda d, z, y: errata.score(d, "CTRL-CE", budget=7), "budget is 7 samples, outside 0..6"),
     "every epoch missing": (
         lambda d, z, y: errata.score(Dynamics.from_arrays(with_value(z, (slice(None), 3), np.nan), y, partial="allow")),

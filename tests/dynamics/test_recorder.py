@@ -79,8 +79,8 @@ def test_the_size_is_said_unless_quiet(tmp_path, labels, capsys):
     Recorder(tmp_path / "run", labels=labels, num_classes=3)
     Recorder(labels=labels, num_classes=3, keep="stream", methods=["Mean-LM"])
     assert capsys.readouterr().err.splitlines() == [
-        f"errata: recording 6 samples x 3 classes as float32: 0.0 MB an epoch in {tmp_path / 'run'}",
-        "errata: recording 6 samples x 3 classes as running sums: 0.0 MB in all",
+        f"errata: recording 6 samples x 3 classes as float32: 0.0 MB per epoch in {tmp_path / 'run'}",
+        "errata: recording 6 samples x 3 classes as running sums: 0.0 MB",
     ]
     Recorder(labels=labels, num_classes=3, quiet=True)
     assert capsys.readouterr().err == ""
@@ -226,8 +226,8 @@ BAD_BATCHES = {
     ),
     "unknown id": (lambda z: (["c", "x"], z[0, :2]), "unknown id 'x'"),
     "id of another type": (lambda z: ([2, 3], z[0, :2]), "unknown id 2"),
-    "id twice": (lambda z: (["c", "c"], z[0, :2]), "sample 'c' comes twice in epoch 1; call end_epoch"),
-    "id seen before": (lambda z: (["c", "a"], z[0, :2]), "sample 'a' comes twice in epoch 1; call end_epoch"),
+    "id twice": (lambda z: (["c", "c"], z[0, :2]), "sample 'c' is twice in epoch 1; call end_epoch"),
+    "id seen before": (lambda z: (["c", "a"], z[0, :2]), "sample 'a' is twice in epoch 1; call end_epoch"),
     "more ids": (lambda z: (["c", "d", "e"], z[0, :2]), "there are 3 ids for 2 rows of logits"),
     "one id": (lambda z: (7, z[0, :1]), "ids must be a list or an array, not 7"),
     "unhashable id": (lambda z: ([["c"], ["d"]], z[0, :2]), r"id \['c'\] cannot be looked up: ids must be hashable"),
@@ -276,8 +276,8 @@ def test_without_ids_samples_are_numbered(logits, labels):
     for ids, message in (
         ([0, 6], "unknown id 6: samples are numbered 0..5"),
         ([-1, 0], "unknown id -1: samples are numbered 0..5"),
-        (["0", "1"], "unknown id '0': this run was given no ids, so its samples are numbered 0..5"),
-        ([0.0, 1.0], "unknown id 0.0: this run was given no ids"),
+        (["0", "1"], "unknown id '0': the run has no ids, so its samples are numbered 0..5"),
+        ([0.0, 1.0], "unknown id 0.0: the run has no ids"),
         (np.array([2**64 - 1, 0], np.uint64), "unknown id 18446744073709551615"),
         (3, r"ids of a batch must have shape \(n,\), not \(\)"),
     ):
@@ -433,9 +433,9 @@ def test_running_sums_of_epochs_long_past_do_not_pile_up(tmp_path, logits, label
 
 def test_what_was_not_kept_is_refused_by_name(logits, labels, record):
     dynamics = record(logits, labels, keep="stream", methods=["Mean-LM", "Last-CE"])
-    with pytest.raises(InputError, match="MeanProb-LM was not kept while this run streamed past; kept were Mean-LM, L"):
+    with pytest.raises(InputError, match="this run has no running sums for MeanProb-LM, only for Mean-LM, L"):
         errata.score(dynamics, "MeanProb-LM")
-    with pytest.raises(InputError, match="a window needs the logits of each"):
+    with pytest.raises(InputError, match="a window needs the logits of every epoch"):
         errata.score(dynamics, "Mean-LM", window=(0, 1))
     with pytest.raises(InputError, match="SWA-LM needs swa_logits"):
         errata.score(record(logits, labels, keep="stream"), "SWA-LM")
@@ -744,7 +744,10 @@ OTHER_RUNS = {
     "missing samples": ({"partial": "allow"}, "was recorded with partial='error', not 'allow'"),
     "gathering": ({"gathering": "out-of-sample"}, "was recorded with gathering='in-sample', not 'out-of-sample'"),
     "too many epochs": ({"resume": 5}, "holds 4 epochs, so it cannot resume after 5"),
-    "not resumed": ({"resume": False}, "already holds 4 epochs; pass resume=True to go on, or take another folder"),
+    "not resumed": (
+        {"resume": False},
+        "already holds 4 epochs; pass resume=True to continue, or choose another folder",
+    ),
 }
 
 
@@ -765,7 +768,7 @@ def test_running_sums_resume_only_with_their_methods_where_they_are(tmp_path, lo
     options = {"labels": labels, "keep": "stream", "quiet": True}
     with pytest.raises(StoreError, match="was recorded with other methods"):
         Recorder(tmp_path / "run", **options, resume=True)
-    with pytest.raises(StoreError, match="kept running sums after 4 epochs and cannot go back to 2"):
+    with pytest.raises(StoreError, match="holds running sums after 4 epochs and cannot go back to 2"):
         Recorder(tmp_path / "run", **options, methods=["Mean-LM"], resume=2)
     assert snapshot(tmp_path) == before
     assert Recorder(tmp_path / "run", **options, methods=["mean-lm"], resume=True).epoch == 4

@@ -77,7 +77,7 @@ def test_a_changed_epoch_is_named(tmp_path, logits, labels):
     whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
     whole[2, 1, 0] += 1
     whole.flush()
-    with pytest.raises(StoreError, match=r"epoch 2 in .* is not what was recorded"):
+    with pytest.raises(StoreError, match=r"epoch 2 in .* differs from what was recorded"):
         opened.verify()
 
 
@@ -127,10 +127,10 @@ DAMAGE = {
     "cut manifest": (lambda f: cut(f, "manifest.json", 40), "is not a manifest: "),
     "empty manifest": (lambda f: (f / "manifest.json").write_text(""), "is not a manifest: "),
     "binary manifest": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "is not a manifest: "),
-    "a list": (lambda f: (f / "manifest.json").write_text("[1]"), "it names no schema"),
-    "other JSON": (lambda f: (f / "manifest.json").write_text("{}"), "it names no schema"),
+    "a list": (lambda f: (f / "manifest.json").write_text("[1]"), "it has no schema"),
+    "other JSON": (lambda f: (f / "manifest.json").write_text("{}"), "it has no schema"),
     "newer": (lambda f: edit_manifest(f, schema=2), "was written with schema 2; .* upgrade errata"),
-    "schema 0": (lambda f: edit_manifest(f, schema=0), "it names no schema"),
+    "schema 0": (lambda f: edit_manifest(f, schema=0), "it has no schema"),
     "key gone": (lambda f: edit_manifest(f, label_hash=KeyError), "is damaged: it has no label_hash"),
     "other key gone": (lambda f: edit_manifest(f, keep=KeyError), "is damaged: it has no keep"),
     "text for a count": (lambda f: edit_manifest(f, samples="six"), "is damaged: samples is 'six'"),

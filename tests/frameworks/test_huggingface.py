@@ -174,7 +174,7 @@ def test_what_cannot_be_recorded_is_refused(tmp_path):
         HuggingFaceRecorder(trainer_for(data, tmp_path), labels=[0, 1, 2])
     trainer = trainer_for(data, tmp_path)
     recorder = HuggingFaceRecorder(trainer, ids=["same"] * SAMPLES)
-    with pytest.raises(InputError, match="id 'same' is given to two samples"):
+    with pytest.raises(InputError, match="two samples have the id 'same'"):
         trainer.train()
     with pytest.raises(InputError, match=r"make the recorder before trainer.train\(\)"):
         recorder.finish()

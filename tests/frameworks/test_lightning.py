@@ -185,7 +185,7 @@ def test_batches_that_do_not_say_who_they_are_are_refused(digits):
         train(Anonymous(), batches, [LightningRecorder(labels=labels, quiet=True)])
     with pytest.raises(InputError, match="no 5 to take ids from"):
         train(Anonymous(), batches, [LightningRecorder(labels=labels, id_in_batch=5, quiet=True)])
-    with pytest.raises(InputError, match="comes twice in epoch 0") as refused:
+    with pytest.raises(InputError, match="is twice in epoch 0") as refused:
         train(
             Network(), loader(digits, torch.zeros(len(labels), dtype=torch.int64)), [LightningRecorder(labels=labels)]
         )

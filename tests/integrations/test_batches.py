@@ -101,7 +101,7 @@ def test_running_sums_cannot_drop_an_epoch(tmp_path):
     recorder.show(1, [0], whole=False)
     with (
         pytest.warns(UserWarning, match="epoch 1 was broken off"),
-        pytest.raises(InputError, match="running sums cannot take back"),
+        pytest.raises(InputError, match="running sums cannot discard"),
     ):
         recorder.finish()
     assert errata.Dynamics.open(tmp_path / "run").epochs == 1

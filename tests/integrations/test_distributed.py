@@ -383,7 +383,7 @@ def test_without_a_process_group_it_is_a_recorder(tmp_path):
     for epoch in range(EPOCHS):
         assert rec.epoch == epoch
         rec.update(NAMES, logits_of(range(SAMPLES), epoch))
-        with pytest.raises(errata.InputError, match="comes twice"):
+        with pytest.raises(errata.InputError, match="is twice"):
             rec.update(NAMES[:1], logits_of([0], epoch))
         rec.end_epoch()
     rec.finish(features=np.eye(SAMPLES))

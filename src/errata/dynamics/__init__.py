@@ -1,1 +1,6 @@
-"""Training dynamics: recording them, keeping them, and scoring them."""
+"""Training dynamics: the logits of every sample at every epoch.
+
+Recording (recorder, run, reducers, merge), storage (store, files, manifest, ids, reading), and results of one run:
+scores (scoring), the choice of the default method (default), the ranking and the noise rate (ranking).
+It imports errata.core only, and neither torch nor data readers. Every package above core may import it.
+"""

@@ -1,4 +1,4 @@
-"""The files of a dynamics folder: written so that a crash loses at most the epoch in progress."""
+"""Reading and writing the files of a dynamics folder, so that a crash loses at most the epoch in progress."""
 
 import contextlib
 import os
@@ -20,26 +20,34 @@ _PARTS = ".*.part"
 _FILL_BYTES = 1 << 24
 
 
+@contextlib.contextmanager
+def _store_errors(what: object, failure: str = "cannot be written") -> Iterator[None]:
+    """Raise an OSError of the block as a StoreError: what failed, how, and the cause."""
+    try:
+        yield
+    except OSError as error:
+        raise StoreError(f"{what} {failure}: {error.strerror or error}") from error
+
+
 def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write(file)` on a new file that takes the place of `path` only once it is whole and on disk."""
+    """Call `write(file)` on a new file, which replaces `path` only when it is complete and on disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        with part.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
-        _sync_folder(path.parent)
-    except BaseException as error:
+        with _store_errors(path):
+            with part.open("wb") as file:
+                write(file)
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+            _sync_folder(path.parent)
+    except BaseException:
         with contextlib.suppress(OSError):
             part.unlink()
-        if isinstance(error, OSError):
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         raise
 
 
 def _sync_folder(folder: Path) -> None:
-    """Bring a new name to disk; only POSIX lets a folder be opened for that."""
+    """Write a new file name to disk; only POSIX can open a folder for that."""
     if os.name == "posix":
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -48,8 +56,8 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def refuse_taken(folder: Path) -> None:
-    """Refuse a folder that holds anything but what a crash left before there was a run."""
+def require_empty(folder: Path) -> None:
+    """Refuse a folder that holds files, except the unfinished files of a crash."""
     try:
         others = sorted(set(folder.iterdir()) - set(folder.glob(_PARTS)))
     except FileNotFoundError:
@@ -57,44 +65,42 @@ def refuse_taken(folder: Path) -> None:
     except OSError as error:
         raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
     if others:
-        raise StoreError(f"{folder} holds other files ({others[0].name}, ...); take an empty or a new folder")
+        raise StoreError(f"{folder} holds other files ({others[0].name}, ...); choose an empty or a new folder")
 
 
 @contextlib.contextmanager
 def new_folder(folder: Path) -> Iterator[None]:
-    """Make a folder for a run; if what is written there in the block fails, nothing of it stays."""
-    refuse_taken(folder)
-    made = [path for path in (folder, *folder.parents) if not path.exists()]
+    """Create a folder for a run; if the block fails, all its files and new folders are removed."""
+    require_empty(folder)
+    created = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
-        try:
+        with _store_errors(folder, "cannot be created"):
             folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreError(f"{folder} cannot be created: {error.strerror}") from error
-        drop_parts(folder)
+        remove_unfinished(folder)
         yield
     except BaseException:
         for pattern in (MANIFEST, "*.npy"):
             for file in folder.glob(pattern):
                 file.unlink()
-        for path in made:
+        for path in created:
             if path.exists():
                 path.rmdir()
         raise
 
 
-def drop_parts(folder: Path) -> None:
-    """Delete what a killed process was still writing."""
+def remove_unfinished(folder: Path) -> None:
+    """Delete the unfinished files of a killed process."""
     for part in folder.glob(_PARTS):
         part.unlink()
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
-    """Write an array as .npy, whole or not at all, never pickled."""
+    """Write an array as .npy, completely or not at all, without pickle."""
     replace_atomically(path, lambda file: np.save(file, array, allow_pickle=False))
 
 
 def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """Read a .npy, refusing one that is missing, truncated, foreign or pickled."""
+    """Read a .npy file; refuses one that is missing, truncated, of another format or pickled."""
     try:
         # Mapped even if it is then copied: a header that promises more than the file holds is refused at once.
         array = np.lib.format.open_memmap(path, mode="r")
@@ -108,12 +114,12 @@ def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
-    """Write named arrays as .npz, whole or not at all."""
+    """Write named arrays as .npz, completely or not at all."""
     replace_atomically(path, lambda file: np.savez(file, allow_pickle=False, **arrays))
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a .npz, refusing one that is missing, truncated or foreign."""
+    """Read a .npz file; refuses one that is missing, truncated or of another format."""
     try:
         with path.open("rb") as file:
             if not zipfile.is_zipfile(file):
@@ -127,49 +133,45 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    # What numpy and zipfile raise where one byte of an archive is changed, in whatever place.
+    # All exceptions of numpy and zipfile for an archive with one changed byte.
     except (ValueError, EOFError, RuntimeError, KeyError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
         raise StoreError(f"{path} is not a whole .npz file: {one_line(error)}") from None
 
 
 class LogitsFile:
-    """logits.npy of shape (E, N, K), grown by an epoch at a time; any np.load opens it at any moment."""
+    """logits.npy of shape (E, N, K), which grows by one epoch at a time. np.load can open it at any moment."""
 
     def __init__(self, path: Path, samples: int, classes: int, dtype: np.dtype[Any], epochs: int) -> None:
-        """Open at `epochs` epochs, creating the file or cutting off whatever lies beyond them."""
+        """Create the file, or open it and cut it off after `epochs` epochs."""
         self.path = path
         self._shape = (samples, classes)
         self._dtype = dtype
         self.epoch_bytes = samples * classes * dtype.itemsize
         self._pending: np.memmap[Any, Any] | None = None
-        try:
-            with path.open("r+b" if epochs else "w+b") as file:
-                self._header_bytes = self._write_header(file, epochs)
-                file.truncate(self._header_bytes + epochs * self.epoch_bytes)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+        with _store_errors(path), path.open("r+b" if epochs else "w+b") as file:
+            self._header_bytes = self._write_header(file, epochs)
+            file.truncate(self._header_bytes + epochs * self.epoch_bytes)
         self.epochs = epochs
 
-    def begin_epoch(self, whole: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The next epoch (N, K): whole, if it is there already, or room for it, filled with NaN.
+    def begin_epoch(self, logits: NDArray[Any] | None = None) -> NDArray[Any]:
+        """The next epoch (N, K), memory-mapped: the given logits, or NaN.
 
-        It is taken from the disk now, so that it cannot run out later.
+        Its disk space is allocated now, so that the disk cannot be full later.
         """
         start = self._header_bytes + self.epochs * self.epoch_bytes
         try:
-            with self.path.open("r+b") as file:
-                file.seek(start)
-                if whole is None:
-                    self._fill(file)
-                else:
-                    file.write(np.ascontiguousarray(whole, self._dtype).data)
-            self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
-        except OSError as error:
+            with _store_errors(f"{self.path}:", f"no room for epoch {self.epochs} ({self.epoch_bytes:,} bytes)"):
+                with self.path.open("r+b") as file:
+                    file.seek(start)
+                    if logits is None:
+                        self._fill(file)
+                    else:
+                        file.write(np.ascontiguousarray(logits, self._dtype).data)
+                self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
+        except StoreError:
             with contextlib.suppress(OSError):
                 os.truncate(self.path, start)
-            raise StoreError(
-                f"{self.path}: no room for epoch {self.epochs} ({self.epoch_bytes:,} bytes): {error.strerror}"
-            ) from error
+            raise
         return self._pending
 
     def _fill(self, file: BinaryIO) -> None:
@@ -178,9 +180,9 @@ class LogitsFile:
             file.write(blank[: self.epoch_bytes - written])
 
     def flush_epoch(self, *, durable: bool) -> int:
-        """Put the epoch in progress into the header, and on disk if it is to be durable; returns its checksum."""
+        """Add the epoch in progress to the header, and sync it to disk if `durable`; returns its checksum."""
         assert self._pending is not None
-        try:
+        with _store_errors(f"{self.path}: epoch {self.epochs}"):
             if durable:
                 self._pending.flush()
             with self.path.open("r+b") as file:
@@ -188,25 +190,20 @@ class LogitsFile:
                 if durable:
                     file.flush()
                     os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreError(f"{self.path}: epoch {self.epochs} cannot be written: {error.strerror}") from error
         return zlib.crc32(self._pending.data)
 
     def sync(self) -> None:
-        """Bring all epochs to disk."""
-        try:
-            with self.path.open("r+b") as file:
-                os.fsync(file.fileno())
-        except OSError as error:
-            raise StoreError(f"{self.path} cannot be written: {error.strerror}") from error
+        """Sync all epochs to disk."""
+        with _store_errors(self.path), self.path.open("r+b") as file:
+            os.fsync(file.fileno())
 
     def end_epoch(self) -> None:
-        """Count the epoch in progress, once it is flushed."""
+        """Count the epoch in progress, after it was flushed."""
         self._pending = None
         self.epochs += 1
 
     def _write_header(self, file: BinaryIO, epochs: int) -> int:
-        # numpy pads the header so that the first axis may grow in place: its length does not depend on `epochs`.
+        # numpy pads the header so that the first axis can grow: its length does not depend on `epochs`.
         descr = np.lib.format.dtype_to_descr(self._dtype)
         header = {"descr": descr, "fortran_order": False, "shape": (epochs, *self._shape)}
         file.seek(0)

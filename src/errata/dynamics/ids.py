@@ -1,4 +1,4 @@
-"""Sample ids of any type, looked up in batches."""
+"""Sample ids of any type, and the rows that they belong to."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,7 +14,7 @@ _PLAIN_KINDS = "iufbUS"
 
 
 class SampleIds:
-    """The ids of N samples and the row of each; without ids a sample's id is its row."""
+    """The ids of N samples and the row of each. Without ids, the id of a sample is its row."""
 
     def __init__(self, ids: Any | None, samples: int) -> None:
         self._numbered = ids is None
@@ -27,37 +27,37 @@ class SampleIds:
         self._rows = {name: row for row, name in enumerate(names)}
         if len(self._rows) < len(names):
             twice = next(row for row, name in enumerate(names) if self._rows[name] != row)
-            raise InputError(f"id {self.name(twice)} is given to two samples")
+            raise InputError(f"two samples have the id {self.name(twice)}")
 
     def rows(self, ids: Any) -> Rows:
-        """Rows (n,) of the ids, which may be a tensor, an array or a list; an unknown id is refused by name.
+        """Rows (n,) of the ids, which may be a tensor, an array or a list; refuses an unknown id.
 
-        Where samples go by their numbers, a number that is too large is for `refuse_unknown` to find.
+        Without ids, the numbers are returned as they are; `refuse_unknown` checks their range.
         """
         if self._numbered:
             return self._numbered_rows(as_numpy(ids))
-        wanted = ids if isinstance(ids, list) else _id_array(ids).tolist()
+        batch = ids if isinstance(ids, list) else _id_array(ids).tolist()
         try:
-            return np.fromiter(map(self._rows.__getitem__, wanted), np.int64, len(wanted))
+            return np.fromiter(map(self._rows.__getitem__, batch), np.int64, len(batch))
         except KeyError as unknown:
             raise InputError(f"unknown id {unknown.args[0]!r}") from None
         except TypeError:
-            _refuse_unhashable(wanted)
+            _refuse_unhashable(batch)
             raise
 
     def refuse_unknown(self, rows: Rows) -> None:
-        """Refuse rows that no sample has."""
-        strange = (rows < 0) | (rows >= len(self.values))
-        if strange.any():
-            raise InputError(f"unknown id {_shown(rows, int(np.argmax(strange)))}: {self._numbers}")
+        """Refuse rows outside 0..N-1."""
+        outside = (rows < 0) | (rows >= len(self.values))
+        if outside.any():
+            raise InputError(f"unknown id {_shown(rows, int(np.argmax(outside)))}: {self._numbers}")
 
     def _numbered_rows(self, ids: NDArray[Any]) -> Rows:
         if ids.ndim != 1:
             raise InputError(f"ids of a batch must have shape (n,), not {ids.shape}")
         if len(ids) and ids.dtype.kind not in "iu":
-            raise InputError(f"unknown id {_shown(ids, 0)}: this run was given no ids, so its {self._numbers}")
+            raise InputError(f"unknown id {_shown(ids, 0)}: the run has no ids, so its {self._numbers}")
         if ids.dtype == np.uint64 and len(ids) and ids.max() > np.iinfo(np.int64).max:
-            raise InputError(f"unknown id {ids.max()}: {self._numbers}")  # it would come out negative below
+            raise InputError(f"unknown id {ids.max()}: {self._numbers}")  # would be negative as int64
         return ids.astype(np.int64, copy=False)
 
     @property
@@ -65,12 +65,12 @@ class SampleIds:
         return f"samples are numbered 0..{len(self.values) - 1}"
 
     def name(self, row: int) -> str:
-        """The id of a row, as it is shown in messages."""
+        """The id of a row, for messages."""
         return _shown(self.values, row)
 
 
 def portable_ids(values: NDArray[Any]) -> NDArray[Any]:
-    """Ids as an array that is saved without pickling: numbers and text as they are, anything else as its text."""
+    """Ids as an array that can be saved without pickle: numbers and text as they are, other types as text."""
     return values if values.dtype.kind in _PLAIN_KINDS else np.array([str(value) for value in values])
 
 
@@ -85,8 +85,8 @@ def match_ids(known: NDArray[Any], ids: NDArray[Any]) -> Rows:
     return np.asarray(places, dtype=np.int64)
 
 
-def refuse_alike(values: NDArray[Any]) -> None:
-    """Refuse ids that cannot be told apart once they are written."""
+def refuse_same_text(values: NDArray[Any]) -> None:
+    """Refuse different ids that are written to a file as the same text."""
     texts = portable_ids(values)
     _, first = np.unique(texts, return_index=True)
     if len(first) < len(texts):
@@ -99,7 +99,7 @@ def _shown(ids: NDArray[Any], position: int) -> str:
 
 
 def _id_array(ids: Any) -> NDArray[Any]:
-    """Ids as an array of one dimension: numbers and text in their own type, everything else (tuples too) as objects."""
+    """Ids as an array (n,): numbers and text in their own type, others (also tuples) as objects."""
     array = as_numpy(ids) if hasattr(ids, "dtype") else _array_of_items(ids)
     if array.ndim != 1:
         raise InputError(f"ids must have one dimension, not shape {array.shape}")

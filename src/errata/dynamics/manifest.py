@@ -1,4 +1,4 @@
-"""The manifest of a dynamics folder: what it says is what the folder holds."""
+"""The manifest of a dynamics folder: shapes, type, whole epochs, how it was recorded, hashes and checksums."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from errata.errors import InputError, StoreError
 from errata.version import installed_version
 
 SCHEMA = 1
-_IDS_HASHED_AT_ONCE = 1 << 13
+_IDS_PER_BLOCK = 1 << 13
 _COUNTS = ("epochs", "samples", "num_classes")
 _OTHERS = ("classes", "dtype", "keep", "partial", "gathering", "settings", "label_hash", "id_hash", "checksums")
 
@@ -57,9 +57,9 @@ def describe(
 
 
 def id_hash(ids: NDArray[Any]) -> str:
-    """A hash of the ids in their order, the same in memory and after a round trip through a file."""
+    """A hash of the ids in order, the same in memory and in a file."""
     digest = hashlib.sha256()
-    for block in row_blocks(len(ids), _IDS_HASHED_AT_ONCE):
+    for block in row_blocks(len(ids), _IDS_PER_BLOCK):
         text = "".join(f"{value}\0" for value in portable_ids(ids[block]).tolist())
         digest.update(text.encode(errors="surrogatepass"))
     return digest.hexdigest()
@@ -75,7 +75,7 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
 
 
 def has_manifest(folder: Path) -> bool:
-    """Whether the folder holds a run."""
+    """Whether the folder is a dynamics folder."""
     try:
         return (folder / MANIFEST).exists()
     except OSError as error:
@@ -83,13 +83,13 @@ def has_manifest(folder: Path) -> bool:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """The manifest of a dynamics folder, refused if it is not one or is newer than this code."""
+    """The manifest of a dynamics folder; refuses one that is damaged or of a newer schema."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        lacks = f"it has no {MANIFEST}" if folder.is_dir() else "it does not exist"
-        raise StoreError(f"{folder} is not a dynamics folder: {lacks}") from None
+        reason = f"it has no {MANIFEST}" if folder.is_dir() else "it does not exist"
+        raise StoreError(f"{folder} is not a dynamics folder: {reason}") from None
     except NotADirectoryError:
         raise StoreError(f"{folder} is a file, not a dynamics folder") from None
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
@@ -104,7 +104,7 @@ def _check(folder: Path, manifest: Any) -> None:
     path = folder / MANIFEST
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if not isinstance(schema, int) or schema < 1:
-        raise StoreError(f"{path} is not a manifest of errata: it names no schema")
+        raise StoreError(f"{path} is not a manifest of errata: it has no schema")
     if schema > SCHEMA:
         raise StoreError(f"{folder} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
     for key in (*_COUNTS, *_OTHERS):
@@ -116,6 +116,6 @@ def _check(folder: Path, manifest: Any) -> None:
 
 
 def _portable(name: Any) -> Any:
-    """A class name as JSON keeps it: numbers and text as they are, anything else as its text."""
+    """A class name for JSON: numbers and text as they are, other types as text."""
     plain = name.item() if hasattr(name, "item") else name
     return plain if plain is None or isinstance(plain, str | int | float) else str(plain)

@@ -92,12 +92,11 @@ def analyse(
     compare: apply the COMPARED methods as well, in the same pass over the logits.
     """
     named, viewed = parse_or_default(method), dynamics.window(window)
-    chosen = find_method(dynamics, named)
+    chosen, count = find_method(dynamics, named), inspected_count(budget, viewed)
     others = compared_methods(dynamics) if compare else []
-    adapts = isinstance(chosen, ComposedMethod) and chosen.uses_other_samples
-    averages = [] if adapts or not _can_answer(viewed, Suggestion()) else [Suggestion()]
-    arrays, *answers = run_arrays(viewed, [chosen, *others, *averages])
-    suggestion: SampleArrays = answers.pop() if averages else {}
+    suggests = not chosen.uses_other_samples and _can_answer(viewed, Suggestion())
+    arrays, *answers = run_arrays(viewed, [chosen, *others, *([Suggestion()] if suggests else [])])
+    suggestion: SampleArrays = answers.pop() if suggests else {}
     compared = {
         other.name: other.result(answer, viewed.labels, None, viewed.spaces)
         for other, answer in zip(others, answers, strict=True)
@@ -109,7 +108,7 @@ def analyse(
         del arrays, answers  # arrays (N, K) and larger
         suggestion = suggest(log_probabilities, viewed.labels)
     else:
-        verdict = chosen.result(arrays, viewed.labels, inspected_count(budget, viewed), viewed.spaces)
+        verdict = chosen.result(arrays, viewed.labels, count, viewed.spaces)
     return RunAnalysis(viewed, chosen, named is None, used, verdict, log_probabilities, suggestion, compared)
 
 
@@ -119,7 +118,7 @@ def compared_methods(dynamics: Dynamics) -> list[Method]:
 
 
 def can_compare(dynamics: Dynamics) -> bool:
-    """Whether the run kept enough to apply all COMPARED methods."""
+    """Whether the stored logits or running sums suffice for all COMPARED methods."""
     return all(_can_answer(dynamics, other) for other in compared_methods(dynamics))
 
 
@@ -146,7 +145,7 @@ def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":
     agree, mean_loss, only if the compared methods were applied: the share of methods, the default one included, that
     count the sample among the estimated errors, and the mean loss over the epochs.
 
-    Without `suggested` and its probabilities if the run kept running sums that do not include mean probabilities.
+    There is no `suggested` and no probability if running sums without mean probabilities were stored.
     """
     import pandas as pd
 

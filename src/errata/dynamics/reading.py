@@ -1,4 +1,4 @@
-"""Saved logits as dynamics."""
+"""Dynamics from saved logits: .npz and .npy files."""
 
 from pathlib import Path
 from typing import Any
@@ -12,34 +12,34 @@ OPTIONAL = ("ids", "classes", "swa_logits", "features", "inputs", "fold")
 
 
 def holds_logits(path: Path) -> bool:
-    """Whether a .npz file has an array of logits, told from its list of contents."""
+    """Whether a .npz file contains an array `logits`; reads only the list of its contents."""
     try:
         with ZipFile(path) as packed:
             return "logits.npy" in packed.namelist()
     except (OSError, BadZipFile):
-        return False  # whoever reads it says what is wrong with it
+        return False  # the error is raised when the file is read
 
 
 def read_npy(path: Path, labels: Any) -> Dynamics | None:
-    """Dynamics from a .npy file of logits (E, N, K) and N labels, which may be in another; None of anything else.
+    """Dynamics from a .npy file of logits (E, N, K) and N labels, which may be another .npy file.
 
-    Where there are as many labels as E, the file holds inputs of as many samples.
+    None if the file holds no logits of these labels. If the number of labels is E, the file holds inputs, not logits.
     """
     logits = load_array(path, mapped=True)
-    given = load_array(Path(labels)) if isinstance(labels, str | Path) else labels
+    values = load_array(Path(labels)) if isinstance(labels, str | Path) else labels
     epochs, samples = logits.shape[:2] if logits.ndim == 3 and logits.dtype.kind == "f" else (0, 0)
-    if not hasattr(given, "__len__") or len(given) != samples or samples == epochs:
+    if not hasattr(values, "__len__") or len(values) != samples or samples == epochs:
         return None
-    return Dynamics.from_arrays(logits, given)
+    return Dynamics.from_arrays(logits, values)
 
 
 def read_npz(path: Path) -> Dynamics:
-    """Dynamics from a .npz file with `logits` and `labels`, and what else is known of the samples."""
+    """Dynamics from a .npz file with `logits`, `labels` and any of OPTIONAL."""
     arrays: dict[str, Any] = load_arrays(path)
     for name in ("logits", "labels"):
         if name not in arrays:
             raise InputError(f"{path} has no array named {name}; it has {', '.join(arrays) or 'none'}")
-    known = {name: arrays[name] for name in OPTIONAL if name in arrays}
-    if "classes" in known:
-        known["classes"] = known["classes"].tolist()
-    return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **known)
+    options = {name: arrays[name] for name in OPTIONAL if name in arrays}
+    if "classes" in options:
+        options["classes"] = options["classes"].tolist()
+    return Dynamics.from_arrays(arrays["logits"], arrays["labels"], **options)

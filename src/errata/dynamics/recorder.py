@@ -1,4 +1,4 @@
-"""Recorder: two lines in a training loop, and the run's dynamics are kept."""
+"""Recorder: stores the logits of a training loop with two lines of code."""
 
 import sys
 from collections.abc import Sequence
@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
+from errata.core.jit import compiled
 from errata.core.methods import Gathering, Method
-from errata.dynamics._recorder_kernels import is_welcome
-from errata.dynamics.files import refuse_taken
+from errata.dynamics.files import require_empty
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.manifest import describe, has_manifest, read_manifest
 from errata.dynamics.reducers import streaming_methods
@@ -23,12 +23,12 @@ DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64")}
 
 
 class Recorder:
-    """Keeps the logits of every sample at every epoch, in memory (path=None) or in a folder.
+    """Stores the logits of every sample at every epoch, in memory (path=None) or in a folder.
 
-    labels (N,): the given labels, class numbers or names listed in `classes`; ids: anything that tells samples apart,
-    by default their row; num_classes: by default that of the first logits.
-    keep="stream" keeps running sums for `methods` (default: all that can) instead of the logits.
-    partial="allow" lets a sample miss epochs. resume=True goes on after the last whole epoch of the folder, an integer
+    labels (N,): the given labels, class numbers or names listed in `classes`. ids: any distinct values, by default the
+    rows. num_classes: by default the number of columns of the first logits.
+    keep="stream" stores running sums for `methods` (default: all that can stream) instead of the logits.
+    partial="allow" lets samples miss epochs. resume=True continues after the last whole epoch of the folder, an integer
     after that many epochs.
     """
 
@@ -53,7 +53,9 @@ class Recorder:
         if keep not in ("all", "stream"):
             raise InputError(f"keep must be 'all' or 'stream', not {keep!r}")
         if keep == "all" and methods is not None:
-            raise InputError("methods= chooses what keep='stream' keeps; with keep='all' every method works afterwards")
+            raise InputError(
+                "methods= selects the running sums of keep='stream'; with keep='all' every method can be used later"
+            )
         if dtype not in DTYPES:
             raise InputError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
         self._folder = None if path is None else Path(path)
@@ -65,7 +67,7 @@ class Recorder:
         check_labels(self._given_labels, known, self._classes)
         samples = len(self._given_labels)
         if not samples:
-            raise InputError("labels are empty: there is nothing to record")
+            raise InputError("labels are empty")
         self._ids = SampleIds(ids, samples)
         self._stream = streaming_methods(methods) if keep == "stream" else None
         self._partial = check_partial(partial)
@@ -76,69 +78,69 @@ class Recorder:
         self._resume = _check_resume(resume, self._folder)
         self._quiet = quiet
         self._run: Run | None = None
-        self._seen = np.zeros(samples, dtype=np.bool_)
-        self._everyone, self._position = np.arange(samples), np.empty(samples, dtype=np.int64)
-        found = self._found()
-        if known is None and found is not None:
-            known = found["num_classes"]
+        self._recorded = np.zeros(samples, dtype=np.bool_)  # in the epoch in progress
+        self._all_rows, self._position = np.arange(samples), np.empty(samples, dtype=np.int64)
+        existing = self._existing_manifest()
+        if known is None and existing is not None:
+            known = existing["num_classes"]
         if known is not None:
-            self._open(int(known), found)
+            self._open(int(known), existing)
 
     @property
     def epoch(self) -> int:
-        """The epoch in progress, counted from 0: how many whole ones are kept."""
+        """The epoch in progress, counted from 0; also the number of whole epochs."""
         return 0 if self._run is None else self._run.epochs
 
     def update(self, ids: Any, logits: Any) -> None:
-        """Keep logits (n, K) of a batch, before or after its step; a tensor comes over in one transfer.
+        """Store logits (n, K) of a batch; a tensor is copied in one transfer.
 
-        A batch that is refused leaves the recorder as it was.
+        A refused batch leaves the recorder unchanged.
         """
-        self._take_in(self._ids.rows(ids), as_numpy(logits))
+        self._write(self._ids.rows(ids), as_numpy(logits))
 
     def update_all(self, logits: Any) -> None:
-        """Keep logits (N, K) of all samples, in the order of the labels: an epoch's worth of update() in one."""
-        self._take_in(self._everyone, as_numpy(logits))
+        """Store logits (N, K) of all samples, in the order of the labels: one call for a whole epoch."""
+        self._write(self._all_rows, as_numpy(logits))
 
     def end_epoch(self, *, durable: bool = True) -> None:
-        """Close the epoch: from here on it survives a crash, or, if it is not durable, from the next `sync` on."""
-        if self._run is None or not self._seen.any():
+        """End the epoch. From now on it survives a crash; with durable=False, from the next `sync` on."""
+        if self._run is None or not self._recorded.any():
             raise InputError(f"epoch {self.epoch} has no samples; call update() before end_epoch()")
-        if not self._partial and not self._seen.all():
-            missing = np.flatnonzero(~self._seen)
+        if not self._partial and not self._recorded.all():
+            missing = np.flatnonzero(~self._recorded)
             raise InputError(
                 f"{len(missing):,} samples were not recorded in epoch {self.epoch}, the first with id "
-                f"{self._ids.name(int(missing[0]))}; every sample is expected every epoch unless partial='allow'"
+                f"{self._ids.name(int(missing[0]))}; every sample is expected in every epoch unless partial='allow'"
             )
         self._run.end_epoch(durable=durable)
-        self._seen[:] = False
+        self._recorded[:] = False
 
     def drop_epoch(self) -> None:
-        """Forget what there is of the epoch in progress: one that was cut short counts as not begun."""
-        if self._run is not None and self._seen.any():
+        """Discard the epoch in progress."""
+        if self._run is not None and self._recorded.any():
             self._run.drop_epoch()
-            self._seen[:] = False
+            self._recorded[:] = False
 
     def sync(self) -> None:
-        """Let every epoch that is closed survive a crash."""
+        """Write all ended epochs to disk, so that they survive a crash."""
         if self._run is not None:
             self._run.sync()
 
     def finish(
         self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
     ) -> Dynamics:
-        """The recorded dynamics, with what is known besides.
+        """The recorded dynamics.
 
-        That is the averaged model's logits (N, K) and, where neighbours are sought, the features (N, D) that go into
-        the last layer or the inputs (N, D) as scaled columns.
+        swa_logits (N, K): the logits of the weight-averaged model. features (N, D), the inputs of the last layer, or
+        inputs (N, D), scaled columns, are used to find neighbours.
         """
         if self._run is None or self._run.epochs == 0:
             raise InputError("no whole epoch was recorded")
-        if self._seen.any():
+        if self._recorded.any():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
         return self._run.finish(swa_logits, features, inputs)
 
-    def _take_in(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
+    def _write(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
         """Check and write the logits (n, K) of the samples in `rows` (n,)."""
         if values.ndim != 2:
             raise InputError(f"logits of a batch must have shape (n, K), not {values.shape}")
@@ -148,38 +150,36 @@ class Recorder:
             raise InputError(f"logits have {values.shape[1]} columns, but there are {self._run.classes} classes")
         if len(rows) != len(values):
             raise InputError(f"there are {len(rows)} ids for {len(values)} rows of logits")
-        kept = values
+        logits = values
         if values.dtype != self._dtype:
             with np.errstate(over="ignore"):
-                kept = values.astype(self._dtype)
-        checked = kept.astype(np.float32) if kept.dtype == np.float16 else kept  # what the kernel is compiled for
-        if not is_welcome(rows, checked, self._seen, self._position):
-            self._refuse(rows, values, kept)
-        run = self._open(values.shape[1], self._found()) if self._run is None else self._run
-        if rows is self._everyone:  # nobody can have been seen before: there is nothing to write between
-            run.write_all(kept)
+                logits = values.astype(self._dtype)
+        checked = logits.astype(np.float32) if logits.dtype == np.float16 else logits  # numba has no float16
+        if not _is_valid(rows, checked, self._recorded, self._position):
+            self._refuse(rows, values, logits)
+        run = self._open(values.shape[1], self._existing_manifest()) if self._run is None else self._run
+        if rows is self._all_rows:
+            run.write_all(logits)
         else:
-            run.write(rows, kept)
-        self._seen[rows] = True
+            run.write(rows, logits)
+        self._recorded[rows] = True
 
-    def _found(self) -> dict[str, Any] | None:
-        """The manifest of the run to go on with, if there is one; a folder that cannot be used is refused."""
+    def _existing_manifest(self) -> dict[str, Any] | None:
+        """The manifest of the run to continue, if there is one; refuses a folder that cannot be used."""
         if self._folder is None:
             return None
         if not has_manifest(self._folder):
-            refuse_taken(self._folder)
+            require_empty(self._folder)
             return None
-        found = read_manifest(self._folder)
-        if self._resume is False and not found["epochs"]:
-            return found  # begun, but without an epoch yet: as good as empty, if it is the same run
-        if self._resume is False:
+        existing = read_manifest(self._folder)
+        if self._resume is False and existing["epochs"]:  # a run without epochs can be started again
             raise StoreError(
-                f"{self._folder} already holds {found['epochs']} epochs; "
-                "pass resume=True to go on, or take another folder"
+                f"{self._folder} already holds {existing['epochs']} epochs; "
+                "pass resume=True to continue, or choose another folder"
             )
-        return found
+        return existing
 
-    def _open(self, num_classes: int, found: dict[str, Any] | None) -> Run:
+    def _open(self, num_classes: int, existing: dict[str, Any] | None) -> Run:
         _check_num_classes(num_classes, self._classes)
         labels = check_labels(self._given_labels, num_classes, self._classes)
         manifest = describe(
@@ -194,32 +194,47 @@ class Recorder:
             settings=self._settings,
         )
         run = Run(
-            self._folder, labels, self._ids, self._classes, self._fold, self._stream, manifest, found, self._resume
+            self._folder, labels, self._ids, self._classes, self._fold, self._stream, manifest, existing, self._resume
         )
         if not self._quiet:
             print(f"errata: recording {run.size}", file=sys.stderr)
         self._run = run
         return run
 
-    def _refuse(self, rows: NDArray[np.int64], values: NDArray[Any], kept: NDArray[Any]) -> NoReturn:
-        """Say what is wrong with a batch that is not welcome."""
+    def _refuse(self, rows: NDArray[np.int64], values: NDArray[Any], logits: NDArray[Any]) -> NoReturn:
+        """Raise the error for an invalid batch: unknown ids, repeated ids, or values that are not finite."""
         self._ids.refuse_unknown(rows)
-        if np.isfinite(kept).all():
-            self._refuse_repeated(rows)
-        self._refuse_unfinite(rows, values, kept)
-
-    def _refuse_repeated(self, rows: NDArray[np.int64]) -> NoReturn:
-        self._position[rows] = np.arange(len(rows))
-        again = self._seen[rows] | (self._position[rows] != np.arange(len(rows)))
-        row = int(rows[np.argmax(again)])
-        raise InputError(
-            f"sample {self._ids.name(row)} comes twice in epoch {self.epoch}; call end_epoch() between epochs"
-        )
-
-    def _refuse_unfinite(self, rows: NDArray[np.int64], values: NDArray[Any], kept: NDArray[Any]) -> NoReturn:
-        position = int(np.argmin(np.isfinite(kept).all(axis=1)))
+        finite = np.isfinite(logits).all(axis=1)
+        if finite.all():
+            self._position[rows] = np.arange(len(rows))
+            repeated = self._recorded[rows] | (self._position[rows] != np.arange(len(rows)))
+            name = self._ids.name(int(rows[np.argmax(repeated)]))
+            raise InputError(f"sample {name} is twice in epoch {self.epoch}; call end_epoch() between epochs")
+        position = int(np.argmin(finite))
         why = "not finite" if not np.isfinite(values[position]).all() else f"too large for {self._dtype}"
         raise InputError(f"logits of sample {self._ids.name(int(rows[position]))} in epoch {self.epoch} are {why}")
+
+
+@compiled
+def _is_valid(
+    rows: NDArray[np.int64], logits: NDArray[Any], recorded: NDArray[np.bool_], position: NDArray[np.int64]
+) -> bool:
+    """Whether rows (n,) are in range, distinct and not recorded yet, and logits (n, K) finite.
+
+    It runs in every training step, so it is compiled. `position` (N,) is a buffer.
+    """
+    for i in range(len(rows)):
+        row = rows[i]
+        if row < 0 or row >= len(recorded) or recorded[row]:
+            return False
+        position[row] = i
+    not_finite = 0.0  # becomes NaN
+    for i in range(len(rows)):
+        if position[rows[i]] != i:
+            return False
+        for k in range(logits.shape[1]):
+            not_finite += logits[i, k] * 0.0
+    return not_finite == 0.0
 
 
 def _check_num_classes(num_classes: int, classes: Sequence[Any] | None) -> None:
@@ -228,7 +243,7 @@ def _check_num_classes(num_classes: int, classes: Sequence[Any] | None) -> None:
     if classes is not None and num_classes != len(classes):
         raise InputError(f"classes has {len(classes)} names, but there are {num_classes} classes")
     if num_classes < 2:
-        raise InputError("label errors need at least two classes (for a single binary logit z record the pair (0, z))")
+        raise InputError("at least two classes are needed (for a single binary logit z record the pair (0, z))")
 
 
 def _check_resume(resume: bool | int, folder: Path | None) -> bool | int:
@@ -237,5 +252,5 @@ def _check_resume(resume: bool | int, folder: Path | None) -> bool | int:
     if not isinstance(resume, int | np.integer) or resume < 0:
         raise InputError(f"resume must be True, False or a number of epochs, not {resume!r}")
     if resume is not False and folder is None:
-        raise InputError("resume needs a folder to go on in")
+        raise InputError("resume needs a folder")
     return resume

@@ -27,7 +27,7 @@ from errata.errors import InputError, StoreError
 
 
 class Reducers:
-    """The states of the reductions that `methods` need, for N samples: O(N K), or O(N) if no method needs a vector."""
+    """The states of the reductions of `methods` for N samples: O(N K) memory, or O(N) if no method needs a vector."""
 
     def __init__(self, methods: Sequence[Method], samples: int, classes: int) -> None:
         self._reductions = list(dict.fromkeys(method.reduction for method in methods))
@@ -42,18 +42,18 @@ class Reducers:
 
     @property
     def nbytes(self) -> int:
-        """Memory of the states."""
+        """Memory of the states in bytes."""
         return sum(array.nbytes for state in self._states.values() for array in state.values())
 
     def add(self, rows: NDArray[np.int64], logits: NDArray[Any], labels: Labels) -> None:
-        """Take in finite logits (n, K) of some samples at the epoch in progress, in blocks of batches."""
+        """Add finite logits (n, K) of some samples at the epoch in progress; batches are processed in blocks."""
         self._pending.append((rows, logits))
         self._pending_rows += len(rows)
         if self._pending_rows >= self._block:
             self.flush(labels)
 
     def flush(self, labels: Labels) -> None:
-        """Take in all batches there are."""
+        """Process all pending batches."""
         if not self._pending:
             return
         rows = np.concatenate([rows for rows, _ in self._pending])
@@ -68,11 +68,11 @@ class Reducers:
             )
 
     def end_epoch(self) -> None:
-        """Count the epoch in progress, once it is flushed."""
+        """Count the epoch in progress, after it was flushed."""
         self.epochs += 1
 
     def supports(self, statistic: SampleStatistic) -> bool:
-        """Whether what was kept is enough for it."""
+        """Whether the running sums suffice for it."""
         return statistic.reduction in self._states
 
     def arrays(
@@ -82,14 +82,13 @@ class Reducers:
         swa_logits: NDArray[Any] | None,
         progress: Progress | None = None,
     ) -> list[SampleArrays]:
-        """The sample arrays of every statistic, the same bits as from the logits of all epochs."""
+        """The sample arrays of every statistic, bit for bit the same as from the logits of all epochs."""
         require_swa(statistics, swa_logits)
         for statistic in statistics:
             if not statistic.reduction.aggregation.can_stream:
-                raise InputError(f"{statistic.name} needs the logits of every epoch, and this run kept running sums")
+                raise InputError(f"{statistic.name} needs the logits of every epoch; this run has running sums only")
             if not self.supports(statistic):
-                kept = ", ".join(self.names)
-                raise InputError(f"{statistic.name} was not kept while this run streamed past; kept were {kept}")
+                raise InputError(f"this run has no running sums for {statistic.name}, only for {', '.join(self.names)}")
         if not self.seen.all():
             raise InputError(f"sample {int(np.argmin(self.seen))} was not recorded at any epoch")
 
@@ -105,33 +104,33 @@ class Reducers:
         return arrays_from_states(statistics, labels, (self.epochs, *self._shape), states_of, progress)
 
     def save(self, folder: Path, epochs: int) -> None:
-        """Write all states to the file of `epochs` epochs; the manifest then says which file counts."""
+        """Write all states to the file of `epochs` epochs; the manifest selects the valid file."""
         save_arrays(_file(folder, epochs), {"methods": np.array(self.names), **self._arrays()})
 
     @classmethod
     def load(cls, folder: Path, epochs: int, samples: int, classes: int) -> "Reducers":
-        """Read back the states after that many epochs."""
+        """Read the states after that many epochs."""
         file = _file(folder, epochs)
         stored = load_arrays(file)
         if "methods" not in stored:
             raise StoreError(f"{file} does not hold running sums: it has no array named methods")
         reducers = cls([parse(str(name)) for name in stored["methods"]], samples, classes)
         for name, array in reducers._arrays().items():
-            found = stored.get(name)
-            if found is None or found.shape != array.shape or found.dtype != array.dtype:
+            values = stored.get(name)
+            if values is None or values.shape != array.shape or values.dtype != array.dtype:
                 raise StoreError(f"{file} does not hold the running sums of this run: array {name} is not as expected")
-            array[:] = found
+            array[:] = values
         reducers.epochs = epochs
         return reducers
 
-    def drop_others(self, folder: Path) -> None:
-        """Delete the files of all epochs but the last whole one."""
+    def remove_older(self, folder: Path) -> None:
+        """Delete the files of all epochs except the last whole one."""
         for file in folder.glob("reducers-*.npz"):
             if file != _file(folder, self.epochs):
                 file.unlink()
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        """Everything that changes from epoch to epoch, by the name it has on disk."""
+        """All arrays that change from epoch to epoch, by their names on disk."""
         states = {
             f"{number}.{key}": array
             for number, reduction in enumerate(self._reductions)
@@ -145,10 +144,7 @@ def _file(folder: Path, epochs: int) -> Path:
 
 
 def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
-    """The methods named, or every method that can stream, in-sample and out-of-sample alike.
-
-    "default" stands for every default that running sums can compute.
-    """
+    """The named methods; None: every method that can stream. "default" is every default that can."""
     if names is None:
         return [method for method in all_methods() if method.reduction.aggregation.can_stream]
     if isinstance(names, str) or not names:
@@ -157,5 +153,5 @@ def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:
     methods = [parse(name) for name in dict.fromkeys(chosen)]
     for method in methods:
         if not method.reduction.aggregation.can_stream:
-            raise InputError(f"{method.name} needs the logits of every epoch and cannot stream; use keep='all'")
+            raise InputError(f"{method.name} needs the logits of every epoch; use keep='all'")
     return methods

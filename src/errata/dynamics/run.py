@@ -1,4 +1,4 @@
-"""A run being recorded: where its epochs go, arrays in memory or files in a folder, logits or running sums."""
+"""The storage of a run that is being recorded: in memory or in a folder, as logits or as running sums."""
 
 import copy
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels, warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import LogitsFile, drop_parts, new_folder, save_array
+from errata.dynamics.files import LogitsFile, new_folder, remove_unfinished, save_array
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.manifest import write_manifest
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.store import Dynamics, check_aligned, check_points, open_folder, start_folder
 from errata.errors import InputError, StoreError
 
-_OF_THE_LAST_EPOCH = ("swa_logits", "features")
+_OF_LAST_EPOCH = ("swa_logits", "features")  # arrays that are out of date after another epoch
 
 
 class Run:
-    """Takes batch after batch and epoch after epoch; what fails to be written may be tried again."""
+    """Stores batches and epochs. A write that failed can be tried again."""
 
     def __init__(
         self,
@@ -32,56 +32,58 @@ class Run:
         fold: NDArray[Any] | None,
         stream: list[Method] | None,
         manifest: dict[str, Any],
-        found: dict[str, Any] | None,
+        existing: dict[str, Any] | None,
         resume: bool | int,
     ) -> None:
-        """Start a run, or go on with the one that `found` describes."""
+        """Start a run, or continue the one with the manifest `existing`."""
         self._folder, self._labels, self._ids, self._classes = folder, labels, ids, classes
         self._manifest = manifest
         self._extra: dict[str, Any] = {} if fold is None else {"fold": fold}
         self._epoch: NDArray[Any] | None = None
         self._in_memory: list[NDArray[Any]] = []
         self._reducers = None if stream is None else Reducers(stream, len(labels), self.classes)
-        self._lent = False
+        self._shared = False
         self._file: LogitsFile | None = None
-        if folder is not None and found is not None:
-            self._continue(folder, found, resume)
+        if folder is not None and existing is not None:
+            self._continue(folder, existing, resume)
         elif folder is not None:
             with new_folder(folder):
                 self._start(folder)
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return int(self._manifest["num_classes"])
 
     @property
     def epochs(self) -> int:
-        """How many whole epochs are kept."""
+        """The number of whole epochs."""
         return int(self._manifest["epochs"])
 
     @property
     def size(self) -> str:
-        """What is kept and how large it is, in words."""
+        """What is stored, and its size in MB, as text."""
         what = f"{len(self._labels):,} samples x {self.classes} classes"
         if self._reducers is not None:
-            return f"{what} as running sums: {self._reducers.nbytes / 1e6:,.1f} MB in all"
+            return f"{what} as running sums: {self._reducers.nbytes / 1e6:,.1f} MB"
         where = "in memory" if self._folder is None else f"in {self._folder}"
         dtype = np.dtype(self._manifest["dtype"])
         epoch_bytes = len(self._labels) * self.classes * dtype.itemsize
-        return f"{what} as {dtype}: {epoch_bytes / 1e6:,.1f} MB an epoch {where}"
+        return f"{what} as {dtype}: {epoch_bytes / 1e6:,.1f} MB per epoch {where}"
 
     def write(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
-        """Keep logits (n, K) of the samples in `rows` (n,)."""
+        """Store logits (n, K) of the samples in `rows` (n,)."""
         if self._reducers is not None:
             self._reduce(rows.copy(), logits.copy())
             return
         if self._epoch is None:
-            self._epoch = self._blank() if self._file is None else self._file.begin_epoch()
+            shape = len(self._labels), self.classes
+            in_file = None if self._file is None else self._file.begin_epoch()
+            self._epoch = np.full(shape, np.nan, self._manifest["dtype"]) if in_file is None else in_file
         self._epoch[rows] = logits
 
     def write_all(self, logits: NDArray[Any]) -> None:
-        """Keep logits (N, K) of all samples in their order: an epoch that nothing else was written in."""
+        """Store logits (N, K) of all samples in order, as the first write of an epoch."""
         if self._reducers is not None:
             self._reduce(np.arange(len(logits)), logits.copy())
         elif self._file is not None:
@@ -91,17 +93,17 @@ class Run:
 
     def _reduce(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
         assert self._reducers is not None
-        if self._lent:
-            self._reducers, self._lent = copy.deepcopy(self._reducers), False
+        if self._shared:
+            self._reducers, self._shared = copy.deepcopy(self._reducers), False
         self._reducers.add(rows, logits, self._labels)
 
     def end_epoch(self, *, durable: bool) -> None:
-        """Close the epoch; one that is not durable survives a crash only after `sync`."""
+        """End the epoch. With durable=False it survives a crash only after `sync`."""
         checksums = list(self._manifest["checksums"])
         if self._reducers is not None:
             self._reducers.flush(self._labels)
             if self._folder is not None:
-                self._reducers.drop_others(self._folder)
+                self._reducers.remove_older(self._folder)
                 self._reducers.save(self._folder, self.epochs + 1)
         else:
             assert self._epoch is not None
@@ -109,29 +111,29 @@ class Run:
                 warn_if_probabilities(self._epoch)
             if self._file is not None:
                 checksums.append(self._file.flush_epoch(durable=durable))
-        self._drop_stale_arrays()
+        self._remove_outdated()
         manifest = self._manifest | {"epochs": self.epochs + 1, "checksums": checksums}
         if self._folder is not None and (durable or self._reducers is not None):
             write_manifest(self._folder, manifest)
         self._count_epoch(manifest)
 
     def drop_epoch(self) -> None:
-        """Forget the epoch in progress; running sums hold it already and cannot."""
+        """Discard the epoch in progress; running sums already include it and cannot."""
         if self._reducers is not None:
             raise InputError(
-                "running sums cannot take back an epoch that was cut short; if they went to a folder, "
+                "running sums cannot discard an epoch in progress; if they are in a folder, "
                 "errata.Dynamics.open reads them as they were after the last whole epoch"
             )
         self._epoch = None
 
     def sync(self) -> None:
-        """Make all epochs durable."""
+        """Write all epochs to disk."""
         if self._folder is not None and self._file is not None:
             self._file.sync()
             write_manifest(self._folder, self._manifest)
 
     def _count_epoch(self, manifest: dict[str, Any]) -> None:
-        """Go on to the next epoch: all that could fail has not."""
+        """Count the epoch, after everything that can fail has succeeded."""
         self._manifest = manifest
         if self._file is not None:
             self._file.end_epoch()
@@ -145,12 +147,12 @@ class Run:
         """The dynamics of all whole epochs."""
         self.sync()
         samples = len(self._labels)
-        given = {
+        arrays = {
             "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
             "features": check_points("features", features, samples),
             "inputs": check_points("inputs", inputs, samples),
         }
-        for name, array in given.items():
+        for name, array in arrays.items():
             if array is None:
                 continue
             self._extra[name] = array
@@ -158,9 +160,9 @@ class Run:
                 save_array(self._folder / f"{name}.npy", array)
         if self._folder is not None:
             if self._reducers is not None:
-                self._reducers.drop_others(self._folder)
+                self._reducers.remove_older(self._folder)
             return Dynamics.open(self._folder)
-        self._lent = True
+        self._shared = True
         return Dynamics(
             logits=None if self._reducers is not None else np.stack(self._in_memory),
             labels=self._labels,
@@ -174,12 +176,9 @@ class Run:
             **self._extra,
         )
 
-    def _blank(self) -> NDArray[Any]:
-        return np.full((len(self._labels), self.classes), np.nan, dtype=self._manifest["dtype"])
-
-    def _drop_stale_arrays(self) -> None:
-        """Forget what belongs to the epoch that was the last one: it is not any more."""
-        for name in _OF_THE_LAST_EPOCH:
+    def _remove_outdated(self) -> None:
+        """Remove arrays that belong to an earlier last epoch."""
+        for name in _OF_LAST_EPOCH:
             self._extra.pop(name, None)
             if self._folder is not None:
                 (self._folder / f"{name}.npy").unlink(missing_ok=True)
@@ -188,28 +187,29 @@ class Run:
         start_folder(folder, self._manifest, self._labels, self._ids.values, self._extra)
         self._open_logits(folder)
 
-    def _continue(self, folder: Path, found: dict[str, Any], resume: bool | int) -> None:
-        _refuse_another(folder, found, self._manifest)
-        kept = found["epochs"]
-        epochs = kept if resume is True else int(resume)
-        if epochs > kept:
-            raise StoreError(f"{folder} holds {kept} epochs, so it cannot resume after {epochs}")
-        if epochs < kept and found["keep"] == "stream":
-            raise StoreError(f"{folder} kept running sums after {kept} epochs and cannot go back to {epochs}")
-        self._manifest = found | {"epochs": epochs, "checksums": found["checksums"][:epochs]}
+    def _continue(self, folder: Path, existing: dict[str, Any], resume: bool | int) -> None:
+        """Continue the run in a folder after `resume` epochs."""
+        _require_same_run(folder, existing, self._manifest)
+        stored = existing["epochs"]
+        epochs = stored if resume is True else int(resume)
+        if epochs > stored:
+            raise StoreError(f"{folder} holds {stored} epochs, so it cannot resume after {epochs}")
+        if epochs < stored and existing["keep"] == "stream":
+            raise StoreError(f"{folder} holds running sums after {stored} epochs and cannot go back to {epochs}")
+        self._manifest = existing | {"epochs": epochs, "checksums": existing["checksums"][:epochs]}
         if epochs:
-            self._take_over(folder)
-        drop_parts(folder)
-        if epochs < kept:
-            self._drop_stale_arrays()
+            self._check_files(folder)
+        remove_unfinished(folder)
+        if epochs < stored:
+            self._remove_outdated()
             write_manifest(folder, self._manifest)
         if epochs:
             self._open_logits(folder)
-        else:  # a crash may have come before the first files were whole
+        else:  # a crash may have left the first files unfinished
             self._start(folder)
 
-    def _take_over(self, folder: Path) -> None:
-        """Refuse to go on where the files are not those of this run; go on with its running sums."""
+    def _check_files(self, folder: Path) -> None:
+        """Refuse files of another run; load the running sums."""
         stored = open_folder(folder, self._manifest)
         fold = self._extra.get("fold")
         if not (stored.fold is None if fold is None else stored.fold is not None and np.array_equal(fold, stored.fold)):
@@ -225,13 +225,13 @@ class Run:
             self._file = LogitsFile(folder / "logits.npy", len(self._labels), self.classes, dtype, self.epochs)
 
 
-def _refuse_another(folder: Path, found: dict[str, Any], wanted: dict[str, Any]) -> None:
-    """Refuse a folder whose manifest is not that of the run which is to go on."""
+def _require_same_run(folder: Path, existing: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Refuse to continue a run that was recorded with other options, labels or ids."""
     for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering"):
-        if found[key] != wanted[key]:
+        if existing[key] != manifest[key]:
             raise StoreError(
-                f"{folder} was recorded with {key}={found[key]!r}, not {wanted[key]!r}: resume needs the same run"
+                f"{folder} was recorded with {key}={existing[key]!r}, not {manifest[key]!r}: resume needs the same run"
             )
     for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
-        if found[key] != wanted[key]:
+        if existing[key] != manifest[key]:
             raise StoreError(f"{folder} was recorded with other {name}: resume needs the same run")

@@ -28,22 +28,22 @@ def score(
     budget: int | float | None = None,
     classes: Sequence[Any] | None = None,
 ) -> Floats:
-    """Scores (N,) of one method, higher = more suspicious.
+    """Scores (N,) of one method; a higher score is more suspicious.
 
-    score(dynamics, "MeanProb-LM") or, from arrays, score(logits, labels, "Mean-CE") with logits (E, N, K) or (N, K).
-    Without a method it is the default one. `window` limits the epochs to (start, end), both included; `budget` is how
-    many samples will be inspected, which only CTRL asks for.
+    score(dynamics, "MeanProb-LM"), or score(logits, labels, "Mean-CE") with logits (E, N, K) or (N, K). Without a
+    method, the default is used. window: the epochs (start, end), both included. budget: the number of samples that will
+    be inspected, used by CTRL only.
     """
-    return _verdict(source, args, window, budget, classes)[1].scores
+    return _one_verdict(source, args, window, budget, classes)[1].scores
 
 
 def flags(
     source: Any, *args: Any, window: Window | None = None, classes: Sequence[Any] | None = None
 ) -> NDArray[np.bool_]:
-    """Flags (N,) at the operating point that confident learning and CTRL choose by themselves; called like score()."""
-    method, verdict = _verdict(source, args, window, None, classes)
+    """Flags (N,) at the threshold that confident learning or CTRL chooses; called like score()."""
+    name, verdict = _one_verdict(source, args, window, None, classes)
     if verdict.flags is None:
-        raise InputError(f"{method.name} ranks samples and has no operating point of its own; inspect its top scores")
+        raise InputError(f"{name} ranks samples and chooses no threshold; inspect the samples with the highest scores")
     return verdict.flags
 
 
@@ -55,17 +55,15 @@ def score_many(
     budget: int | float | None = None,
     progress: Progress | None = None,
 ) -> "pd.DataFrame":
-    """Scores of several methods in one pass over the logits: a row a sample (index: id), a column a method.
+    """Scores of several methods in one pass over the logits: one row per sample (index: id), one column per method.
 
-    Without `methods`: all of the paper's that these dynamics can answer.
+    methods=None: all methods of the paper that these dynamics allow.
     """
     import pandas as pd
 
-    columns = {
-        name: verdict.scores
-        for name, verdict in verdicts(dynamics, methods, window=window, budget=budget, progress=progress).items()
-    }
-    return pd.DataFrame(columns, index=pd.Index(dynamics.ids, name="id", tupleize_cols=False))
+    results = verdicts(dynamics, methods, window=window, budget=budget, progress=progress)
+    index = pd.Index(dynamics.ids, name="id", tupleize_cols=False)
+    return pd.DataFrame({name: verdict.scores for name, verdict in results.items()}, index=index)
 
 
 def verdicts(
@@ -76,27 +74,27 @@ def verdicts(
     budget: int | float | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MethodResult]:
-    """Scores of several methods by name, in one pass over the logits, and flags of those that decide by themselves."""
+    """Scores of several methods by name, in one pass over the logits, with the flags of those that have them."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     require_dynamics(dynamics, "score_many")
     count = inspected_count(budget, dynamics)
-    chosen = applicable(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
+    chosen = _paper_methods(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
     return {
         method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
         for method, arrays in zip(chosen, run_arrays(dynamics, chosen, window, progress), strict=True)
     }
 
 
-def applicable(dynamics: Dynamics, window: Window | None = None) -> list[Method]:
-    """The paper's methods that these dynamics can answer."""
-    seen = dynamics.window(window)
+def _paper_methods(dynamics: Dynamics, window: Window | None) -> list[Method]:
+    """The paper's methods that these dynamics allow."""
+    part = dynamics.window(window)
     return [
         method
         for method in paper_methods()
         if method.gathering == (dynamics.gathering or "in-sample")
-        and (method.reduction.aggregation.reads != "no epoch" or seen.swa_logits is not None)
-        and (seen.reducers is None or seen.reducers.supports(method))
+        and (method.reduction.aggregation.reads != "no epoch" or part.swa_logits is not None)
+        and (part.reducers is None or part.reducers.supports(method))
     ]
 
 
@@ -114,22 +112,20 @@ def require_dynamics(value: object, function: str) -> None:
         )
 
 
-def _verdict(
+def _one_verdict(
     source: Any, args: tuple[Any, ...], window: Window | None, budget: int | float | None, classes: Sequence[Any] | None
-) -> tuple[Method, MethodResult]:
+) -> tuple[str, MethodResult]:
+    """The name and the result of the one method that score() or flags() was called with."""
     if isinstance(source, Dynamics):
         dynamics, rest = source, args
     elif isinstance(source, str | Path):
         raise InputError(f"{str(source)!r} is a path: open it with Dynamics.open() first")
-    elif args and isinstance(args[0], str):
+    elif not args or isinstance(args[0], str):
         raise InputError("scores from arrays need logits and labels: score(logits, labels, method)")
-    elif args:
-        dynamics, rest = Dynamics.from_arrays(source, args[0], classes=classes), args[1:]
     else:
-        raise InputError("scores from arrays need logits and labels: score(logits, labels, method)")
+        dynamics, rest = Dynamics.from_arrays(source, args[0], classes=classes), args[1:]
     if len(rest) > 1:
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
-    count = inspected_count(budget, dynamics)
-    (arrays,) = run_arrays(dynamics, [method], window)
-    return method, method.result(arrays, dynamics.labels, count, dynamics.spaces)
+    ((name, verdict),) = verdicts(dynamics, [method], window=window, budget=budget).items()
+    return name, verdict

@@ -24,7 +24,7 @@ from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
 from errata.dynamics.files import LogitsFile, load_array, new_folder, save_array
-from errata.dynamics.ids import SampleIds, portable_ids, refuse_alike
+from errata.dynamics.ids import SampleIds, portable_ids, refuse_same_text
 from errata.dynamics.manifest import describe, id_hash, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
 from errata.errors import InputError, StoreError
@@ -34,11 +34,11 @@ OPTIONAL_ARRAYS = ("fold", "features", "inputs", "swa_logits")
 
 @dataclass(frozen=True)
 class Dynamics:
-    """What a training run said of N samples and K classes over E epochs; it never carries the truth.
+    """The logits of a training run for N samples and K classes over E epochs. It never contains true labels.
 
-    logits (E, N, K) may be a memory map; it is None for a run of which only running sums were kept (`reducers`).
-    labels (N,) are column numbers, `classes` their names if they have any; `gathering` is None when nobody said.
-    Neighbours are sought in `features` (N, D), what went into the last layer, or in `inputs` (N, D), scaled columns.
+    logits (E, N, K) may be a memory map; None for a run that stored running sums only (`reducers`).
+    labels (N,) are column numbers, and `classes` the names of the columns, if any. gathering: None if unknown.
+    Neighbours are found in `features` (N, D), the inputs of the last layer, or in `inputs` (N, D), scaled columns.
     """
 
     logits: NDArray[Any] | None
@@ -72,10 +72,10 @@ class Dynamics:
         partial: str = "error",
         settings: dict[str, Any] | None = None,
     ) -> "Dynamics":
-        """Dynamics from logits (E, N, K), or (N, K) of a single epoch, and labels (N,), without a copy of float arrays.
+        """Dynamics from logits (E, N, K), or (N, K) for a single epoch, and labels (N,). Float arrays are not copied.
 
-        Labels are column numbers, or names listed in `classes` in the order of the columns. With partial="allow" a row
-        of NaN is an epoch at which the sample was not recorded.
+        Labels are column numbers, or names listed in `classes` in the order of the columns. With partial="allow", a row
+        of NaN means that the sample was not recorded at that epoch.
         """
         checked = check_logits(logits)
         if checked.ndim == 2:
@@ -105,12 +105,12 @@ class Dynamics:
 
     @classmethod
     def open(cls, path: str | Path) -> "Dynamics":
-        """Dynamics from a folder, memory-mapped; epochs beyond the manifest (a crash) are not seen."""
+        """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored."""
         folder = Path(path)
         return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
-        """Write to a new folder and open it from there."""
+        """Write to a new folder, and open it from there."""
         folder = Path(path)
         manifest = describe(
             self.labels,
@@ -145,7 +145,7 @@ class Dynamics:
 
     @property
     def epochs(self) -> int:
-        """How many epochs there are."""
+        """The number of epochs."""
         if self.logits is not None:
             return len(self.logits)
         assert self.reducers is not None
@@ -153,50 +153,50 @@ class Dynamics:
 
     @property
     def samples(self) -> int:
-        """How many samples there are."""
+        """The number of samples."""
         return len(self.labels)
 
     @cached_property
     def spaces(self) -> NeighbourSpaces:
-        """The spaces in which neighbours of the samples can be searched."""
+        """The points in which neighbours are searched."""
         return NeighbourSpaces(self.features, self.inputs)
 
     def window(self, window: Window | None) -> "Dynamics":
-        """The same run seen over epochs start to end, both included; weight averages are of the whole run only."""
+        """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
         if window is None or check_window(window, self.epochs) == slice(0, self.epochs):
             return self
         if self.logits is None:
-            raise InputError("this run kept running sums of all epochs; a window needs the logits of each (keep='all')")
-        seen = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
-        seen.__dict__["spaces"] = self.spaces  # the samples have the same neighbours: they are sought once
-        return seen
+            raise InputError("this run has running sums only; a window needs the logits of every epoch (keep='all')")
+        part = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
+        part.__dict__["spaces"] = self.spaces  # the neighbours are the same, and are searched once
+        return part
 
     def replayable(self) -> Epochs:
-        """The epochs as methods take them."""
+        """The epochs as input of methods."""
         if self.logits is None:
-            raise InputError("this run kept running sums only; the logits of each epoch are needed here (keep='all')")
+            raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
         return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
 
     def class_name(self, number: int) -> Any:
-        """A class by its name, or by its number if it has none."""
+        """The name of a class, or its number if it has none."""
         return number if self.classes is None else self.classes[number]
 
     def verify(self) -> None:
-        """Check every stored epoch against its checksum; a damaged one is named."""
+        """Compare every stored epoch with its checksum; raises an error that names a damaged one."""
         if self.path is None or self.logits is None:
             return
         for epoch, checksum in enumerate(read_manifest(self.path)["checksums"]):
             if zlib.crc32(np.ascontiguousarray(self.logits[epoch]).data) != checksum:
-                raise StoreError(f"epoch {epoch} in {self.path / 'logits.npy'} is not what was recorded")
+                raise StoreError(f"epoch {epoch} in {self.path / 'logits.npy'} differs from what was recorded")
 
     def __repr__(self) -> str:
         where = f" in {self.path}" if self.path else ""
-        kept = "" if self.logits is not None else ", running sums only"
-        return f"Dynamics({self.epochs} epochs, {self.samples:,} samples, {self.num_classes} classes{kept}{where})"
+        sums = "" if self.logits is not None else ", running sums only"
+        return f"Dynamics({self.epochs} epochs, {self.samples:,} samples, {self.num_classes} classes{sums}{where})"
 
 
 def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
-    """The dynamics in a folder, as far as the manifest says; epochs beyond it are not seen."""
+    """The dynamics in a folder with this manifest; epochs beyond it are ignored."""
     epochs, samples, num_classes = (manifest[key] for key in ("epochs", "samples", "num_classes"))
     if epochs < 1:
         raise StoreError(f"{folder} holds no whole epoch yet")
@@ -210,9 +210,12 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
         if array.shape != (samples, *columns):
             expected = f"{samples} samples and {num_classes} classes"
             raise StoreError(f"{folder / f'{name}.npy'} has shape {array.shape}, but the manifest says {expected}")
-    same = {"labels": _are_labels(arrays["labels"], manifest), "ids": id_hash(arrays["ids"]) == manifest["id_hash"]}
-    for name, recorded in same.items():
-        if not recorded:
+    unchanged = {
+        "labels": _are_labels(arrays["labels"], manifest),
+        "ids": id_hash(arrays["ids"]) == manifest["id_hash"],
+    }
+    for name, same in unchanged.items():
+        if not same:
             raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
     return Dynamics(
         logits=logits,
@@ -230,7 +233,7 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
 def _are_labels(array: NDArray[Any], manifest: dict[str, Any]) -> bool:
     try:
         return bool(label_hash(array) == manifest["label_hash"])
-    except InputError:  # not class numbers at all
+    except InputError:  # not class numbers
         return False
 
 
@@ -248,29 +251,29 @@ def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
 def start_folder(
     folder: Path, manifest: dict[str, Any], labels: Labels, ids: NDArray[Any], extra: Mapping[str, NDArray[Any]]
 ) -> None:
-    """Write all there is before the first epoch, the manifest first: from then on a run that crashed can be resumed."""
-    refuse_alike(ids)
+    """Write the files that exist before the first epoch; the manifest first, so that a crashed run can be resumed."""
+    refuse_same_text(ids)
     write_manifest(folder, manifest)
     for name, array in {"labels": labels, "ids": portable_ids(ids), **extra}.items():
         save_array(folder / f"{name}.npy", np.asarray(array))
 
 
 def check_partial(partial: str) -> bool:
-    """Whether samples may miss epochs."""
+    """Whether samples may miss epochs: True for "allow"."""
     if partial not in ("error", "allow"):
         raise InputError(f"partial must be 'error' or 'allow', not {partial!r}")
     return partial == "allow"
 
 
 def check_gathering(gathering: Gathering | None) -> Gathering | None:
-    """How the epochs were gathered; None when nobody said."""
+    """The gathering, or None if it is unknown."""
     if gathering is not None and gathering not in get_args(Gathering):
         raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
     return gathering
 
 
 def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | None:
-    """Points (N, D) among which neighbours are sought."""
+    """Points (N, D) in which neighbours are searched, checked."""
     checked = check_aligned(name, array, samples)
     if checked is not None and (checked.ndim != 2 or checked.dtype.kind not in "fiu"):
         raise InputError(f"{name} must be numbers of shape ({samples}, D), not {checked.dtype} {checked.shape}")
@@ -278,13 +281,13 @@ def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | N
 
 
 def check_aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:
-    """An array with a row a sample, of plain numbers or text; with `columns` they are logits, which are finite."""
+    """An array with one row per sample, of numbers or text; with `columns`, finite logits (N, columns)."""
     if array is None:
         return None
     checked = array if isinstance(array, np.ndarray) else as_numpy(array)
     if checked.shape[:1] != (samples,) or (columns is not None and checked.shape != (samples, columns)):
-        wanted = f"({samples}, {columns})" if columns else f"({samples}, ...)"
-        raise InputError(f"{name} must have shape {wanted}, not {checked.shape}")
+        shape = f"({samples}, {columns})" if columns else f"({samples}, ...)"
+        raise InputError(f"{name} must have shape {shape}, not {checked.shape}")
     if checked.dtype.hasobject or (columns is not None and checked.dtype.kind not in "fiu"):
         raise InputError(f"{name} must be numbers, not {checked.dtype}")
     if columns is not None and not np.isfinite(checked).all():

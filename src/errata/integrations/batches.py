@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
-from errata.dynamics.files import refuse_taken
+from errata.dynamics.files import require_empty
 from errata.dynamics.manifest import has_manifest
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
@@ -44,7 +44,7 @@ class BatchRecorder:
     ) -> None:
         self._path = None if path is None else Path(path)
         if self._path is not None and not has_manifest(self._path):
-            refuse_taken(self._path)
+            require_empty(self._path)
         about = {"trainer": trainer} | (options.get("settings") or {})
         self._resume = options.get("resume", False)
         self._options = {name: value for name, value in options.items() if name != "resume"} | {"settings": about}

@@ -178,7 +178,7 @@ class _ShardRecorder(Recorder):
         """Keep logits (n, K) of those samples of a batch that are new in this epoch."""
         rows, values = self._ids.rows(ids), as_numpy(logits)
         self._ids.refuse_unknown(rows)
-        new = _first_seen(rows, self._seen)
+        new = _first_seen(rows, self._recorded)
         if len(new) < len(rows) and values.shape[:1] == rows.shape:
             ids, values = self.names[rows[new]], values[new]
         super().update(ids, values)
@@ -200,7 +200,7 @@ class _ShardRecorder(Recorder):
     def go_on_after(self, epochs: int) -> None:
         """The epoch in progress is the one after so many."""
         self._shard.go_on_after(epochs)
-        self._seen[:] = False
+        self._recorded[:] = False
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be the same on all ranks for their shards to fit together."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels, as_numpy, check_labels
 from errata.core.methods import Gathering, Method
-from errata.dynamics.files import refuse_taken
+from errata.dynamics.files import require_empty
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -42,7 +42,7 @@ class MarginRecorder:
         if not isinstance(every, int | np.integer) or every < 1:
             raise InputError(f"every must be a whole number of rounds, 1 or more, not {every!r}")
         if path is not None:
-            refuse_taken(Path(path))
+            require_empty(Path(path))
         about = {"trainer": trainer, "every": int(every)} | (options.get("settings") or {})
         self._path, self._every, self._options = path, every, options | RecorderOptions(settings=about)
         self._labels, self._classes = labels, classes

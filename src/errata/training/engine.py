@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from errata.dynamics.files import drop_parts
+from errata.dynamics.files import remove_unfinished
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.training.checkpoints import (
@@ -84,11 +84,11 @@ class _Engine:
         """The jobs that are finished in the folder, by name. Incomplete files of a killed process are deleted."""
         if self.folder is None:
             return {}
-        drop_parts(self.folder)
+        remove_unfinished(self.folder)
         results = {}
         for job in jobs:
             own = self.folder / job.name
-            drop_parts(own)
+            remove_unfinished(own)
             stored = load_state(own / RESULT)
             if stored is not None:
                 check_provenance(own, stored["provenance"], provenance(job, self.labels, asdict(self.options)))
