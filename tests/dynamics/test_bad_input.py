@@ -185,13 +185,13 @@ BAD_CALLS = {
     "typo of rank": (lambda d, z, y: errata.rank(d, "meanprob_lm"), "unknown method 'meanprob_lm'; did you mean"),
     "bad parameter": (
         lambda d, z, y: errata.score(d, "EMA(dekay=1)-LM"),
-        "EMA has no parameter 'dekay'; it takes decay",
+        "EMA has no parameter 'dekay'; its parameters are decay",
     ),
     "window": (lambda d, z, y: errata.score(d, "Mean-LM", window=(3, 9)), r"window \[3, 9\] is not within epochs 0..3"),
     "no average": (lambda d, z, y: errata.score(d, "SWA-LM"), "SWA-LM needs swa_logits"),
     "other gathering": (
         lambda d, z, y: errata.score(Dynamics.from_arrays(z, y, fold=y), "Mean-LM"),
-        "Mean-LM is in-sample, but these dynamics were gathered out-of-sample",
+        "Mean-LM is in-sample, but this run was recorded out-of-sample",
     ),
     "no flags": (lambda d, z, y: errata.flags(d, "Mean-LM"), "Mean-LM ranks samples and chooses no threshold"),
     "budget": (lambda d, z, y: errata.score(d, "CTRL-CE", budget=7), "budget is 7 samples, outside 0..6"),

@@ -350,7 +350,7 @@ def test_folds_that_were_half_put_together_are_put_together_again(table, labels,
 
     def stop_while_merging(self, **options):
         end_epoch(self, **options)
-        if len(self._seen) == SAMPLES and self.epoch == 2:
+        if len(self._recorded) == SAMPLES and self.epoch == 2:
             raise StopError
 
     monkeypatch.setattr(Recorder, "end_epoch", stop_while_merging)
