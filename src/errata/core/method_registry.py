@@ -20,8 +20,12 @@ from errata.errors import InputError
 Kind = Literal["measure", "aggregation", "step", "detector"]
 ENTRY_POINTS = "errata.methods"
 RESERVED = "default"
-BUILT_IN = tuple(f"errata.core.{name}" for name in ("measures", "aggregations", "smoothing", "unmixing", "detectors"))
-"""The modules that register errata's own parts."""
+BUILT_IN = tuple(
+    f"errata.core.{file.stem}"
+    for file in sorted(Path(__file__).parent.glob("*.py"))
+    if re.search(r"^@register$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+)
+"""The modules that register errata's own parts. The others are not imported, so that listing methods stays fast."""
 
 _parts: dict[Kind, dict[str, Any]] = {kind: {} for kind in get_args(Kind)}
 _plugins: dict[str, ModuleType] | None = None
