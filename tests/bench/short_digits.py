@@ -17,8 +17,6 @@ from errata.core.method_registry import register
 class Largest(Aggregation):
     """The measure at the epoch where it is largest."""
 
-    title = "largest of all epochs"
-
     def start(self, samples, classes, epochs):
         return {"largest": np.full(samples, -np.inf)}
 

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pandas as pd
 import pytest
-from short_digits import DIGITS, EPOCHS, PLUGIN
+from short_digits import DIGITS, EPOCHS
 
 import errata
 from errata.bench.plan import Cell, group_cells, plan, suite
@@ -274,17 +274,3 @@ def test_a_plugin_that_brings_nothing_is_refused_before_training(short, run_digi
         run_digits(short(), plugins=(empty,))
     with pytest.raises(InputError, match="is not a Python file"):
         run_digits(short(), plugins=(tmp_path / "nothing.py",))
-
-
-@pytest.mark.usefixtures("_forgotten")
-def test_an_installed_plugin_is_found_by_its_entry_point(tmp_path, monkeypatch):
-    from errata.bench.running.plugins import plugin_methods
-
-    (tmp_path / "largest_plugin.py").write_text(PLUGIN)
-    information = tmp_path / "largest_plugin-1.0.dist-info"
-    information.mkdir()
-    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: largest-plugin\nVersion: 1.0\n")
-    (information / "entry_points.txt").write_text("[errata.methods]\nlargest = largest_plugin\n")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    assert plugin_methods() == ("Largest-LM",)
-    sys.modules.pop("largest_plugin")

@@ -60,6 +60,5 @@ def test_half_precision_is_read_exactly(measure, logits, given_labels):
 
 @every_measure
 def test_is_described(measure):
-    assert measure.title
     assert measure.formula.__doc__
     assert measure.statistic in ("log_odds", "margin")

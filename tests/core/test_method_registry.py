@@ -35,7 +35,7 @@ METHODS = ["Largest-LM", "Sharp(power=3)-MeanProb-Odds", "Rare-Mean (IS)"]
 
 
 @register
-@measure("log odds against the label", statistic="log_odds", half=0.0)
+@measure(statistic="log_odds", half=0.0)
 def Odds(log_odds):
     """The statistic itself."""
     return log_odds
@@ -45,8 +45,6 @@ def Odds(log_odds):
 @dataclass(frozen=True)
 class Largest(Aggregation):
     """The measure at the epoch where it is largest."""
-
-    title = "largest of all epochs"
 
     def start(self, samples, classes, epochs):
         return {"largest": np.full(samples, -np.inf)}
@@ -63,7 +61,6 @@ class Largest(Aggregation):
 class Sharp(ProbabilityStep):
     """Probabilities to a power."""
 
-    title = "sharper probabilities"
     power: float = 2.0
 
     def apply(self, vectors, labels, spaces):
@@ -155,7 +152,7 @@ def test_a_name_is_taken_once_in_any_case_and_for_any_kind():
     with pytest.raises(InputError, match=r"cannot register the aggregation LAST: Last in errata\.core\.aggregations"):
         register(LAST)
     with pytest.raises(InputError, match="is registered as the step kNN"):
-        register(Measure("KNN", "a name that a step has", "margin", 0.0, lambda margin: margin))
+        register(Measure("KNN", "margin", 0.0, lambda margin: margin))
     for name in ("default", "two words", "A-B", "1st"):
         LAST.registered_name = name
         with pytest.raises(InputError, match="cannot name a part of a method"):

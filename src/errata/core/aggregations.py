@@ -24,11 +24,7 @@ _NO_THRESHOLD = "needs a threshold on the measure, and no publication motivates 
 class Last(VectorAggregation):
     """The measure at the last epoch."""
 
-    title = "last epoch"
-    known_from: ClassVar = {
-        "CE": ("Co-teaching", "DivideMix"),
-        "JS": ("Unicon", "Jo-SRC"),
-    }
+    known_from: ClassVar = {"CE": ("Co-teaching", "DivideMix"), "JS": ("Unicon", "Jo-SRC")}
     paper_measures = ("CE", "LM")
     why_not_in_paper: ClassVar = {"JS": _SAME_AS_CE, "CPD": _BINARY}
     reads = "last epoch"
@@ -44,7 +40,7 @@ class Last(VectorAggregation):
 
 
 class _ProbabilityAggregation(VectorAggregation):
-    """Averages the probabilities of the epochs; the vector is their logarithm."""
+    """Sums the probabilities of the epochs; the vector is the logarithm of the sums, which normalise to means."""
 
     def start(self, samples: int, classes: int, epochs: int) -> SampleArrays:
         return {"probabilities": np.full((samples, classes), -np.inf)}
@@ -58,7 +54,6 @@ class _ProbabilityAggregation(VectorAggregation):
 class MeanProb(_ProbabilityAggregation):
     """The measure of the logarithm of the probabilities averaged over the epochs."""
 
-    title = "mean probability"
     known_from: ClassVar = {"CE": ("Dataset Cartography",), "CPD": ("SELF",)}
     paper_measures = ("CE", "LM")
     why_not_in_paper: ClassVar = {"JS": _SAME_AS_CE, "CPD": "is MeanProb-LM cut at zero: " + _BINARY}
@@ -72,8 +67,6 @@ class MeanProb(_ProbabilityAggregation):
 class RampProb(_ProbabilityAggregation):
     """The measure of the logarithm of the probabilities averaged with weights 1, 2, 3, ...: later epochs count more."""
 
-    title = "mean probability, later epochs count more"
-
     def update(self, state: SampleArrays, batch: EpochBatch, measure: Measure) -> None:
         _blend(state, batch, keep=1.0, weight=batch.epoch + 1.0, first=batch.epoch + 1.0)
 
@@ -86,7 +79,6 @@ class EarlyProb(VectorAggregation):
     The state holds sums over the parts between candidate ends; errata.core.early chooses the end.
     """
 
-    title = "mean probability until the model memorises"
     can_stream = False
     uses_other_samples = True
 
@@ -136,7 +128,6 @@ class EMA(_ProbabilityAggregation):
 
     decay: float = 0.9
 
-    title = "exponential moving average of probabilities"
     known_from: ClassVar = {"CPD": ("SELF",)}
     why_not_in_paper: ClassVar = dict.fromkeys(("CE", "LM"), "the paper uses the plain mean of the probabilities") | {
         "JS": _SAME_AS_CE,
@@ -156,7 +147,6 @@ class EMA(_ProbabilityAggregation):
 class SWA(VectorAggregation):
     """The measure of the logits of the model whose weights are the mean over the epochs."""
 
-    title = "stochastic weight averaging"
     paper_measures = ("CE", "LM")
     why_not_in_paper: ClassVar = {"JS": _SAME_AS_CE, "CPD": _BINARY}
     reads = "no epoch"
@@ -176,7 +166,6 @@ class SWA(VectorAggregation):
 class Mean(Aggregation):
     """The measure averaged over the epochs."""
 
-    title = "mean"
     paper_measures = ("CE", "JS", "LM", "CPD")
     known_from: ClassVar = {"CE": ("O2U-Net", "AUL"), "LM": ("AUM",), "CPD": ("Wrong Event",)}
 
@@ -202,7 +191,6 @@ class LateStopping(Aggregation):
     k: int = 1
     delta: float | None = None
 
-    title = "late stopping"
     known_from: ClassVar = {"CPD": ("Late Stopping",)}
     paper_measures = ("CPD",)
     why_not_in_paper: ClassVar = dict.fromkeys(("CE", "JS", "LM"), _NO_THRESHOLD)
@@ -240,7 +228,6 @@ class CTRL(Aggregation):
     smooth: int = 5
     alpha: float = 0.0
 
-    title = "clustering of training curves"
     paper_measures = ("CE", "JS", "LM", "CPD")
     known_from: ClassVar = {"CE": ("CTRL",)}
     can_stream = False

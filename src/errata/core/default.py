@@ -1,31 +1,35 @@
-"""How errata ranks a run if no method is named: the rule that chooses the default method.
+"""The default method: how errata ranks a run if no method is named.
 
-Notation: p(e, i) is the softmax of the logits of sample i at epoch e, a vector over K classes; y is the given label.
-"Inputs" (N, D) are scaled columns of a table or embeddings; "features" (N, D) are activations of the trained model.
+Given: logits of E epochs, N samples and K classes, and one label per sample. p(e, i) is the softmax of the logits of
+sample i at epoch e. A run may also have *inputs* (N, D), scaled columns of a table or embeddings from another model,
+and *features* (N, D), activations of the trained model. It is in-sample if the model was trained on the samples that
+it predicts, out-of-sample if each sample was predicted by a model that was not trained on it.
 
-Choose the method:
+Choose the method (`choose_default`):
 
 1. Inputs are known: `Unmixed-kNN-EarlyProb-LM`.
 2. Otherwise, features are known and have not memorised the labels (errata.core.memorising): `Unmixed-kNN-RampProb-LM`.
-3. Otherwise, samples were recorded in-sample and late epochs have memorised labels (errata.core.memorising):
-   `Unmixed-EarlyProb-LM`. Out-of-sample predictions come from models that were not trained on the sample's label.
+3. Otherwise, the run is in-sample and its late epochs have memorised labels (errata.core.memorising):
+   `Unmixed-EarlyProb-LM`.
 4. Otherwise: `Unmixed-MeanProb-LM`.
 
-If only running sums of the epochs were kept, epochs cannot be left out afterwards: rule 1 uses `MeanProb` instead of
-`EarlyProb`, and rule 3 does not apply. Rule 2 is skipped if the sums for `RampProb` were not kept, and assumes that
-nothing was memorised if those for `MeanProb` were not kept. Methods of out-of-sample runs have `(OOS)` in their name.
+If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
+EarlyProb, and rule 3 does not apply. Rule 2 is skipped if the sums of RampProb were not kept; if those of MeanProb were
+not kept, it assumes that nothing was memorised.
 
-Score each sample; a name is read from right to left, except for the measure:
+Score each sample, with the parts of the name from right to left and the measure last:
 
-5. Aggregation (errata.core.aggregations): average p(e, i) over epochs to one vector p(i). MeanProb: all epochs count
-   the same. RampProb: weights 1, 2, 3, ...; the later epochs of an image model know more. EarlyProb: only the epochs
-   before the model starts to memorise (errata.core.early).
-6. kNN (errata.core.smoothing): blend log p(i) with the labels of the 10 nearest inputs, or with the mean
-   probabilities of the 50 samples with the nearest features.
-7. Unmixed (errata.core.unmixing): from the probabilities of given labels to those of true classes, q(i), by an estimate
-   of how often samples of one class get the label of another.
-8. LM (errata.core.measures): the score is the largest log q of another class minus the log q of y. The higher, the more
-   suspicious; the class with the largest q is the suggested label.
+5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
+   MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because image models seldom memorise before their last
+   epochs. EarlyProb: equal weights until the epoch at which the model starts to memorise (errata.core.early).
+6. kNN (errata.core.smoothing): replace log p(i) by a log p(i) + (1 - a) log n(i), where n(i) comes from neighbours.
+   Inputs: n(i) = (the votes of the labels of the 10 nearest samples + 1/K) / 11 and a = 0.7; but a = 1 if these votes
+   agree with the given labels less than 70 % as often as the model. Features: n(i) = the mean of p over the 50 nearest
+   samples and a = 0.5.
+7. Unmixed (errata.core.unmixing): p(i) predicts given labels; compute q(i), the probabilities of true classes, from
+   p = q T. T (K, K) is an estimate of how often samples of each class get each label.
+8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
+   suspicious. The class with the largest q is the suggested label.
 """
 
 from collections.abc import Callable, Collection
@@ -35,7 +39,7 @@ from errata.core.methods import Gathering, Method, parse, with_gathering
 from errata.core.neighbourhood import SpaceName
 
 DEFAULT = "default"
-"""The name that stands for the method that `choose_default` returns for a run. Case does not matter."""
+"""The name, in any case, of the method that `choose_default` returns for a run."""
 
 WITH_INPUTS = "Unmixed-kNN-EarlyProb-LM"
 WITH_INPUTS_FROM_SUMS = "Unmixed-kNN-MeanProb-LM"
@@ -67,9 +71,9 @@ def choose_default(
 ) -> Method:
     """The method that ranks a run, by rules 1 to 4.
 
-    spaces: where neighbours are known. gathering: how the epochs were recorded. logits_stored: False if only running
-    sums were kept. can_score: whether these are enough for a method. memorisation: computes which parts of the run have
-    memorised labels; it reads the run, so it is called only if the choice depends on it.
+    spaces: "inputs", "features", both or neither. logits_stored: False if only running sums were kept. can_score:
+    whether what was kept is enough for a method. memorisation: computes which parts of the run have memorised labels;
+    it reads the whole run, so it is called only if the choice depends on it.
     """
 
     def gathered(name: str) -> Method:

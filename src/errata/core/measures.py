@@ -31,7 +31,6 @@ class Measure:
     """
 
     registered_name: str
-    title: str
     statistic: Statistic
     half: float
     formula: Callable[[Any], Any] = field(repr=False, compare=False)
@@ -62,22 +61,22 @@ class Measure:
         return self.formula(values.reshape(lead) if lead else values[0])
 
 
-def measure(title: str, statistic: Statistic, half: float) -> Callable[[Callable[[Any], Any]], Measure]:
+def measure(statistic: Statistic, half: float) -> Callable[[Callable[[Any], Any]], Measure]:
     """Make a function of the statistic a measure, with the name of the function."""
-    return lambda formula: Measure(formula.__name__, title, statistic, half, formula)
+    return lambda formula: Measure(formula.__name__, statistic, half, formula)
 
 
 @register
-@measure("cross-entropy", statistic="log_odds", half=LOG_2)
+@measure(statistic="log_odds", half=LOG_2)
 def CE(log_odds: Any) -> Any:
-    """-log p of the given label."""
+    """Cross-entropy: -log p of the given label."""
     return (log_odds + np.abs(log_odds)) / 2 + np.log1p(np.exp(-np.abs(log_odds)))
 
 
 @register
-@measure("Jensen-Shannon divergence", statistic="log_odds", half=0.75 * LOG_2 - 0.75 * float(np.log(1.5)))
+@measure(statistic="log_odds", half=0.75 * LOG_2 - 0.75 * float(np.log(1.5)))
 def JS(log_odds: Any) -> Any:
-    """Divergence in nats between the predicted distribution and the one-hot given label; at most log 2."""
+    """Jensen-Shannon divergence in nats between the prediction and the one-hot given label; at most log 2."""
     rare = np.exp(-np.abs(log_odds))
     smaller, larger = rare / (1 + rare), 1 / (1 + rare)
     p = np.where(log_odds > 0, smaller, larger)
@@ -86,16 +85,16 @@ def JS(log_odds: Any) -> Any:
 
 
 @register
-@measure("logit margin", statistic="margin", half=0.0)
+@measure(statistic="margin", half=0.0)
 def LM(margin: Any) -> Any:
-    """Largest logit of another class minus that of the given label: positive where the model prefers another class."""
+    """Logit margin: the largest logit of another class minus that of the given label."""
     return margin
 
 
 @register
-@measure("class prediction disagreement", statistic="margin", half=0.0)
+@measure(statistic="margin", half=0.0)
 def CPD(margin: Any) -> Any:
-    """1 where another class has a larger logit than the given label, else 0; a tie counts as agreement."""
+    """Class prediction disagreement: 1 where another class has a larger logit than the label, 0 otherwise."""
     return (margin > 0) * np.ones_like(margin)
 
 

@@ -96,7 +96,6 @@ class Aggregation(MethodPart):
     """One way to reduce epochs to scores."""
 
     kind = "aggregation"
-    title: ClassVar[str]
     known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # measure: published detectors that rank like the two
     paper_measures: ClassVar[tuple[str, ...]] = ()  # the measures with which the paper evaluates it
     why_not_in_paper: ClassVar[Mapping[str, str]] = {}  # reasons for other measures
@@ -164,7 +163,6 @@ class ProbabilityStep(MethodPart):
     """Changes the probability vectors of all samples, after the aggregation and before the measure."""
 
     kind = "step"
-    title: ClassVar[str]
     must_be_first: ClassVar[bool] = False  # needs normalised rows, as aggregations give them
 
     @abstractmethod
@@ -185,7 +183,6 @@ class Detector(MethodPart):
     aggregation: ClassVar[VectorAggregation]
     known_from: ClassVar[tuple[str, ...]] = ()
     why_not_in_paper: ClassVar[str] = NOT_IN_PAPER
-    uses_other_samples: ClassVar[bool] = False
 
     variant: str
     gathering: Gathering = "in-sample"

@@ -52,7 +52,6 @@ class KNN(ProbabilityStep):
     """Blends a sample's log-probabilities with those of its k nearest neighbours (see the module)."""
 
     registered_name = "kNN"
-    title = "blend with nearest neighbours"
     must_be_first: ClassVar[bool] = True
 
     k: int | None = None

@@ -32,7 +32,6 @@ class Unmix(ProbabilityStep):
     """Removes the label noise that a model has learned from its probabilities (see the module)."""
 
     registered_name = "Unmixed"
-    title = "remove learned label noise"
 
     rounds: int = 2
 

@@ -54,8 +54,8 @@ def window_scores(epochs: Epochs, method: Method, windows: Sequence[Window]) -> 
         check_window(window, len(epochs.logits))
     if len(set(windows)) < len(windows):
         raise InputError("the same window is given twice")
-    shared = isinstance(method, ComposedMethod) and isinstance(method.aggregation, Mean | MeanProb | Last)
-    if not shared or method.uses_other_samples or epochs.allow_missing:
+    composed = isinstance(method, ComposedMethod) and not method.uses_other_samples
+    if not composed or epochs.allow_missing or type(method.aggregation) not in (Last, Mean, MeanProb):
         return np.stack([replay(_slice(epochs, window), [method])[0].scores for window in windows])
     assert isinstance(method, ComposedMethod)
     segments = _Segments(windows)
