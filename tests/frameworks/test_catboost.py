@@ -73,14 +73,14 @@ def test_rounds_after_the_best_are_gone_with_the_model(digits):
 def test_what_cannot_be_recorded_is_refused(digits):
     inputs, labels, _ = digits
     model = classifier().fit(inputs, labels)
-    with pytest.raises(InputError, match="pass a Pool that has, or the given ones as labels="):
+    with pytest.raises(InputError, match="pass a Pool that has labels, or pass labels="):
         CatBoostRecorder().record(model, inputs)
-    with pytest.raises(InputError, match="pass a Pool that has, or the given ones as labels="):
+    with pytest.raises(InputError, match="pass a Pool that has labels, or pass labels="):
         CatBoostRecorder().record(model, Pool(inputs))
     with pytest.raises(InputError, match="not fitted"):
         CatBoostRecorder(labels=labels).record(classifier(), inputs)
     regressor = CatBoostRegressor(iterations=2, verbose=False, allow_writing_files=False).fit(inputs, labels)
-    with pytest.raises(InputError, match="record a classifier"):
+    with pytest.raises(InputError, match="is not a classifier"):
         CatBoostRecorder(labels=labels).record(regressor, inputs)
     with pytest.raises(InputError, match="which is not in classes"):
         CatBoostRecorder(labels=labels + 1, quiet=True).record(model, inputs)

@@ -147,7 +147,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(tmp_path):
     trainer = trainer_for(dataset(), tmp_path, max_steps=11)  # eight batches an epoch
     recorder = HuggingFaceRecorder(trainer, quiet=True)
     trainer.train()
-    with pytest.warns(UserWarning, match="epoch 1 was broken off and is left out"):
+    with pytest.warns(UserWarning, match="epoch 1 was interrupted and is left out"):
         dynamics = recorder.finish()
     np.testing.assert_array_equal(dynamics.logits, passes(trainer.model, 1))
 

@@ -148,7 +148,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(digits):
     model = compiled(network())
     recorder = KerasRecorder(model, labels=labels, quiet=True)
     fit(model, recorder.with_rows(inputs), labels, Stop(), recorder)
-    with pytest.warns(UserWarning, match="epoch 1 was broken off"):
+    with pytest.warns(UserWarning, match="epoch 1 was interrupted"):
         assert recorder.finish().epochs == 1
 
 

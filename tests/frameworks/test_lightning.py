@@ -150,7 +150,7 @@ def test_validation_and_accumulated_gradients_are_not_in_the_way(digits, witness
 def test_an_epoch_that_is_broken_off_is_left_out(digits, witness):
     own, recorder = witness(), LightningRecorder(labels=digits[1], quiet=True)
     train(Network(own), loader(digits), [recorder], max_steps=17)  # seven batches an epoch
-    with pytest.warns(UserWarning, match="epoch 2 was broken off and is left out"):
+    with pytest.warns(UserWarning, match="epoch 2 was interrupted and is left out"):
         dynamics = recorder.finish()
     np.testing.assert_array_equal(dynamics.logits, own.logits[:2])
 
@@ -181,7 +181,7 @@ def test_batches_that_do_not_say_who_they_are_are_refused(digits):
             return cross_entropy(self(batch[0]), batch[1])
 
     batches = DataLoader(TensorDataset(torch.from_numpy(inputs), torch.from_numpy(labels)), 32)
-    with pytest.raises(InputError, match="does not say which samples are in it; wrap the dataset"):
+    with pytest.raises(InputError, match="a batch has no sample ids; wrap the dataset"):
         train(Anonymous(), batches, [LightningRecorder(labels=labels, quiet=True)])
     with pytest.raises(InputError, match="no 5 to take ids from"):
         train(Anonymous(), batches, [LightningRecorder(labels=labels, id_in_batch=5, quiet=True)])
@@ -267,7 +267,7 @@ def main(folder):
     own, recorder = Witness(), LightningRecorder(folder, labels=digits[1], quiet=True)
     cut = {"max_steps": 4 * EPOCHS + 1}  # four batches an epoch and rank
     model = train(Network(own), loader(digits), [recorder], EPOCHS + 1, strategy="ddp", devices=2, **cut)
-    with pytest.warns(UserWarning, match="was broken off and is left out"):
+    with pytest.warns(UserWarning, match="was interrupted and is left out"):
         assert recorder.finish().epochs == EPOCHS
     np.save(folder.parent / f"rank{model.global_rank}.npy", own.logits[:EPOCHS])
 

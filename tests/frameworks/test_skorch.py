@@ -129,7 +129,7 @@ def test_the_epoch_of_an_interrupt_is_left_out(digits):
 
     recorder = Interrupting(quiet=True)
     net(recorder).fit(inputs, labels)  # skorch ends the training and goes on
-    with pytest.warns(UserWarning, match="epoch 2 was broken off"):
+    with pytest.warns(UserWarning, match="epoch 2 was interrupted"):
         dynamics = recorder.finish()
     assert dynamics.epochs == 2
     assert len(errata.rank(dynamics)) == len(labels)
@@ -138,7 +138,7 @@ def test_the_epoch_of_an_interrupt_is_left_out(digits):
 def test_what_cannot_be_recorded_is_refused(digits):
     inputs, labels, _ = digits
     usual = NeuralNetClassifier(Network, criterion=torch.nn.CrossEntropyLoss, callbacks=[SkorchRecorder()], verbose=0)
-    with pytest.raises(InputError, match="holds back the others to validate on; record all of them with train_split"):
+    with pytest.raises(InputError, match="validates on the others; set train_split=None"):
         usual.fit(inputs, labels)
     with pytest.raises(InputError, match="there are 200 labels for 203 samples"):
         net(SkorchRecorder(labels=labels[:200])).fit(inputs, labels)

@@ -307,9 +307,9 @@ def test_what_is_wrong_with_the_run_is_raised_on_every_rank(ran):
         "no sample": "epoch 0 has no samples",
         "missing": "1 samples were not recorded in epoch 0, the first with id 12",
         "not ended": "no whole epoch was recorded",
-        "classes": "pass num_classes= or classes=",
-        "labels": "rank 1 was given other labels than rank 0",
-        "ids": "rank 1 was given other ids than rank 0",
+        "classes": "needs num_classes= or classes=",
+        "labels": "rank 1 has other labels than rank 0",
+        "ids": "rank 1 has other ids than rank 0",
         "bad on one": "dtype must be one of",
     }.items():
         for told in (first, second):
@@ -318,7 +318,7 @@ def test_what_is_wrong_with_the_run_is_raised_on_every_rank(ran):
     for key, message in {
         "taken": "already holds 1 epochs",
         "a file": "full",
-        "apart": "rank1.records holds 0 records here, but its rank wrote 6",
+        "apart": "rank1.records, but 6 were written",
     }.items():
         for told in (first, second):
             assert told[key][0] == "StoreError", key

@@ -5,7 +5,7 @@ from scipy.special import expit, log_softmax
 
 import errata
 from errata.errors import InputError, StoreError
-from errata.integrations.lightgbm import HIGHEST, LOWEST, LightGBMRecorder, _shown_to_a_metric
+from errata.integrations.lightgbm import HIGHEST, LOWEST, LightGBMRecorder, _metric_predictions
 
 ROUNDS = 12
 TWO = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 7}
@@ -126,7 +126,7 @@ def test_the_public_way_shows_the_same(four):
     shown = []
 
     def look(env):
-        shown.append([_shown_to_a_metric(env.model, data).copy() for data in (train, held_out)])
+        shown.append([_metric_predictions(env.model, data).copy() for data in (train, held_out)])
 
     model = lgb.train(FOUR, train, 3, valid_sets=[held_out], callbacks=[look])
     for rounds, (seen, unseen) in enumerate(shown, start=1):
@@ -207,7 +207,7 @@ def test_a_class_without_samples_is_a_column_all_the_same(four):
     _, dynamics = record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), recorder)
     assert dynamics.num_classes == 4
     np.testing.assert_array_equal(dynamics.labels, labels[kept])
-    with pytest.raises(InputError, match="name all with classes="):
+    with pytest.raises(InputError, match="pass all with classes="):
         record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), LightGBMRecorder(labels=names, quiet=True))
 
 
@@ -236,7 +236,7 @@ def test_inputs_go_along_for_methods_that_ask_neighbours(four):
 
 def test_labels_in_another_order_are_refused(four):
     inputs, labels = four
-    with pytest.raises(InputError, match="in the order of the samples it was given"):
+    with pytest.raises(InputError, match="in the order of the training samples"):
         record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(labels=labels[::-1], quiet=True))
     with pytest.raises(InputError, match="there are 299 labels, but the trainer has 300 samples"):
         record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(labels=labels[:-1], quiet=True))
@@ -245,11 +245,11 @@ def test_labels_in_another_order_are_refused(four):
 def test_a_training_that_cannot_be_recorded_is_refused(four):
     inputs, labels = four
     data = lgb.Dataset(inputs, labels, free_raw_data=False)
-    with pytest.raises(InputError, match=r"one lightgbm\.train a fold"):
+    with pytest.raises(InputError, match=r"one lightgbm\.train per fold"):
         lgb.cv(FOUR, data, 2, nfold=2, callbacks=[LightGBMRecorder(quiet=True)])
-    with pytest.raises(InputError, match="'regression' does not tell classes apart"):
+    with pytest.raises(InputError, match="'regression' is not one of classification"):
         record(FOUR | {"objective": "l2", "num_class": 1}, lgb.Dataset(inputs, labels))
-    with pytest.raises(InputError, match="neither the one trained on nor in valid_sets"):
+    with pytest.raises(InputError, match="neither the training set nor in valid_sets"):
         record(FOUR, data, LightGBMRecorder(data=lgb.Dataset(inputs, labels), quiet=True))
 
 

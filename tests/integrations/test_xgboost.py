@@ -141,13 +141,13 @@ def test_a_folder_holds_the_run(four, tmp_path):
 def test_what_cannot_be_recorded_is_refused(four):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
-    with pytest.raises(InputError, match=r"one xgboost\.train a fold"):
+    with pytest.raises(InputError, match=r"one xgboost\.train per fold"):
         xgb.cv(FOUR, data, 2, nfold=2, callbacks=[XGBoostRecorder(data, quiet=True)])
     with pytest.raises(InputError, match="pass the given ones as labels="):
         XGBoostRecorder(inputs)
-    with pytest.raises(InputError, match="in the order of the samples it was given"):
+    with pytest.raises(InputError, match="in the order of the training samples"):
         record(FOUR, data, XGBoostRecorder(data, labels=labels[::-1], quiet=True))
-    with pytest.raises(InputError, match="labels have 4 different values, but the model tells 2 classes apart"):
+    with pytest.raises(InputError, match="labels have 4 different values, but the model has 2 classes"):
         record({"objective": "reg:squarederror", "nthread": 1}, data)
 
 

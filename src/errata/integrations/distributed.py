@@ -1,4 +1,4 @@
-"""Recording under torchrun: every rank writes down what it saw, and rank 0 merges that into one run."""
+"""Recording under torchrun: every rank writes a shard with its batches, and rank 0 merges the shards into one run."""
 
 import contextlib
 import os
@@ -20,18 +20,18 @@ from errata.dynamics.run import Run
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
 
-_MERGED_AT_ONCE = 1 << 26  # bytes of a shard that rank 0 holds in memory
+_MERGED_AT_ONCE = 1 << 26  # bytes of a shard that rank 0 reads at once
 _SHARDS = "shards"
 
 
 class DistributedRecorder:
-    """A Recorder for a run of several processes (DDP), made and called alike by all of them.
+    """A Recorder for training with several processes (DDP). All ranks make it and call its methods in the same way.
 
-    Each rank updates with the samples it sees; who sees whom may change every epoch. A sample that a sampler repeats to
-    fill up its batches counts once: as the lowest rank saw it first. The folder ends up as a Recorder in one process
-    writes it, and all ranks must share its file system. Without a process group, or with one rank, this is a Recorder.
+    Each rank updates with the samples of its own batches, which may differ every epoch. A sample that a sampler repeats
+    to fill its batches counts once: its first logits on the lowest rank. The folder ends up as a Recorder of a single
+    process writes it. It must be on a file system that all ranks share. Without a process group, this is a Recorder.
 
-    Arguments are those of Recorder, but the folder and the number of classes must be known from the start.
+    The arguments are those of Recorder, but path and num_classes (or classes) are required.
     """
 
     def __init__(
@@ -50,47 +50,47 @@ class DistributedRecorder:
         self._folder = Path(path)
         self._shard: _ShardRecorder | None = None
         self._whole: Recorder | None = None
-        given = {"labels": labels, "ids": ids, "num_classes": num_classes, "classes": classes, **options}
+        arguments = {"labels": labels, "ids": ids, "num_classes": num_classes, "classes": classes, **options}
         with self._ranks.together():
             if num_classes is None and classes is None:
-                raise InputError("the number of classes must be known from the start: pass num_classes= or classes=")
+                raise InputError("DistributedRecorder needs num_classes= or classes=")
             if not self._ranks.alone:
-                self._shard = _ShardRecorder(_shard_file(self._folder, self._ranks.own), **given)
+                self._shard = _ShardRecorder(_shard_file(self._folder, self._ranks.own), **arguments)
         if self._shard is not None:
-            _refuse_different(self._ranks.gather(self._shard.fingerprint()))
+            _check_equal(self._ranks.gather(self._shard.fingerprint()))
             self._merged = np.zeros(len(self._shard.names), dtype=np.bool_)
         with self._ranks.together():
             if self._ranks.own == 0:
-                self._whole = Recorder(self._folder, resume=resume, quiet=quiet, **given)
-                _drop_shards(self._folder)  # those of a run that was killed
+                self._whole = Recorder(self._folder, resume=resume, quiet=quiet, **arguments)
+                _drop_shards(self._folder)  # of a run that was killed
         if self._shard is not None:
-            kept = 0 if self._whole is None else self._whole.epoch
-            self._shard.go_on_after(self._ranks.gather(kept)[0])
+            epoch = 0 if self._whole is None else self._whole.epoch
+            self._shard.set_epoch(self._ranks.gather(epoch)[0])
 
     @property
     def epoch(self) -> int:
-        """The epoch in progress, counted from 0: how many whole ones are kept."""
+        """The current epoch, counted from 0, which is also the number of complete epochs."""
         return self._batches.epoch
 
     def update(self, ids: Any, logits: Any) -> None:
-        """Keep logits (n, K) of a batch this rank saw; no rank waits for another here."""
+        """Record logits (n, K) of a batch of this rank; ranks do not wait for each other here."""
         self._batches.update(ids, logits)
 
     def end_epoch(self) -> None:
-        """Close the epoch once all ranks are here; if a sample is missing, all of them raise it."""
+        """End the epoch, once all ranks have called this; if a sample is missing, all ranks raise the error."""
         self._merge_shards()
         with self._ranks.together():
             if self._whole is not None:
                 self._whole.end_epoch()
         if self._shard is not None:
-            self._shard.go_on_after(self.epoch + 1)
+            self._shard.set_epoch(self.epoch + 1)
             self._merged[:] = False
 
     def drop_epoch(self) -> None:
-        """Forget what the ranks saw of the epoch in progress; all of them call this."""
-        with self._ranks.together():  # a rank that is late still writes to its shard until it is here
+        """Discard the current epoch; all ranks call this."""
+        with self._ranks.together():  # until a slow rank arrives, it may still write to its shard
             if self._shard is not None:
-                self._shard.go_on_after(self.epoch)
+                self._shard.set_epoch(self.epoch)
                 self._merged[:] = False
         with self._ranks.together():
             if self._whole is not None:
@@ -100,8 +100,8 @@ class DistributedRecorder:
     def finish(
         self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
     ) -> Dynamics:
-        """The recorded dynamics on every rank, with swa_logits, features and inputs as rank 0 gives them."""
-        self._merge_shards()  # an epoch that was not ended is seen by rank 0, which refuses it
+        """The recorded dynamics, on every rank; swa_logits, features and inputs are those that rank 0 passes."""
+        self._merge_shards()  # so that rank 0 raises an error if the last epoch was not ended
         with self._ranks.together():
             if self._whole is not None:
                 self._whole.finish(swa_logits=swa_logits, features=features, inputs=inputs)
@@ -114,7 +114,7 @@ class DistributedRecorder:
         return recorder
 
     def _merge_shards(self) -> None:
-        """Bring all that the ranks wrote to the whole run; what fails halfway may be tried again."""
+        """Copy the shards of all ranks into the whole run; if this fails, it can be repeated."""
         if self._shard is None:
             return
         with self._ranks.together():
@@ -124,20 +124,20 @@ class DistributedRecorder:
             if self._whole is not None:
                 for rank, count in enumerate(written):
                     for rows, logits in _read(_shard_file(self._folder, rank), self._shard.record, count):
-                        first = _first_seen(rows, self._merged)
+                        first = _first_occurrence(rows, self._merged)
                         self._whole.update(self._shard.names[rows[first]], logits[first])
                         self._merged[rows[first]] = True
                 _drop_shards(self._folder)
 
 
 class _Ranks:
-    """The processes of the run, and what they tell each other."""
+    """The processes of a run, and messages between them."""
 
     def __init__(self) -> None:
         joined = dist.is_available() and dist.is_initialized()
         self.own: int = dist.get_rank() if joined else 0
         self._count: int = dist.get_world_size() if joined else 1
-        # Messages stay on the CPU: NCCL would send them through whatever GPU happens to be the current one.
+        # Messages stay on the CPU: NCCL would send them through the current GPU.
         needs_own_group = not self.alone and "cpu:gloo" not in dist.get_backend_config()
         self._group = dist.new_group(backend="gloo") if needs_own_group else None
 
@@ -146,16 +146,16 @@ class _Ranks:
         return self._count == 1
 
     def gather(self, own: Any) -> list[Any]:
-        """What every rank says, in order; a rank that is gone, or silent for the group's timeout, is torch's error."""
+        """The objects of all ranks, in order; torch raises an error if a rank has died or does not answer in time."""
         if self.alone:
             return [own]
-        said = [None] * self._count
-        dist.all_gather_object(said, own, group=self._group)
-        return said
+        objects = [None] * self._count
+        dist.all_gather_object(objects, own, group=self._group)
+        return objects
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """Leave the block when all ranks have; what is raised in one is raised in all, so that none waits for it."""
+        """A block that all ranks leave together; an error on one rank is raised on all, so that none waits for it."""
         try:
             yield
         except Exception as error:
@@ -168,17 +168,17 @@ class _Ranks:
 
 
 class _ShardRecorder(Recorder):
-    """Checks batches as any Recorder does, passes over samples that come again, and appends to the shard of a rank."""
+    """Checks batches as a Recorder does, skips samples that are repeated, and appends to the shard of a rank."""
 
-    def __init__(self, file: Path, **given: Any) -> None:
+    def __init__(self, file: Path, **arguments: Any) -> None:
         self._file = file
-        super().__init__(None, quiet=True, **given)
+        super().__init__(None, quiet=True, **arguments)
 
     def update(self, ids: Any, logits: Any) -> None:
-        """Keep logits (n, K) of those samples of a batch that are new in this epoch."""
+        """Record logits (n, K) of the samples of a batch that are new in this epoch."""
         rows, values = self._ids.rows(ids), as_numpy(logits)
         self._ids.refuse_unknown(rows)
-        new = _first_seen(rows, self._recorded)
+        new = _first_occurrence(rows, self._recorded)
         if len(new) < len(rows) and values.shape[:1] == rows.shape:
             ids, values = self.names[rows[new]], values[new]
         super().update(ids, values)
@@ -190,20 +190,20 @@ class _ShardRecorder(Recorder):
 
     @property
     def record(self) -> np.dtype[Any]:
-        """What the shard is a sequence of."""
+        """The type of one record of the shard."""
         return self._shard.record
 
     def records(self) -> int:
-        """How many of them there are; rank 0 deletes the file when it has merged them."""
+        """The number of records; rank 0 deletes the file after merging."""
         return self._file.stat().st_size // self.record.itemsize if self._file.exists() else 0
 
-    def go_on_after(self, epochs: int) -> None:
-        """The epoch in progress is the one after so many."""
-        self._shard.go_on_after(epochs)
+    def set_epoch(self, epoch: int) -> None:
+        """Start an epoch."""
+        self._shard.set_epoch(epoch)
         self._recorded[:] = False
 
     def fingerprint(self) -> dict[str, Any]:
-        """What must be the same on all ranks for their shards to fit together."""
+        """What must be equal on all ranks."""
         return {
             "labels": label_hash(check_labels(self._given_labels, self._shard.classes, self._classes)),
             "ids": id_hash(self.names),
@@ -218,52 +218,52 @@ class _ShardRecorder(Recorder):
 
 
 class _Shard(Run):
-    """A run whose batches go to a file of records, a row and its logits each, until rank 0 takes them from there."""
+    """A run whose batches are appended to a file of records (row, logits), which rank 0 reads."""
 
     def __init__(self, file: Path, labels: Labels, ids: SampleIds, num_classes: int, dtype: np.dtype[Any]) -> None:
         super().__init__(None, labels, ids, None, None, None, {"num_classes": num_classes, "epochs": 0}, None, False)
         self._path = file
         self.record = np.dtype([("row", np.int64), ("logits", dtype, (num_classes,))])
 
-    def go_on_after(self, epochs: int) -> None:
-        """The epoch in progress is the one after so many."""
-        self._manifest["epochs"] = epochs
+    def set_epoch(self, epoch: int) -> None:
+        """Start an epoch."""
+        self._manifest["epochs"] = epoch
 
     def write(self, rows: Rows, logits: NDArray[Any]) -> None:
-        """Append logits (n, K) of the samples in `rows` (n,), all or none."""
+        """Append logits (n, K) of the samples in `rows` (n,), all of them or none."""
         records = np.empty(len(rows), dtype=self.record)
         records["row"], records["logits"] = rows, logits
-        whole = None
+        size = None
         try:
             self._path.parent.mkdir(exist_ok=True)
             with self._path.open("ab") as file:
-                whole = file.tell()
+                size = file.tell()
                 file.write(records.tobytes())
         except OSError as error:
-            if whole is not None:
+            if size is not None:
                 with contextlib.suppress(OSError):
-                    os.truncate(self._path, whole)
+                    os.truncate(self._path, size)
             raise StoreError(
-                f"{self._path} cannot be written ({error.strerror}); all ranks need the folder that rank 0 made"
+                f"{self._path} cannot be written ({error.strerror}); all ranks must share the folder that rank 0 made"
             ) from error
 
 
 def _read(file: Path, record: np.dtype[Any], count: int) -> Iterator[tuple[Rows, NDArray[Any]]]:
-    """The rows (n,) and logits (n, K) of a shard, block after block."""
+    """The rows (n,) and logits (n, K) of a shard, in blocks."""
     if not count:
         return
-    found = file.stat().st_size // record.itemsize if file.exists() else 0
-    if found != count:
-        raise StoreError(f"{file} holds {found} records here, but its rank wrote {count}; all ranks need one folder")
+    visible = file.stat().st_size // record.itemsize if file.exists() else 0
+    if visible != count:
+        raise StoreError(f"rank 0 reads {visible} records in {file}, but {count} were written; all ranks must share it")
     records = np.memmap(file, dtype=record, mode="r")
     for block in row_blocks(count, max(1, _MERGED_AT_ONCE // record.itemsize)):
         yield np.array(records["row"][block]), records["logits"][block]
 
 
-def _first_seen(rows: Rows, before: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Positions in `rows` (n,) at which a sample comes for the first time, and was not there `before` (N,).
+def _first_occurrence(rows: Rows, before: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Positions in `rows` (n,) of the first occurrence of each sample that was not recorded `before` (N,).
 
-    They are in the order of the samples, which is that of the file rank 0 writes to.
+    They are in the order of the samples, as in the file that rank 0 writes.
     """
     _, first = np.unique(rows, return_index=True)
     return first[~before[rows[first]]]
@@ -281,8 +281,8 @@ def _drop_shards(folder: Path) -> None:
         shards.rmdir()
 
 
-def _refuse_different(fingerprints: list[dict[str, Any]]) -> None:
+def _check_equal(fingerprints: list[dict[str, Any]]) -> None:
     for rank, fingerprint in enumerate(fingerprints):
         for name, value in fingerprint.items():
             if value != fingerprints[0][name]:
-                raise InputError(f"rank {rank} was given other {name} than rank 0")
+                raise InputError(f"rank {rank} has other {name} than rank 0")

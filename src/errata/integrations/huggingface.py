@@ -1,28 +1,27 @@
 """Record a Hugging Face `Trainer`: `HuggingFaceRecorder(trainer)` before `trainer.train()`."""
 
 from collections import UserDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from transformers import TrainerCallback, __version__  # at the top: a callback has to be a TrainerCallback
+from transformers import TrainerCallback, __version__  # imported here because the recorder must be a TrainerCallback
 
 from errata.errors import InputError
-from errata.integrations.batches import BatchOptions, BatchRecorder
+from errata.integrations.base import BatchOptions, BatchRecorder
 
 ROWS = "errata_rows"
 _LABEL_COLUMNS = ("label", "labels")
 
 
 class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
-    """Keeps the logits of the training pass of a Trainer, and lets its samples say who they are meanwhile.
+    """Records the logits of the training pass of a Trainer. Until its training ends, its batches carry their rows.
 
     labels: the given labels (N,), of any type, or the name of their column; by default the column "label" or "labels".
-    ids: names of the samples (N,) or the name of their column, by default their rows. A column that the model does not
-    take will do: it is read here and never reaches the model.
-    classes: the names of the model's columns in their order, by default the labels sorted. Other options are those of
-    `errata.Recorder`; resume=True goes on with the folder where a checkpoint goes on.
+    ids: names of the samples (N,) or the name of their column, by default their rows. It may be a column that the model
+    does not take: it is read here and not passed to the model. `BatchOptions` lists the other options; with
+    resume=True, the folder is continued where the training resumes from a checkpoint.
     """
 
     _how_to_record = "make the recorder before trainer.train()"
@@ -33,21 +32,20 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
         path: str | Path | None = None,
         *,
         labels: Any | None = None,
-        classes: Sequence[Any] | None = None,
         **options: Unpack[BatchOptions],
     ) -> None:
         dataset = trainer.train_dataset
         if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
             raise InputError("the samples of a streamed train_dataset have no rows; record a dataset with a length")
         if trainer.args.n_gpu > 1:
-            raise InputError("DataParallel is not recorded; start the script with torchrun, one process a GPU")
-        ids = options.get("ids")
+            raise InputError("DataParallel cannot be recorded; start the script with torchrun, one process per GPU")
         given = _labels(dataset) if labels is None else _column(dataset, labels) if isinstance(labels, str) else labels
         if len(given) != len(dataset):
             raise InputError(f"there are {len(given)} labels, but train_dataset has {len(dataset)} samples")
+        ids = options.get("ids")
         if isinstance(ids, str):
             options["ids"] = _column(dataset, ids)
-        super().__init__(path, f"transformers {__version__}", given, classes, options)
+        super().__init__(path, f"transformers {__version__}", given, options)
         self._rows: Any = None
         self._attach(trainer)
 
@@ -56,22 +54,22 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
         self._begin_epoch(int(state.epoch or 0))
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Called by the Trainer, also where max_steps ends the training within an epoch."""
-        self._end_epoch(whole=float(state.epoch).is_integer())
+        """Called by the Trainer, also if max_steps ends the training within an epoch."""
+        self._end_epoch(complete=float(state.epoch).is_integer())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Called by the Trainer; leaves it and the model as they were."""
+        """Called by the Trainer; restores the trainer and the model."""
         self._detach()
 
     def _attach(self, trainer: Any) -> None:
         dataset, collate = trainer.train_dataset, trainer.data_collator
-        # The Trainer takes columns away from whatever is a dict when it is collated: here, behind the row's back.
+        # The Trainer removes unused columns from samples that are dicts. `_Sample` is not a dict, so this is done here.
         without_unused = trainer._get_collator_with_removed_columns(collate, description="training")
-        trainer.train_dataset = _Numbered(dataset)
-        trainer.data_collator = _CollateAndTell(collate, without_unused)
+        trainer.train_dataset = _RowDataset(dataset)
+        trainer.data_collator = _RowCollator(collate, without_unused)
         hooks = [
-            trainer.model.register_forward_pre_hook(self._take_rows, with_kwargs=True),
-            trainer.model.register_forward_hook(self._listen),
+            trainer.model.register_forward_pre_hook(self._remove_rows, with_kwargs=True),
+            trainer.model.register_forward_hook(self._on_forward),
         ]
         trainer.add_callback(self)
 
@@ -82,31 +80,31 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
 
         self._detach: Callable[[], None] = detach
 
-    def _take_rows(self, model: Any, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        """Before the model sees a batch: only one of the training set says which rows it has."""
+    def _remove_rows(self, model: Any, args: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Take the rows from a batch before the model receives it; only training batches have rows."""
         self._rows = inputs.get(ROWS)
         return args, {name: value for name, value in inputs.items() if name != ROWS}
 
-    def _listen(self, model: Any, args: Any, output: Any) -> None:
+    def _on_forward(self, model: Any, args: Any, output: Any) -> None:
         rows, self._rows = self._rows, None
         if rows is None:
             return
         logits = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
         if logits is None:
-            raise InputError(f"{type(model).__name__} does not return its logits; record a model for classification")
-        self._keep_rows(rows, logits)
+            raise InputError(f"{type(model).__name__} does not return logits; record a model for classification")
+        self._record_rows(rows, logits)
 
 
-class _Item(UserDict[str, Any]):
-    """A sample that knows its row."""
+class _Sample(UserDict[str, Any]):
+    """A sample with its row."""
 
     def __init__(self, item: Mapping[str, Any], row: int) -> None:
-        self.data = item  # type: ignore[assignment]  # not copied: nobody writes to it
+        self.data = item  # type: ignore[assignment]  # not copied: nothing writes to it
         self.row = row
 
 
-class _Numbered:
-    """A dataset whose samples know their rows."""
+class _RowDataset:
+    """A dataset whose samples have their rows."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -114,23 +112,23 @@ class _Numbered:
     def __len__(self) -> int:
         return len(self._dataset)
 
-    def __getitem__(self, row: int) -> _Item:
-        return _Item(self._dataset[row], row)
+    def __getitem__(self, row: int) -> _Sample:
+        return _Sample(self._dataset[row], row)
 
-    def __getitems__(self, rows: list[int]) -> list[_Item]:
+    def __getitems__(self, rows: list[int]) -> list[_Sample]:
         if not hasattr(self._dataset, "__getitems__"):
             return [self[row] for row in rows]
-        return [_Item(item, row) for item, row in zip(self._dataset.__getitems__(rows), rows, strict=True)]
+        return [_Sample(item, row) for item, row in zip(self._dataset.__getitems__(rows), rows, strict=True)]
 
 
-class _CollateAndTell:
-    """Collates as ever, and says of training samples which rows they are."""
+class _RowCollator:
+    """Collates as before, and adds the rows of training samples to the batch."""
 
     def __init__(self, collate: Callable[[Any], Any], without_unused: Callable[[Any], Any]) -> None:
         self._collate, self._without_unused = collate, without_unused
 
     def __call__(self, samples: list[Any]) -> Any:
-        if not isinstance(samples[0], _Item):
+        if not isinstance(samples[0], _Sample):
             return self._collate(samples)
         batch = self._without_unused([sample.data for sample in samples])
         batch[ROWS] = np.array([sample.row for sample in samples])

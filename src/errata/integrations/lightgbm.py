@@ -1,7 +1,7 @@
 """Record the rounds of a LightGBM training: `callbacks=[LightGBMRecorder()]`."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError
-from errata.integrations.margins import MarginRecorder, RecorderOptions
+from errata.integrations.base import MarginOptions, MarginRecorder
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
@@ -22,12 +22,11 @@ HIGHEST = -float(np.log(np.finfo(np.float64).epsneg))
 
 
 class LightGBMRecorder(MarginRecorder):
-    """A callback that keeps the margins of every sample after every round, from the scores LightGBM boosts on.
+    """A callback that records the margins of every sample after every round, from the scores that LightGBM keeps.
 
-    data: the Dataset to record, by default the one trained on; another has to be among `valid_sets`.
-    labels (N,): the given labels, of any type, by default the class numbers in the Dataset. classes: the names of the
-    model's columns in their order, by default the labels sorted, as LGBMClassifier has them. every: record every n-th
-    round only. Other options are those of `errata.Recorder`.
+    data: the Dataset to record, by default the training set; another one must be in `valid_sets`.
+    labels (N,): the given labels, of any type, by default the class numbers in the Dataset. `MarginOptions` lists the
+    other options.
     """
 
     def __init__(
@@ -36,13 +35,11 @@ class LightGBMRecorder(MarginRecorder):
         *,
         data: "Dataset | None" = None,
         labels: Any | None = None,
-        classes: Sequence[Any] | None = None,
-        every: int = 1,
-        **options: Unpack[RecorderOptions],
+        **options: Unpack[MarginOptions],
     ) -> None:
         from lightgbm import __version__
 
-        super().__init__(path, f"lightgbm {__version__}", labels, classes, every, options)
+        super().__init__(path, f"lightgbm {__version__}", labels, options)
         self._data = data
         self._as_margins: Callable[[Floats], Floats] | None = None
 
@@ -51,42 +48,41 @@ class LightGBMRecorder(MarginRecorder):
         from lightgbm import Booster
 
         if not isinstance(env.model, Booster):
-            raise InputError("lightgbm.cv trains several models at once; record one lightgbm.train a fold")
+            raise InputError("lightgbm.cv trains several models at once; record one lightgbm.train per fold")
         if env.iteration == env.begin_iteration:
             self._begin()
-        if self._is_due(env.iteration - env.begin_iteration + 1):
-            self._record(env.model)
-
-    def _record(self, model: "Booster") -> None:
-        data = model.train_set if self._data is None else self._data
+        if not self._is_recorded(env.iteration - env.begin_iteration + 1):
+            return
+        data = env.model.train_set if self._data is None else self._data
         if self._as_margins is None:
-            self._as_margins = _inverse_link(model)
-        self._keep(self._as_margins(_predictions(model, data)), np.asarray(data.get_label(), dtype=np.float64))
+            self._as_margins = _inverse_link(env.model)
+        margins = self._as_margins(_predictions(env.model, data))
+        self._record(margins, np.asarray(data.get_label(), dtype=np.float64))
 
 
 def _predictions(model: "Booster", data: "Dataset") -> Floats:
-    """What the model says of a Dataset, from the scores it boosts on: no tree is walked again."""
+    """The predictions for a Dataset from the scores that LightGBM keeps, so that no tree is evaluated again."""
     index = next((i for i, one in enumerate([model.train_set, *model.valid_sets]) if one is data), None)
     if index is None:
-        raise InputError("the Dataset to record is neither the one trained on nor in valid_sets")
-    of_scores: Callable[..., Floats] | None = getattr(model, "_Booster__inner_predict", None)
-    return _shown_to_a_metric(model, data) if of_scores is None else of_scores(data_idx=index)
+        raise InputError("the Dataset to record is neither the training set nor in valid_sets")
+    from_scores: Callable[..., Floats] | None = getattr(model, "_Booster__inner_predict", None)
+    return _metric_predictions(model, data) if from_scores is None else from_scores(data_idx=index)
 
 
-def _shown_to_a_metric(model: "Booster", data: "Dataset") -> Floats:
-    """The same the public way, which takes longer: every metric of the training is worked out besides."""
-    shown = []
+def _metric_predictions(model: "Booster", data: "Dataset") -> Floats:
+    """The same through the public interface, which is slower, because it computes every metric of the training too."""
+    received = []
 
-    def look(predictions: Floats, _: "Dataset") -> tuple[str, float, bool]:
-        shown.append(predictions)
+    def metric(predictions: Floats, _: "Dataset") -> tuple[str, float, bool]:
+        received.append(predictions)
         return "recorded", 0.0, True
 
-    model.eval(data, "recorded", look)
-    return shown[0]
+    model.eval(data, "recorded", metric)
+    return received[0]
 
 
 def _inverse_link(model: "Booster") -> Callable[[Floats], Floats]:
-    """What turns predictions, as a metric is shown them, back into margins."""
+    """The function from predictions, as LightGBM passes them to metrics, to margins."""
     objective = str(model.dump_model(num_iteration=1).get("objective", "custom")).split()[0]
     if objective == "multiclass":
         return _log
@@ -94,11 +90,11 @@ def _inverse_link(model: "Booster") -> Callable[[Floats], Floats]:
         return _log_odds
     if objective == "custom":
         return np.asarray
-    raise InputError(f"the objective {objective!r} does not tell classes apart; record a classifier")
+    raise InputError(f"the objective {objective!r} is not one of classification; record a classifier")
 
 
 def _log(probabilities: Floats) -> Floats:
-    """Margins but for a constant a sample, which no measure sees."""
+    """Margins up to a constant per sample, which no measure depends on."""
     with np.errstate(divide="ignore"):
         return _bounded(np.log(probabilities))
 
@@ -109,7 +105,7 @@ def _log_odds(probabilities: Floats) -> Floats:
 
 
 def _bounded(margins: Floats) -> Floats:
-    """Margins at which a probability is still above 0 and below 1 in double precision."""
+    """Margins limited to where a probability is above 0 and below 1 in double precision."""
     if np.isfinite(margins).all():
         return margins
     warnings.warn(

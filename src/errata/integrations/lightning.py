@@ -8,9 +8,9 @@ from typing import Any, Unpack
 
 from errata.core.checks import is_tensor
 from errata.errors import InputError
-from errata.integrations.batches import BatchOptions, BatchRecorder
+from errata.integrations.base import BatchOptions, BatchRecorder
 
-# One framework under two names, with a Callback each: the name in use counts, and then the one that is installed.
+# The framework has two package names with one Callback class each. Use the one that is imported, else installed.
 _NAMES = ("lightning.pytorch", "pytorch_lightning")
 _lightning = import_module(
     next((name for name in _NAMES if name in sys.modules), _NAMES[0] if util.find_spec("lightning") else _NAMES[1])
@@ -19,15 +19,15 @@ Callback: Any = _lightning.Callback
 
 
 class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
-    """A callback that keeps the logits of the training pass.
+    """A callback that records the logits of the training pass.
 
-    labels (N,): the given labels, of any type. classes: the names of the model's columns in their order, by default
-    the labels sorted.
-    A batch has to say which samples are in it: as its last part, as in (inputs, labels, ids), under "id" in a
-    dictionary, or wherever `id_in_batch` says: a key, a position, or a function of the batch.
-    Logits are what `training_step` returns as {"loss": ..., "logits": ...}, or else what `module` gave in it: the
-    LightningModule itself, unless another is named ("model.head").
-    Other options are those of `errata.Recorder`; resume=True goes on with the folder where a checkpoint goes on.
+    labels (N,): the given labels, of any type.
+    id_in_batch: where a batch holds the ids of its samples: a key, a position, or a function of the batch. By default
+    "id" for a dictionary, else the last part, as in (inputs, labels, ids).
+    module: the part of the LightningModule whose output is the logits ("model.head"), by default the whole. It is not
+    used if `training_step` returns {"loss": ..., "logits": ...}.
+    `BatchOptions` lists the other options; with resume=True, the folder is continued where the training resumes from a
+    checkpoint.
     """
 
     def __init__(
@@ -35,82 +35,78 @@ class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
         path: str | Path | None = None,
         *,
         labels: Any,
-        classes: Sequence[Any] | None = None,
         id_in_batch: str | int | Callable[[Any], Any] | None = None,
         module: str = "",
         **options: Unpack[BatchOptions],
     ) -> None:
-        super().__init__(path, f"lightning {_lightning.__version__}", labels, classes, options)
+        super().__init__(path, f"lightning {_lightning.__version__}", labels, options)
         self._id_in_batch, self._module = id_in_batch, module
         self._hook: Any = None
-        self._seen: list[Any] | None = None
+        self._outputs: list[Any] | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning; listens to the module that gives the logits."""
-        self._hook = pl_module.get_submodule(self._module).register_forward_hook(self._listen)
+        """Called by Lightning; adds a hook to the module that gives the logits."""
+        self._hook = pl_module.get_submodule(self._module).register_forward_hook(self._on_forward)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
         """Called by Lightning."""
         self._begin_epoch(trainer.current_epoch)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Called by Lightning; from here on outputs are those of the training pass."""
-        self._seen = []
+        """Called by Lightning; outputs from now on belong to the training pass."""
+        self._outputs = []
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Called by Lightning with what `training_step` returned."""
-        seen, self._seen = self._seen or [], None
+        """Called by Lightning with the result of `training_step`."""
+        module_outputs, self._outputs = self._outputs or [], None
         logits = _logits(outputs) if isinstance(outputs, Mapping) else None
         if logits is None:
-            logits = self._only(seen)
+            logits = self._only(module_outputs)
         try:
-            self._keep(_ids(batch, self._id_in_batch), logits)
+            self._record(_ids(batch, self._id_in_batch), logits)
         except InputError as error:
             error.add_note("ids are the last part of a batch, or its 'id'; id_in_batch= takes them from elsewhere")
             raise
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning, also where max_steps or max_time ends the training within an epoch."""
-        self._end_epoch(whole=trainer.is_last_batch)
+        """Called by Lightning, also if max_steps or max_time ends the training within an epoch."""
+        self._end_epoch(complete=trainer.is_last_batch)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning; leaves the model as it was."""
-        self._stop_listening()
-
-    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Called by Lightning; leaves the model as it was."""
-        self._stop_listening()
-
-    def _stop_listening(self) -> None:
+        """Called by Lightning; removes the hook."""
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
 
-    def _listen(self, module: Any, args: Any, output: Any) -> None:
-        """Under DDP the outputs of `training_step` come past as well: a loss, which is no logits."""
-        logits = _logits(output)
-        if self._seen is not None and logits is not None:
-            self._seen.append(logits.detach())
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        """Called by Lightning; removes the hook."""
+        self.on_train_end(trainer, pl_module)
 
-    def _only(self, seen: list[Any]) -> Any:
-        if len(seen) == 1:
-            return seen[0]
-        of = f"its part {self._module!r}" if self._module else "the LightningModule"
+    def _on_forward(self, module: Any, args: Any, output: Any) -> None:
+        """Collect logits. Under DDP the hook also receives the loss of `training_step`, which is not collected."""
+        logits = _logits(output)
+        if self._outputs is not None and logits is not None:
+            self._outputs.append(logits.detach())
+
+    def _only(self, outputs: list[Any]) -> Any:
+        if len(outputs) == 1:
+            return outputs[0]
+        part = f"its part {self._module!r}" if self._module else "the LightningModule"
         raise InputError(
-            f"{of} gave logits {len(seen)} times in a training_step, not once; "
+            f"{part} gave logits {len(outputs)} times in a training_step, not once; "
             'return {"loss": loss, "logits": logits} from it, or name the part that gives them with module='
         )
 
 
 def _logits(output: Any) -> Any | None:
-    """The logits in what a module or a step returned, if there are any."""
+    """The logits in the output of a module or a step, if there are any."""
     if isinstance(output, Mapping):
         return output.get("logits")
     return output if is_tensor(output) and output.ndim == 2 else None
 
 
 def _ids(batch: Any, where: str | int | Callable[[Any], Any] | None) -> Any:
-    """The ids in a batch; where nothing says where they are, nothing but ids may be taken for them."""
+    """The ids in a batch; without `where`, only what must be ids is taken for them."""
     if callable(where):
         return where(batch)
     if where is None and isinstance(batch, Mapping):
@@ -119,12 +115,12 @@ def _ids(batch: Any, where: str | int | Callable[[Any], Any] | None) -> Any:
         parts = len(batch) if isinstance(batch, Sequence) else 1
         if parts < 3 and not (parts == 2 and isinstance(batch[0], Sequence)):
             raise InputError(
-                "a batch does not say which samples are in it; wrap the dataset as "
-                "StackDataset(dataset, range(len(dataset))), or yield (inputs, labels, ids)"
+                "a batch has no sample ids; wrap the dataset as StackDataset(dataset, range(len(dataset))), "
+                "or yield (inputs, labels, ids)"
             )
         where = -1
     try:
         return batch[where]
     except (KeyError, IndexError, TypeError):
-        there = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{type(batch).__name__}"
-        raise InputError(f"a batch has no {where!r} to take ids from; it has {there}") from None
+        content = ", ".join(map(str, batch)) if isinstance(batch, Mapping) else f"{type(batch).__name__}"
+        raise InputError(f"a batch has no {where!r} to take ids from; it has {content}") from None

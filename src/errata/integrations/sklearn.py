@@ -1,6 +1,5 @@
 """Record scikit-learn: a loop of `partial_fit`, or the stages of a boosted model."""
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -9,70 +8,59 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
 from errata.errors import InputError
-from errata.integrations.batches import BatchOptions, BatchRecorder, log_of, two_columns
-from errata.integrations.margins import MarginRecorder, RecorderOptions
+from errata.integrations.base import BatchOptions, BatchRecorder, MarginOptions, MarginRecorder, log_of, two_columns
 
 
 class SklearnRecorder(BatchRecorder):
-    """Keeps what a model says of every sample each time `record` is called.
+    """Records the outputs of a model for every sample each time `record` is called.
 
-    scikit-learn shows no outputs of its training pass: each call is a pass of its own over the inputs.
-    inputs: what the model is trained on, N samples. labels (N,): their given labels, of any type. classes: the names of
-    the model's columns in their order, by default its own. Other options are those of `errata.Recorder`.
+    scikit-learn gives no access to the outputs of its training pass, so each call evaluates all inputs.
+    inputs: the N training samples. labels (N,): their given labels, of any type. `BatchOptions` lists the other
+    options; classes are by default those of the model.
     """
 
     _how_to_record = "call record(model) after every partial_fit"
 
     def __init__(
-        self,
-        inputs: Any,
-        path: str | Path | None = None,
-        *,
-        labels: Any,
-        classes: Sequence[Any] | None = None,
-        **options: Unpack[BatchOptions],
+        self, inputs: Any, path: str | Path | None = None, *, labels: Any, **options: Unpack[BatchOptions]
     ) -> None:
-        super().__init__(path, _version(), as_numpy(labels), classes, options)
+        super().__init__(path, _version(), as_numpy(labels), options)
         self._inputs = inputs
 
     def record(self, model: Any) -> None:
-        """Keep what the model says now: the end of an epoch."""
+        """Record the outputs of the model at the end of an epoch."""
         if self._classes is None:
-            self._classes = _columns(model)
+            self._classes = _model_classes(model)
         logits = two_columns(_logits(model, self._inputs))
         if len(logits) != len(self._labels):
             raise InputError(f"there are {len(self._labels)} labels for {len(logits)} inputs")
-        self._keep_rows(np.arange(len(logits)), logits)
+        self._record_rows(np.arange(len(logits)), logits)
         self._end_epoch()
 
 
 class SklearnStageRecorder(MarginRecorder):
-    """Keeps the margins of every sample after every stage of a fitted boosted model, in one walk through its trees.
+    """Records the margins of every sample after every stage of a fitted boosted model.
 
-    labels (N,): the given labels, of any type. classes: the names of the model's columns in their order, by default its
-    own. every: record every n-th stage only. Other options are those of `errata.Recorder`.
+    labels (N,): the given labels, of any type. `MarginOptions` lists the other options; classes are by default those of
+    the model.
     """
 
-    def __init__(
-        self,
-        path: str | Path | None = None,
-        *,
-        labels: Any,
-        classes: Sequence[Any] | None = None,
-        every: int = 1,
-        **options: Unpack[RecorderOptions],
-    ) -> None:
-        super().__init__(path, _version(), labels, classes, every, options)
+    def __init__(self, path: str | Path | None = None, *, labels: Any, **options: Unpack[MarginOptions]) -> None:
+        super().__init__(path, _version(), labels, options)
 
     def record(self, model: Any, inputs: Any) -> None:
-        """Keep the stages of a fitted model on its training inputs."""
-        stages = _stages(model, inputs)
+        """Record the stages of a fitted model for its training inputs."""
+        if not hasattr(model, "staged_decision_function"):
+            raise InputError(
+                f"{type(model).__name__} has no stages; record gradient boosting, or a loop of partial_fit "
+                "with SklearnRecorder"
+            )
         self._begin()
         if self._classes is None:
-            self._classes = _columns(model)
-        for stage, margins in enumerate(stages, start=1):
-            if self._is_due(stage):
-                self._keep(two_columns(margins), None)
+            self._classes = _model_classes(model)
+        for stage, margins in enumerate(model.staged_decision_function(inputs), start=1):
+            if self._is_recorded(stage):
+                self._record(two_columns(margins), None)
 
 
 def _version() -> str:
@@ -81,31 +69,21 @@ def _version() -> str:
     return f"scikit-learn {__version__}"
 
 
-def _columns(model: Any) -> list[Any]:
-    """The classes of a fitted model, in the order of its columns."""
+def _model_classes(model: Any) -> list[Any]:
+    """The classes of a fitted model, in the order of its outputs."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(model)
     if not hasattr(model, "classes_"):
-        raise InputError(f"{type(model).__name__} does not tell classes apart; record a classifier")
-    columns: list[Any] = np.asarray(model.classes_).tolist()
-    return columns
+        raise InputError(f"{type(model).__name__} is not a classifier")
+    classes: list[Any] = np.asarray(model.classes_).tolist()
+    return classes
 
 
 def _logits(model: Any, inputs: Any) -> NDArray[Any]:
-    """What a model says of its inputs: margins (n, K) or (n,) where it has them, or else log-probabilities (n, K)."""
+    """The margins (n, K) or (n,) of a model if it has them, else its log-probabilities (n, K)."""
     if hasattr(model, "decision_function"):
         return np.asarray(model.decision_function(inputs))
     if hasattr(model, "predict_proba"):
         return log_of(np.asarray(model.predict_proba(inputs)))
-    raise InputError(f"{type(model).__name__} gives neither margins nor probabilities, only its choice of a class")
-
-
-def _stages(model: Any, inputs: Any) -> Iterator[NDArray[Any]]:
-    if not hasattr(model, "staged_decision_function"):
-        raise InputError(
-            f"{type(model).__name__} keeps no stages; record a gradient boosting, or a loop of partial_fit "
-            "with SklearnRecorder"
-        )
-    stages: Iterator[NDArray[Any]] = model.staged_decision_function(inputs)
-    return stages
+    raise InputError(f"{type(model).__name__} has neither decision_function nor predict_proba")

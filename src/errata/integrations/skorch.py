@@ -1,53 +1,47 @@
 """Record a skorch training: `NeuralNetClassifier(..., train_split=None, callbacks=[SkorchRecorder()])`."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
-from skorch import __version__  # at the top: a callback has to be a skorch Callback
+from skorch import __version__  # imported here because the recorder must be a skorch Callback
 from skorch.callbacks import Callback
 
 from errata.core.checks import as_numpy
 from errata.errors import InputError
-from errata.integrations.batches import BatchOptions, BatchRecorder, log_odds_of, log_of
+from errata.integrations.base import BatchOptions, BatchRecorder, log_odds_of, log_of
 
 
 class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
-    """A callback that keeps the logits of the training pass.
+    """A callback that records the logits of the training pass.
 
-    labels (N,): the given labels, of any type, by default the `y` passed to `fit`. classes: the names of the model's
-    columns in their order, by default the labels sorted. Other options are those of `errata.Recorder`.
-    Probabilities, which the default criterion asks of a module, are recorded as their logarithms.
+    labels (N,): the given labels, of any type, by default the `y` passed to `fit`. `BatchOptions` lists the other
+    options. If the criterion takes probabilities, as the default one does, their logarithms are recorded.
     """
 
     def __init__(
-        self,
-        path: str | Path | None = None,
-        *,
-        labels: Any | None = None,
-        classes: Sequence[Any] | None = None,
-        **options: Unpack[BatchOptions],
+        self, path: str | Path | None = None, *, labels: Any | None = None, **options: Unpack[BatchOptions]
     ) -> None:
-        super().__init__(path, f"skorch {__version__}", labels, classes, options)
+        super().__init__(path, f"skorch {__version__}", labels, options)
         self._rows: Any = None
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **others: Any) -> None:
-        """Called by skorch; lets the batches of the training set say which rows they have."""
+        """Called by skorch; replaces the training iterator by one that notes the rows of each batch."""
         if self._labels is None and y is None:
             raise InputError("fit was given no y; pass the given labels as labels=")
         self._labels = as_numpy(y) if self._labels is None else self._labels
         get_iterator = net.get_iterator
 
-        def get_numbered_iterator(dataset: Any, training: bool = False) -> Any:
+        def get_iterator_with_rows(dataset: Any, training: bool = False) -> Any:
             if not training:
                 return get_iterator(dataset, training=False)
-            _refuse_a_part(len(dataset), len(as_numpy(self._labels)))
-            return _Batches(get_iterator(_Numbered(dataset), training=True), self._note)
+            _check_size(len(dataset), len(as_numpy(self._labels)))
+            return _RowLoader(get_iterator(_EnumeratedDataset(dataset), training=True), self._set_rows)
 
-        net.get_iterator = get_numbered_iterator
+        net.get_iterator = get_iterator_with_rows
 
     def on_epoch_begin(self, net: Any, **others: Any) -> None:
         """Called by skorch."""
@@ -58,22 +52,22 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
         if not training:
             return
         outputs = step["y_pred"][0] if isinstance(step["y_pred"], tuple) else step["y_pred"]
-        self._keep_rows(self._rows, _logits(outputs, net.criterion_))
+        self._record_rows(self._rows, _logits(outputs, net.criterion_))
 
     def on_epoch_end(self, net: Any, **others: Any) -> None:
         """Called by skorch."""
         self._end_epoch()
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **others: Any) -> None:
-        """Called by skorch, also after Ctrl-C; leaves the net as it was."""
+        """Called by skorch, also after Ctrl-C; restores the iterator of the net."""
         del net.get_iterator
 
-    def _note(self, rows: NDArray[np.int64]) -> None:
+    def _set_rows(self, rows: NDArray[np.int64]) -> None:
         self._rows = rows
 
 
-class _Numbered:
-    """A dataset whose samples come with their rows."""
+class _EnumeratedDataset:
+    """A dataset of pairs (sample, row)."""
 
     def __init__(self, dataset: Any) -> None:
         self._dataset = dataset
@@ -85,47 +79,47 @@ class _Numbered:
         return self._dataset[row], row
 
 
-class _Batches:
-    """A data loader that says which rows a batch has before it hands the batch on."""
+class _RowLoader:
+    """A data loader that reports the rows of a batch before it yields the batch."""
 
-    def __init__(self, loader: Any, note: Callable[[NDArray[np.int64]], None]) -> None:
+    def __init__(self, loader: Any, set_rows: Callable[[NDArray[np.int64]], None]) -> None:
         if not hasattr(loader, "collate_fn"):
             raise InputError(f"iterator_train is a {type(loader).__name__}; only a torch DataLoader can be recorded")
-        loader.collate_fn = _CollateApart(loader.collate_fn)
-        self._loader, self._note = loader, note
+        loader.collate_fn = _PairCollator(loader.collate_fn)
+        self._loader, self._set_rows = loader, set_rows
 
     def __len__(self) -> int:
         return len(self._loader)
 
     def __iter__(self) -> Iterator[Any]:
         for batch, rows in self._loader:
-            self._note(rows)
+            self._set_rows(rows)
             yield batch
 
 
-class _CollateApart:
-    """Collates the samples as ever, and their rows besides."""
+class _PairCollator:
+    """Collates the samples as before, and their rows into an array."""
 
     def __init__(self, collate: Callable[[Any], Any]) -> None:
         self._collate = collate
 
-    def __call__(self, numbered: list[tuple[Any, int]]) -> tuple[Any, NDArray[np.int64]]:
-        samples, rows = zip(*numbered, strict=True)
+    def __call__(self, pairs: list[tuple[Any, int]]) -> tuple[Any, NDArray[np.int64]]:
+        samples, rows = zip(*pairs, strict=True)
         return self._collate(list(samples)), np.array(rows)
 
 
-def _refuse_a_part(trained_on: int, samples: int) -> None:
-    if trained_on < samples:
+def _check_size(train_samples: int, labels: int) -> None:
+    if train_samples < labels:
         raise InputError(
-            f"skorch trains on {trained_on} of the {samples} samples and holds back the others to validate on; "
-            "record all of them with train_split=None"
+            f"skorch trains on {train_samples} of the {labels} samples and validates on the others; "
+            "set train_split=None to record all of them"
         )
-    if trained_on > samples:
-        raise InputError(f"there are {samples} labels for {trained_on} samples")
+    if train_samples > labels:
+        raise InputError(f"there are {labels} labels for {train_samples} samples")
 
 
 def _logits(outputs: Any, criterion: Any) -> NDArray[Any]:
-    """Logits from what a module returns for its criterion: skorch takes the logarithm for NLLLoss itself."""
+    """The logits of a module's outputs. For NLLLoss these are probabilities: skorch takes the logarithm itself."""
     losses = sys.modules["torch"].nn
     values = as_numpy(outputs)
     if isinstance(criterion, losses.NLLLoss):

@@ -1,27 +1,22 @@
 """Record the rounds of an XGBoost training: `callbacks=[XGBoostRecorder(dtrain)]`."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
-from xgboost import Booster, DMatrix, __version__  # at the top: a callback has to be a TrainingCallback
+from xgboost import Booster, DMatrix, __version__  # imported here because the recorder must be a TrainingCallback
 from xgboost.callback import TrainingCallback
 
 from errata.errors import InputError
-from errata.integrations.margins import MarginRecorder, RecorderOptions
+from errata.integrations.base import MarginOptions, MarginRecorder
 
 
 class XGBoostRecorder(MarginRecorder, TrainingCallback):
-    """A callback that keeps the margins of every sample after every round.
+    """A callback that records the margins of every sample after every round.
 
-    data: the DMatrix trained on, whose margins XGBoost keeps up to date while it boosts, or another DMatrix; for the
-    scikit-learn interface, which makes its DMatrix itself, the inputs passed to `fit`: of these each round's new trees
-    are evaluated, and no others.
-    labels (N,): the given labels, of any type, by default those of the DMatrix. classes: the names of the model's
-    columns in their order, by default the labels sorted. every: record every n-th round only. Other options are those
-    of `errata.Recorder`.
+    data: the DMatrix trained on, whose margins XGBoost keeps up to date, or another DMatrix. For the scikit-learn
+    interface, which makes its own DMatrix, pass the inputs of `fit`; each round, the new trees are evaluated for them.
+    labels (N,): the given labels, of any type, by default those of the DMatrix. `MarginOptions` lists other options.
     """
 
     def __init__(
@@ -30,32 +25,25 @@ class XGBoostRecorder(MarginRecorder, TrainingCallback):
         path: str | Path | None = None,
         *,
         labels: Any | None = None,
-        classes: Sequence[Any] | None = None,
-        every: int = 1,
-        **options: Unpack[RecorderOptions],
+        **options: Unpack[MarginOptions],
     ) -> None:
-        super().__init__(path, f"xgboost {__version__}", labels, classes, every, options)
+        super().__init__(path, f"xgboost {__version__}", labels, options)
         self._data = data if isinstance(data, DMatrix) else DMatrix(data, enable_categorical=True)
-        self._trained_on = _labels(self._data)
-        if labels is None and self._trained_on is None:
+        trained_labels = np.asarray(self._data.get_label(), dtype=np.float64)
+        self._trained_labels = trained_labels if len(trained_labels) else None
+        if labels is None and self._trained_labels is None:
             raise InputError("data has no labels; pass the given ones as labels=")
 
     def before_training(self, model: Any) -> Any:
-        """Called by XGBoost; refuses what is not one model's training."""
+        """Called by XGBoost."""
         if not isinstance(model, Booster):
-            raise InputError("xgboost.cv trains several models at once; record one xgboost.train a fold")
+            raise InputError("xgboost.cv trains several models at once; record one xgboost.train per fold")
         self._begin()
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: TrainingCallback.EvalsLog) -> bool:
-        """Called by XGBoost after every round; never asks it to stop."""
-        if self._is_due(epoch + 1):
-            # XGBoost remembers the margins of a DMatrix and the trees they are of: only new trees are added.
-            self._keep(model.predict(self._data, output_margin=True), self._trained_on)
+        """Called by XGBoost after every round; returning False continues the training."""
+        if self._is_recorded(epoch + 1):
+            # XGBoost caches the margins of a DMatrix, so only the new trees are evaluated.
+            self._record(model.predict(self._data, output_margin=True), self._trained_labels)
         return False
-
-
-def _labels(data: DMatrix) -> NDArray[np.float64] | None:
-    """The labels (N,) of a DMatrix, if it has any."""
-    labels = np.asarray(data.get_label(), dtype=np.float64)
-    return labels if len(labels) else None

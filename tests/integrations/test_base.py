@@ -9,7 +9,7 @@ from scipy.special import expit, softmax
 import errata
 from errata.errors import InputError, StoreError
 from errata.integrations import DistributedRecorder
-from errata.integrations.batches import BatchRecorder, log_odds_of, log_of, two_columns
+from errata.integrations.base import BatchRecorder, log_odds_of, log_of, two_columns
 
 LABELS = np.array([2, 0, 1, 1, 2])
 
@@ -18,12 +18,12 @@ class Shown(BatchRecorder):
     """Records what it is shown."""
 
     def __init__(self, path=None, labels=LABELS, classes=None, **options):
-        super().__init__(path, "by hand", labels, classes, {"quiet": True, **options})
+        super().__init__(path, "by hand", labels, {"quiet": True, "classes": classes, **options})
 
-    def show(self, epoch, rows=(0, 1, 2, 3, 4), whole=True):
+    def show(self, epoch, rows=(0, 1, 2, 3, 4), complete=True):
         self._begin_epoch(epoch)
-        self._keep_rows(np.array(rows), said(epoch)[list(rows)])
-        self._end_epoch(whole=whole)
+        self._record_rows(np.array(rows), said(epoch)[list(rows)])
+        self._end_epoch(complete=complete)
 
 
 def said(epoch):
@@ -35,8 +35,8 @@ def test_epochs_are_kept_and_the_one_broken_off_is_left_out(folder, tmp_path):
     recorder = Shown(tmp_path / "run" if folder else None, labels=list("cabbc"), ids=list("vwxyz"))
     recorder.show(0, [3, 1, 0, 4, 2])
     recorder.show(1)
-    recorder.show(2, [0, 1], whole=False)
-    with pytest.warns(UserWarning, match="epoch 2 was broken off and is left out"):
+    recorder.show(2, [0, 1], complete=False)
+    with pytest.warns(UserWarning, match="epoch 2 was interrupted and is left out"):
         dynamics = recorder.finish(inputs=np.eye(5))
     np.testing.assert_array_equal(dynamics.logits, [said(0), said(1)])
     np.testing.assert_array_equal(dynamics.labels, LABELS)
@@ -76,7 +76,7 @@ def test_a_recorder_takes_one_training(tmp_path):
     with pytest.raises(InputError, match="make a new one"):
         recorder.show(2)
     with pytest.raises(InputError, match=r"must have shape \(n, K\)"):
-        Shown()._keep([0], np.zeros((1, 2, 3)))
+        Shown()._record([0], np.zeros((1, 2, 3)))
 
 
 @pytest.mark.parametrize("kind", [errata.Recorder, DistributedRecorder])
@@ -98,9 +98,9 @@ def test_an_epoch_is_dropped_as_if_it_had_not_begun(kind, tmp_path):
 def test_running_sums_cannot_drop_an_epoch(tmp_path):
     recorder = Shown(tmp_path / "run", keep="stream")
     recorder.show(0)
-    recorder.show(1, [0], whole=False)
+    recorder.show(1, [0], complete=False)
     with (
-        pytest.warns(UserWarning, match="epoch 1 was broken off"),
+        pytest.warns(UserWarning, match="epoch 1 was interrupted"),
         pytest.raises(InputError, match="running sums cannot discard"),
     ):
         recorder.finish()
