@@ -82,8 +82,8 @@ def export(
 
 def _read_samples(source: "DataSource") -> "UserData":
     """The samples. Images in a folder are passed on as files, even if they are small."""
-    from errata.finding.sources import is_saved_dataset
     from errata.readers import UserData
+    from errata.readers.saved_datasets import is_saved_dataset
 
     data, path = source.reopen(), source.path
     if not isinstance(data, UserData):

@@ -1,8 +1,7 @@
 """What `errata.find` reads: recorded dynamics, or labelled data to train on."""
 
-import json
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,17 +9,11 @@ from typing import TYPE_CHECKING, Any
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
-from errata.errors import DataError, InputError
+from errata.errors import InputError
 from errata.readers import UserData, open_data
-from errata.readers.data_frames import frame_of
-from errata.readers.stored_images import from_stored_images
-from errata.wording import one_line
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
-
-STATE, INFO, SPLITS = "state.json", "dataset_info.json", "dataset_dict.json"
+    pass
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,14 +77,6 @@ def open_source(
         logits = _logits_in_npy(path, label)
         if logits is not None:
             return logits
-        if (path / SPLITS).is_file():
-            splits = sorted(entry.name for entry in path.iterdir() if entry.is_dir())
-            raise InputError(
-                f"{path} holds the splits {', '.join(splits)} of a dataset; pass one of them, such as "
-                f"{path / splits[0]}"
-            )
-        if is_saved_dataset(path):
-            return _open_saved_dataset(path, label, text, id, skip_bad)
     return open_data(source, label, text=text, id=id, skip_bad=skip_bad)
 
 
@@ -102,69 +87,3 @@ def _logits_in_npy(path: Path, label: Any) -> Dynamics | None:
     if isinstance(label, str | Path) and not Path(label).is_file():
         return None
     return read_npy(path, label)
-
-
-def is_saved_dataset(folder: Path) -> bool:
-    """True for a folder that Hugging Face `datasets` wrote with save_to_disk."""
-    return (folder / STATE).is_file() and (folder / INFO).is_file()
-
-
-def saved_dataset(folder: Path, only: Collection[str] = ()) -> "pd.DataFrame":
-    """The table in a folder of Hugging Face `datasets`, without image columns, with class names as labels.
-
-    only: read these columns if all of them exist, otherwise all.
-    """
-    table, features = _saved_table(folder)
-    images = _image_columns(table, features)
-    columns = [name for name in table.column_names if name not in images]
-    frame = frame_of(table.select(only if only and set(only) <= set(columns) else columns))
-    for name, feature in features.items():
-        names = feature.get("names") if _is_feature(feature, "ClassLabel") else None
-        if names and name in frame:
-            frame[name] = [names[int(code)] if 0 <= code < len(names) else None for code in frame[name].fillna(-1)]
-    return frame
-
-
-def _open_saved_dataset(folder: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
-    table, features = _saved_table(folder)
-    images = _image_columns(table, features)
-    frame = saved_dataset(folder)
-    if not images:
-        return open_data(frame, label, text=text, id=id)
-    if text is not None:
-        raise InputError(
-            f"{folder} holds images, which are used for training; to train on its text, "
-            f"remove_columns({images!r}) first"
-        )
-    return from_stored_images({name: table.column(name) for name in images}, frame, label, id, folder, skip_bad)
-
-
-def _saved_table(folder: Path) -> tuple["pa.Table", dict[str, Any]]:
-    """All columns, memory-mapped, and the description of each by `datasets`."""
-    import pyarrow as pa
-
-    try:
-        state = json.loads((folder / STATE).read_text(encoding="utf-8"))
-        features = json.loads((folder / INFO).read_text(encoding="utf-8")).get("features") or {}
-        tables = [arrow_table(folder / part["filename"]) for part in state["_data_files"]]
-    except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise DataError(f"{folder} is not a complete folder of Hugging Face datasets: {one_line(error)}") from error
-    if state.get("_indices_data_files"):
-        raise InputError(f"{folder} holds a selection of rows; call flatten_indices() before save_to_disk()")
-    return pa.concat_tables(tables), features
-
-
-def _image_columns(table: "pa.Table", features: dict[str, Any]) -> list[str]:
-    return [name for name in table.column_names if _is_feature(features.get(name), "Image")]
-
-
-def _is_feature(feature: Any, kind: str) -> bool:
-    return isinstance(feature, dict) and feature.get("_type") == kind
-
-
-def arrow_table(path: Path) -> "pa.Table":
-    """The table in a file of Arrow's stream format, memory-mapped."""
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as file:
-        return pa.ipc.open_stream(file).read_all()

@@ -9,6 +9,7 @@ from errata.readers.arrays import from_arrays, from_named
 from errata.readers.data_frames import as_frame, from_frame, is_name
 from errata.readers.file_types import array_readers, file_suffix, table_readers
 from errata.readers.folders import read_folder
+from errata.readers.saved_datasets import is_saved_dataset, read_saved_dataset
 from errata.readers.user_data import UserData
 
 
@@ -22,9 +23,10 @@ def open_data(
 ) -> UserData:
     """Read labelled data. The source is never changed.
 
-    source: the path of a table (.csv .tsv .parquet .jsonl .ndjson .json, some also as .gz), of arrays (.npz .npy), or
-    of a folder with one folder of images per class; a data frame (pandas, polars, Arrow); a pair (X, y), or X with y as
-    `label` (numpy, torch, scipy sparse, lists of text); or a dataset of scikit-learn.
+    source: the path of a table (.csv .tsv .parquet .jsonl .ndjson .json, some also as .gz), of arrays (.npz .npy), of a
+    folder with one folder of images per class, or of a folder saved by Hugging Face `datasets`; a data frame (pandas,
+    polars, Arrow); a pair (X, y), or X with y as `label` (numpy, torch, scipy sparse, lists of text); or a dataset of
+    scikit-learn.
     label: the column with the labels, or the labels. text: columns to read as text. id: the column with the sample ids,
     or the ids; by default the row number from 0. skip_bad: ignore images that cannot be read.
     """
@@ -45,6 +47,8 @@ def open_data(
 
 
 def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
+    if is_saved_dataset(path):
+        return read_saved_dataset(path, label, text, id, skip_bad)
     if path.is_dir():
         options = [f"--{name}" for name, value in (("label", label), ("text", text), ("id", id)) if value is not None]
         if options:

@@ -15,12 +15,13 @@ from errata.discovery import component_modules
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.sources import INFO, SPLITS, is_saved_dataset, open_source, saved_dataset
+from errata.finding.sources import open_source
 from errata.readers import UserData
 from errata.readers.data_frames import is_name, labelled_table
 from errata.readers.file_types import GROUP, file_suffix, table_readers
 from errata.readers.label_encoding import EncodedLabels
-from errata.review.writers.arrow_tables import SavedDataset
+from errata.readers.saved_datasets import SavedDataset, is_saved_dataset
+from errata.review.writers.arrow_tables import SavedDatasetWriter
 from errata.review.writers.image_folders import ImageFolder
 from errata.review.writers.label_writer import LabelledSamples, LabelWriter, WriterFactory
 
@@ -36,19 +37,22 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
     if not all(name is None or is_name(name) for name in (label, id)):
         raise InputError("label and id must be names of columns or arrays in the file, not the values themselves")
     path = Path(source).expanduser()
-    if path.is_dir() and not any((path / name).is_file() for name in (MANIFEST, SPLITS, INFO)):
-        if label is not None or id is not None:
-            raise InputError(
-                f"{path} is a folder of images, whose classes are the subfolders and whose ids are the paths. "
-                "Omit --label and --id."
-            )
-        return ImageFolder.open(path, link)
-    if link:
+    saved = is_saved_dataset(path)
+    images = path.is_dir() and not saved and not (path / MANIFEST).is_file()
+    if link and not images:
         raise InputError(f"--link works for folders of images only, and {path} is not one")
-    if is_saved_dataset(path):
+    if images and (label is not None or id is not None):
+        raise InputError(
+            f"{path} is a folder of images, whose classes are the subfolders and whose ids are the paths. "
+            "Omit --label and --id."
+        )
+    if images:
+        return ImageFolder.open(path, link)
+    if saved:
+        dataset = SavedDataset.open(path)
         columns = [str(name) for name in (label, id) if name is not None]
-        table = labelled_table(saved_dataset(path, columns), label, id, str(path))
-        return SavedDataset(path, _samples(table.ids, table.encoded), str(label))
+        table = labelled_table(dataset.frame(columns), label, id, str(path))
+        return SavedDatasetWriter(path, _samples(table.ids, table.encoded), str(label), dataset)
     suffix = "" if path.is_dir() else file_suffix(path)
     if suffix in table_readers():  # columns other than label and id are not needed
         table = labelled_table(table_readers()[suffix](path).frame, label, id, str(path))

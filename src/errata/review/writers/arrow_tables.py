@@ -2,16 +2,14 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
-from errata.finding.sources import INFO, STATE, arrow_table
 from errata.readers.data_frames import unique_names
+from errata.readers.saved_datasets import INFO, STATE, SavedDataset
 from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory, new_copy_folder
 from errata.wording import listed
 
@@ -74,57 +72,45 @@ class ParquetTable(ArrowTable):
         return unique_names(schema.names)[0].index(self.label)
 
 
-class SavedDataset(ArrowTable):
+@dataclass(frozen=True, eq=False)
+class SavedDatasetWriter(ArrowTable):
     """A folder written by `Dataset.save_to_disk`."""
+
+    dataset: SavedDataset
 
     def check(self, edits: LabelEdits) -> None:
         """Refuse labels that do not fit the type of the column. A ClassLabel column takes any new class."""
-        self._new_labels(edits, arrow_table(self._files[0]).schema.field(self.label).type)
+        self._new_labels(edits, self.dataset.table().schema.field(self.label).type)
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the folder with the same number of data files."""
-        import pyarrow as pa
-
-        tables = [arrow_table(file) for file in self._files]
-        column = pa.chunked_array([chunk for table in tables for chunk in table.column(self.label).chunks])
+        column = self.dataset.table().column(self.label)
         kept = edits.rows_to_keep(len(column))
         labels = self._relabelled(column, edits)
+        state, info = self.dataset.state, self._with_classes(self.dataset.info, edits)
         start = 0
         with new_copy_folder(target) as folder:
-            for file, table in zip(self._files, tables, strict=True):
+            for name, table in self.dataset.tables.items():
                 place, rows = table.schema.get_field_index(self.label), slice(start, start + len(table))
                 table = table.set_column(place, table.schema.field(place), labels.slice(start, len(table)))
-                self._write_table(table.filter(kept[rows]), edits, folder / file.name)
+                self._write_table(table.filter(kept[rows]), edits, folder / name)
                 start = rows.stop
-            _write_json(folder / STATE, {**self._state, "_fingerprint": self._fingerprint(edits)})
-            _write_json(folder / INFO, self._with_row_count(self._with_classes(self._info, edits), int(kept.sum())))
+            _write_json(folder / STATE, {**state, "_fingerprint": self._fingerprint(edits)})
+            _write_json(folder / INFO, _with_row_count(info, state.get("_split"), int(kept.sum())))
         return []
-
-    @cached_property
-    def _state(self) -> dict[str, Any]:
-        return _read_json(self.path / STATE)
-
-    @cached_property
-    def _info(self) -> dict[str, Any]:
-        return _read_json(self.path / INFO)
-
-    @property
-    def _files(self) -> list[Path]:
-        return [self.path / part["filename"] for part in self._state["_data_files"]]
-
-    @property
-    def _class_names(self) -> Sequence[str] | None:
-        """The class names of a ClassLabel column, which holds their numbers. None for other columns."""
-        feature = (self._info.get("features") or {}).get(self.label)
-        return feature.get("names") if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" else None
 
     def _new_labels(self, edits: LabelEdits, dtype: "pa.DataType") -> "pa.Array":
         import pyarrow as pa
 
-        if self._class_names is None:
+        names = self._class_names(edits)
+        if names is None:
             return super()._new_labels(edits, dtype)
-        names = _extended(self._class_names, edits)
         return pa.array([names.index(str(label)) for label in edits.new_classes], type=dtype)
+
+    def _class_names(self, edits: LabelEdits) -> list[str] | None:
+        """The class names of a ClassLabel column, with the new classes. None for other columns."""
+        names = self.dataset.class_names(self.label)
+        return None if names is None else list(dict.fromkeys([*names, *map(str, edits.new_classes)]))
 
     def _write_table(self, table: "pa.Table", edits: LabelEdits, file: Path) -> None:
         import pyarrow as pa
@@ -139,34 +125,30 @@ class SavedDataset(ArrowTable):
 
     def _with_classes(self, info: dict[str, Any], edits: LabelEdits) -> dict[str, Any]:
         """The dataset info with the new classes added to the names of the ClassLabel."""
-        features = info.get("features") or {}
-        if self._class_names is None or self.label not in features:
+        features, names = info.get("features") or {}, self._class_names(edits)
+        if names is None or self.label not in features:
             return info
-        feature = {**features[self.label], "names": _extended(self._class_names, edits)}
+        feature = {**features[self.label], "names": names}
         return {**info, "features": {**features, self.label: feature}}
-
-    def _with_row_count(self, info: dict[str, Any], rows: int) -> dict[str, Any]:
-        splits, name = info.get("splits") or {}, self._state.get("_split")
-        if name not in splits:
-            return info
-        return {**info, "splits": {**splits, name: {**splits[name], "num_examples": rows}}}
 
     def _fingerprint(self, edits: LabelEdits) -> str:
         """A new fingerprint: with the old one, `datasets` would load cached results of the original."""
-        content = [self._state.get("_fingerprint"), edits.drop, [(edit.row, str(edit.after)) for edit in edits.entries]]
+        content = [
+            self.dataset.state.get("_fingerprint"),
+            edits.drop,
+            [(edit.row, str(edit.after)) for edit in edits.entries],
+        ]
         return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 WRITERS: dict[str, WriterFactory] = {".parquet": ParquetTable}
 
 
-def _extended(names: Sequence[str], edits: LabelEdits) -> list[str]:
-    return list(dict.fromkeys([*names, *map(str, edits.new_classes)]))
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return content
+def _with_row_count(info: dict[str, Any], split: str | None, rows: int) -> dict[str, Any]:
+    splits = info.get("splits") or {}
+    return (
+        info if split not in splits else {**info, "splits": {**splits, split: {**splits[split], "num_examples": rows}}}
+    )
 
 
 def _write_json(path: Path, content: dict[str, Any]) -> None:
