@@ -183,6 +183,7 @@ class Detector(MethodPart):
     aggregation: ClassVar[VectorAggregation]
     known_from: ClassVar[tuple[str, ...]] = ()
     why_not_in_paper: ClassVar[str] = NOT_IN_PAPER
+    uses_other_samples: ClassVar[bool] = False  # it gives scores, not class probabilities
 
     variant: str
     gathering: Gathering = "in-sample"

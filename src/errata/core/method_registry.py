@@ -7,9 +7,11 @@ when they are imported. These modules are loaded when a name is not known yet, o
 
 import importlib
 import importlib.util
+import pkgutil
 import re
 import sys
 import warnings
+from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -20,12 +22,6 @@ from errata.errors import InputError
 Kind = Literal["measure", "aggregation", "step", "detector"]
 ENTRY_POINTS = "errata.methods"
 RESERVED = "default"
-BUILT_IN = tuple(
-    f"errata.core.{file.stem}"
-    for file in sorted(Path(__file__).parent.glob("*.py"))
-    if re.search(r"^@register$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
-)
-"""The modules that register errata's own parts. The others are not imported, so that listing methods stays fast."""
 
 _parts: dict[Kind, dict[str, Any]] = {kind: {} for kind in get_args(Kind)}
 _plugins: dict[str, ModuleType] | None = None
@@ -41,7 +37,7 @@ def register(part: Part) -> Part:
     again, as in a notebook, replaces the part.
     """
     new: Any = part
-    if _origin(part)[0] not in BUILT_IN:
+    if not _origin(part)[0].startswith("errata.core."):
         _load_built_in()
     name: str = new.registered_name
     if not re.fullmatch(r"[A-Za-z]\w*", name) or name.lower() == RESERVED:
@@ -91,9 +87,12 @@ def load_plugins() -> dict[str, ModuleType]:
     return _plugins
 
 
+@cache
 def _load_built_in() -> None:
-    for module in BUILT_IN:
-        importlib.import_module(module)
+    """Import every module of errata.core, so that the order and the place of errata's own parts do not matter."""
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if not module.name.startswith("_"):
+            importlib.import_module(f"errata.core.{module.name}")
 
 
 def load_file(file: Path) -> ModuleType:
