@@ -10,6 +10,7 @@ from errata.cli.app import app
 from errata.errors import InputError
 from errata.extras import require
 from errata.terminal import print_table
+from errata.wording import counted
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -35,71 +36,67 @@ def list_datasets(data_dir: DataDir = None) -> None:
     from errata.datasets.registry import datasets
 
     folder = find_data_dir(data_dir)
-    print_table(pd.DataFrame([_row(dataset, folder) for dataset in datasets().values()]), f"datasets in {folder}")
+    rows = [_row(dataset, folder) for dataset in datasets().values()]
+    print_table(pd.DataFrame(rows), f"datasets in {folder}")
 
 
 def _row(dataset: "Dataset", folder: Path) -> dict[str, Any]:
     from errata.datasets.loading import presence
 
     on_disk, data = presence(dataset, folder)
-    paper = dataset.paper
-    row = {"rows": "", "features": "", "train / test": ""}
+    paper, features, sizes = dataset.paper, "", None
     if paper is not None:
-        row = {
-            "rows": f"{paper.rows:,}",
-            "features": " → ".join(dict.fromkeys((paper.features, paper.transformed))),
-            "train / test": f"{paper.train:,} / {paper.test:,}",
-        }
+        features = " → ".join(dict.fromkeys((paper.features, paper.transformed)))
+        sizes = paper.train, paper.test
     elif data is not None:
-        shape = "×".join(map(str, data.train_inputs.shape[1:]))
+        features = "×".join(map(str, data.train_inputs.shape[1:]))
         sizes = len(data.train_labels), len(data.test_labels)
-        row = {"rows": f"{sum(sizes):,}", "features": shape, "train / test": "{:,} / {:,}".format(*sizes)}
-    about = {"classes": len(dataset.classes), "licence": dataset.licence, "on disk": on_disk}
-    return {"dataset": dataset.name, **row, **about}
+    return {
+        "dataset": dataset.name,
+        "rows": f"{paper.rows:,}" if paper else f"{sum(sizes):,}" if sizes else "",
+        "features": features,
+        "train / test": "{:,} / {:,}".format(*sizes) if sizes else "",
+        "classes": len(dataset.classes),
+        "licence": dataset.licence,
+        "on disk": on_disk,
+    }
 
 
 @data.command()
 def fetch(name: Name, data_dir: DataDir = None) -> None:
     """Download, verify and unpack the official files of a dataset, or print how to obtain them."""
     from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
     from errata.datasets.fetching import fetch as fetch_files
     from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import dataset
 
     console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
-    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         paths = fetch_files(dataset(name), find_data_dir(data_dir), lambda file: _DownloadBar(progress, file))
     print(f"{name}: {', '.join(map(str, paths)) or 'no file is needed'}. Check it with `errata data check {name}`.")
 
 
 class _DownloadBar:
-    """The progress bar of one file, with the interface that pooch expects."""
+    """The progress bar of one file, with the interface that pooch expects: it sets `total` at each attempt."""
 
     def __init__(self, progress: "Progress", file: str) -> None:
         self._progress, self._task = progress, progress.add_task(file, total=None)
 
-    @property
-    def total(self) -> float | None:
-        """The size of the file in bytes."""
-        return self._progress.tasks[self._task].total
-
-    @total.setter
-    def total(self, size: int) -> None:
-        self._progress.reset(self._task, total=size or None)  # also for another attempt
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, value)
+        if name == "total":
+            self._progress.reset(self._task, total=value or None)
 
     def update(self, size: int) -> None:
-        """Add downloaded bytes."""
         self._progress.advance(self._task, size)
 
     def reset(self) -> None:
-        """Set the downloaded bytes to 0."""
         self._progress.reset(self._task)
 
     def close(self) -> None:
-        """Stop the bar, which pooch has filled."""
         self._progress.stop_task(self._task)
 
 
@@ -126,7 +123,7 @@ def check(
             if line.passed is False:
                 failed.append(f"{one.name}: {line.what}")
     if failed:
-        print(f"{len(failed)} {'check' if len(failed) == 1 else 'checks'} failed: {'; '.join(failed)}")
+        print(f"{counted(len(failed), 'check')} failed: {'; '.join(failed)}")
         sys.exit(1)
     print("No check failed. - marks values without a reference.")
 
@@ -144,10 +141,10 @@ def show(
     from errata.datasets.registry import dataset
 
     chosen = dataset(name)
-    known = {one.name: one for one in chosen.settings}
-    setting_name = setting or next(iter(known))
-    if setting_name not in known:
-        raise InputError(f"{name} has no setting {setting_name!r}. Its settings: {', '.join(known)}")
+    names = [one.name for one in chosen.settings]
+    setting_name = setting or names[0]
+    if setting_name not in names:
+        raise InputError(f"{name} has no setting {setting_name!r}. Its settings: {', '.join(names)}")
     path = out or Path(f"{setting_name}-noise.png")
     check_figure_path(path)
     labelled = load_setting(setting_name, data_dir)

@@ -8,7 +8,7 @@ from errata.errors import InputError
 from errata.readers.arrays import from_arrays, from_named
 from errata.readers.data_frames import as_frame, from_frame, is_name
 from errata.readers.file_types import array_readers, file_suffix, table_readers
-from errata.readers.folders import read_folder
+from errata.readers.image_files import read_folder
 from errata.readers.saved_datasets import is_saved_dataset, read_saved_dataset
 from errata.readers.user_data import UserData
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from errata.errors import DataError, InputError
 from errata.extras import require_pillow
 from errata.readers.data_frames import labelled_table
-from errata.readers.images import (
+from errata.readers.image_files import (
     Size,
     fit_in_memory,
     pixels_of,

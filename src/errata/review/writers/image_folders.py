@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from errata.errors import InputError, StoreError
-from errata.readers.folders import list_images
+from errata.readers.image_files import list_images
 from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, new_copy_folder
 from errata.wording import counted, gigabytes
 

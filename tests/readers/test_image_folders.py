@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 from errata.errors import DataError, InputError
-from errata.readers import folders, open_data
+from errata.readers import image_files, open_data
 
 
 def save_image(path, size=(40, 30), mode="RGB", seed=0):
@@ -113,9 +113,9 @@ class TestBrokenImages:
             open_data(tmp_path, skip_bad=True)
 
     def test_a_name_that_is_not_utf_8(self, photos, monkeypatch):
-        files = folders._files  # some systems do not allow such a name
+        files = image_files._files  # some systems do not allow such a name
         monkeypatch.setattr(
-            folders, "_files", lambda folder: [*files(folder), folder.parent / "cat" / os.fsdecode(b"\xff.png")]
+            image_files, "_files", lambda folder: [*files(folder), folder.parent / "cat" / os.fsdecode(b"\xff.png")]
         )
         with pytest.raises(DataError, match="cannot be read as an image"):
             open_data(photos)
