@@ -1,4 +1,4 @@
-"""What every registered measure keeps to; a new one is checked without being named here."""
+"""The contract of every registered measure; a new one is checked without being named here."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_names_of_classes_and_order_of_samples_do_not_matter(measure, logits, gi
 
 @every_measure
 @given(rows, labels, st.floats(0.125, 5))
-def test_grows_when_the_given_label_loses(measure, logits, given_labels, loss):
+def test_grows_when_the_given_label_loses_probability(measure, logits, given_labels, loss):
     weaker = logits.copy()
     weaker[np.arange(4), given_labels] -= loss
     assert (measure(weaker, given_labels) >= measure(logits, given_labels)).all()

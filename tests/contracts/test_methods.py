@@ -19,13 +19,13 @@ def averaged(logits):
     return logits.mean(axis=0)
 
 
-def around(labels):
-    """Two features that say nothing of the class: neighbours are there, whatever they are."""
+def random_spaces(labels):
+    """Random features, so that neighbours are known."""
     return NeighbourSpaces(features=np.random.default_rng(7).normal(size=(len(labels), 2)))
 
 
 def run(method, logits, labels):
-    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=around(labels)), [method])[0]
+    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels)), [method])[0]
 
 
 @every_method
@@ -46,7 +46,7 @@ def test_scores_are_finite_and_the_input_is_unchanged(curves, method):
 
 @every_method
 def test_planted_errors_come_first(method):
-    """A model that never learns the planted labels; half of each tie is granted, so flags alone can reach 0.75."""
+    """A model that never learns the planted labels. Ties count half, so flags alone can reach 0.75."""
     rng = np.random.default_rng(1)
     true = np.arange(300) % 5
     planted = np.arange(300) % 7 == 0
@@ -64,9 +64,9 @@ def test_the_same_twice(curves, method):
 
 
 @every_method
-def test_asked_together_or_alone(curves, method):
+def test_computed_together_or_alone(curves, method):
     logits, labels, _ = curves(3)
-    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=around(labels))
+    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels))
     together = replay(epochs, METHODS)[METHODS.index(method)]
     np.testing.assert_array_equal(together.scores, run(method, logits, labels).scores)
 
@@ -77,7 +77,7 @@ def test_a_window_is_the_sliced_run(curves, method):
     if method.reduction.aggregation.reads == "no epoch":
         assert Dynamics.from_arrays(logits, labels, swa_logits=averaged(logits)).window((2, 7)).swa_logits is None
         return
-    whole = window_scores(Epochs(logits, labels, spaces=around(labels)), method, [(2, 7)])[0]
+    whole = window_scores(Epochs(logits, labels, spaces=random_spaces(labels)), method, [(2, 7)])[0]
     np.testing.assert_allclose(whole, run(method, logits[2:8], labels).scores, rtol=1e-12, atol=1e-14)
 
 
@@ -124,7 +124,7 @@ def test_any_float_type_and_layout(curves, method, dtype):
         expected = run(method, logits, labels).scores
     strided = np.asfortranarray(logits)
     swa = averaged(logits)
-    result = replay(Epochs(strided, labels, swa_logits=swa, spaces=around(labels)), [method])[0].scores
+    result = replay(Epochs(strided, labels, swa_logits=swa, spaces=random_spaces(labels)), [method])[0].scores
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 

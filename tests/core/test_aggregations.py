@@ -51,14 +51,14 @@ def test_swa_is_the_measure_of_the_averaged_models_logits(curves, measure):
     np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_swa_says_what_it_misses(curves):
+def test_swa_without_swa_logits_is_refused(curves):
     logits, labels, _ = curves(2)
     with pytest.raises(InputError, match="swa_logits"):
         scores("SWA-LM", logits, labels)
 
 
 @pytest.mark.parametrize("name", ["MeanProb-LM", "MeanProb-CE", "RampProb-LM", "EMA-LM", "EMA-CE"])
-def test_mean_probabilities_too_small_for_a_float_still_rank(name):
+def test_mean_probabilities_too_small_for_a_float_are_ranked(name):
     gaps = np.array([800.0, 900.0, 5000.0, 9000.0])
     logits = np.zeros((6, 4, 3))
     logits[:, :, 1] = gaps
@@ -66,7 +66,7 @@ def test_mean_probabilities_too_small_for_a_float_still_rank(name):
     np.testing.assert_allclose(result, gaps, rtol=1e-12)
 
 
-def test_a_probability_may_come_back_from_underflow():
+def test_a_probability_may_grow_again_after_underflow():
     logits = np.zeros((3, 1, 2))
     logits[0, 0, 1] = 2000.0
     expected = oracle.mean([[0.0, 0.0], [0.0, 0.0]], 0, oracle.ce)  # two epochs of one half

@@ -1,4 +1,4 @@
-"""The early window against loops over neighbours, and runs that learn and then memorise."""
+"""The early window against loops over samples, on runs that learn and then memorise."""
 
 import math
 from itertools import pairwise
@@ -24,7 +24,7 @@ CLASSES, EPOCHS = 4, 32
 
 
 def clusters(seed=0, samples=400, wrong=0.2, frequencies=None):
-    """Labels of which some are wrong, the true ones, and points of which those of a class lie together."""
+    """Labels of which some are wrong, the true classes, and points that form one cluster per class."""
     rng = np.random.default_rng(seed)
     true = rng.choice(CLASSES, samples, p=frequencies)
     moved = rng.random(samples) < wrong
@@ -33,54 +33,57 @@ def clusters(seed=0, samples=400, wrong=0.2, frequencies=None):
 
 
 def a_run(labels, true, memorises_from, seed=1):
-    """Logits (E, N, K) that lean further to the true class with every epoch, from some epoch on to the given label.
+    """Logits (E, N, K) that predict the true class, with growing confidence, and from some epoch on the given label.
 
-    Some labels are memorised with more and some with less zeal.
+    How large the logit of a memorised label is differs between samples.
     """
     rng = np.random.default_rng(seed)
-    logits, zeal = rng.normal(size=(EPOCHS, len(labels), CLASSES)), rng.uniform(0, 8, len(labels))
+    logits, strength = rng.normal(size=(EPOCHS, len(labels), CLASSES)), rng.uniform(0, 8, len(labels))
     for epoch in range(EPOCHS):
         learns = epoch < memorises_from
-        logits[epoch, np.arange(len(labels)), true if learns else labels] += min(4.0, 0.5 * epoch) if learns else zeal
+        growing = min(4.0, 0.5 * epoch)
+        logits[epoch, np.arange(len(labels)), true if learns else labels] += (
+            min(4.0, 0.5 * epoch) if learns else strength
+        )
     return logits.astype(np.float32)
 
 
 def chosen_end(logits, labels, spaces):
-    (told,) = replay_arrays(Epochs(logits, labels, spaces=spaces), [parse("EarlyProb-LM")])
-    return early.window_ends(len(logits))[early.choose_window(told["log_probabilities"], labels, spaces)]
+    (arrays,) = replay_arrays(Epochs(logits, labels, spaces=spaces), [parse("EarlyProb-LM")])
+    return early.window_ends(len(logits))[early.choose_window(arrays["log_probabilities"], labels, spaces)]
 
 
-def foretold_by_hand(log_p, labels, points):
-    """For each share the mean log-probability of neighbours' labels, over samples whose neighbours have a majority."""
-    samples, shares, _ = log_p.shape
-    told = [[] for _ in range(shares)]
+def neighbour_fit_by_hand(log_p, labels, points):
+    """For each window the mean log-probability of neighbours' labels, over samples with a majority among them."""
+    samples, windows, _ = log_p.shape
+    values_of = [[] for _ in range(windows)]
     for i in range(samples):
         others = sorted((j for j in range(samples) if j != i), key=lambda j: (math.dist(points[i], points[j]), j))[:10]
         around = [int(labels[j]) for j in others]
         if max(around.count(label) for label in around) <= len(around) / 2:
             continue
-        for share in range(shares):
-            told[share] += [max(float(log_p[i, share, label]), -30.0) for label in around]
-    return [math.fsum(values) / len(values) for values in told]
+        for window in range(windows):
+            values_of[window] += [max(float(log_p[i, window, label]), -30.0) for label in around]
+    return [math.fsum(values) / len(values) for values in values_of]
 
 
-@given(seed=st.integers(0, 30), shares=st.integers(1, 5))
-def test_the_share_is_the_one_that_foretells_neighbours_labels_best(seed, shares):
+@given(seed=st.integers(0, 30), windows=st.integers(1, 5))
+def test_the_window_that_predicts_neighbours_labels_best_is_chosen(seed, windows):
     labels, _, points = clusters(seed, samples=40)
     rng = np.random.default_rng(seed)
-    log_p = log_softmax(rng.choice([1, 3, 40], (40, shares, 1)) * rng.normal(size=(40, shares, CLASSES)), axis=-1)
-    expected = int(np.argmax(foretold_by_hand(log_p, labels, points)))
+    log_p = log_softmax(rng.choice([1, 3, 40], (40, windows, 1)) * rng.normal(size=(40, windows, CLASSES)), axis=-1)
+    expected = int(np.argmax(neighbour_fit_by_hand(log_p, labels, points)))
     assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == expected
 
 
-def test_of_equal_shares_the_longest_counts():
+def test_of_equal_windows_the_longest_is_chosen():
     labels, true, points = clusters(samples=60)
     log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
     assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == 3
 
 
 @pytest.mark.parametrize("frequencies", [[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.1]])
-def test_majorities_by_chance_are_as_frequent_as_drawn(frequencies):
+def test_the_frequency_of_majorities_by_chance(frequencies):
     labels = np.repeat(np.arange(4), np.round(1000 * np.array(frequencies)).astype(int))
     drawn = np.random.default_rng(0).choice(labels, (100_000, 10))
     counts = np.stack([(drawn == label).sum(axis=1) for label in range(4)])
@@ -88,14 +91,14 @@ def test_majorities_by_chance_are_as_frequent_as_drawn(frequencies):
 
 
 @given(epochs=st.integers(1, 2000))
-def test_shares_end_within_the_run_and_the_last_is_all_of_it(epochs):
+def test_windows_end_within_the_run_and_the_last_is_the_whole_run(epochs):
     ends = early.window_ends(epochs)
     assert ends == sorted(set(ends))
     assert ends[0] >= 1
     assert ends[-1] == epochs
 
 
-def test_a_run_counts_until_it_memorises():
+def test_epochs_are_used_until_the_model_memorises():
     labels, true, points = clusters()
     spaces = NeighbourSpaces(inputs=points)
     learns = a_run(labels, true, memorises_from=EPOCHS)
@@ -112,15 +115,15 @@ def test_a_run_counts_until_it_memorises():
 
 @pytest.mark.parametrize("frequencies", [None, [0.85, 0.05, 0.05, 0.05]])
 @pytest.mark.parametrize("memorises_from", [12, 20, EPOCHS])
-def test_neighbours_by_chance_are_not_asked(frequencies, memorises_from):
+def test_random_neighbours_are_not_used(frequencies, memorises_from):
     labels, true, _ = clusters(frequencies=frequencies)
     by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
     logits = a_run(labels, true, memorises_from)
     assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, NeighbourSpaces())
 
 
-def turning_by_hand(logits, labels):
-    """The end of the longest share whose last part turns against 10 % of the convictions before it, or less."""
+def window_by_hand(logits, labels):
+    """The end of the longest window whose last part predicts at most 10 % of the labels rejected before it."""
     probabilities, ends = softmax(logits.astype(np.float64), axis=2), early.window_ends(len(logits))
     for start, end in [*pairwise(ends)][::-1]:
         before, part = probabilities[:start].mean(axis=0), probabilities[start:end].mean(axis=0).argmax(axis=1)
@@ -131,7 +134,7 @@ def turning_by_hand(logits, labels):
 
 
 def one_by_one(labels, true, seed=2):
-    """Logits (E, N, K) of a model that finds some samples hard, and memorises label after label, not all of them."""
+    """Logits (E, N, K) of a model that memorises one label after another, and not all of them."""
     rng = np.random.default_rng(seed)
     begins = rng.uniform(4, 1.25 * EPOCHS, len(labels))
     learned = 2.0 * np.eye(CLASSES)[true] + rng.normal(size=(len(labels), CLASSES))
@@ -142,17 +145,17 @@ def one_by_one(labels, true, seed=2):
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
 @pytest.mark.parametrize("memorises_from", [4, 12, 20, 24, 28, 30, EPOCHS, "one by one"])
-def test_without_inputs_a_run_counts_until_it_turns_against_its_convictions(memorises_from, known):
+def test_without_inputs_epochs_are_used_until_confident_rejections_are_reversed(memorises_from, known):
     labels, true, points = clusters()
     gradually = memorises_from == "one by one"
     logits = one_by_one(labels, true) if gradually else a_run(labels, true, memorises_from)
     found = chosen_end(logits, labels, NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces())
-    assert found == turning_by_hand(logits, labels)
+    assert found == window_by_hand(logits, labels)
     assert (found < EPOCHS) == (gradually or 20 <= memorises_from <= 28)
 
 
 def a_learner(labels, true, seed=3):
-    """Logits (E, N, K) of a model that is undecided of a sample until it learns its class, a sample after the other."""
+    """Logits (E, N, K) of a model that is undecided about a sample until it learns it, one sample after another."""
     rng = np.random.default_rng(seed)
     known = (np.arange(EPOCHS)[:, None] > rng.uniform(0, 1.5 * EPOCHS, len(labels)))[:, :, None]
     return (np.where(known, 5.0 * np.eye(CLASSES)[true], 0) + rng.normal(size=(EPOCHS, len(labels), CLASSES))).astype(
@@ -162,7 +165,7 @@ def a_learner(labels, true, seed=3):
 
 @pytest.mark.parametrize("wrong", [0.0, 0.02, 0.1, 0.3])
 @pytest.mark.parametrize("gathering", ["in-sample", "out-of-sample"])
-def test_a_run_that_only_learns_is_not_cut_however_few_labels_are_wrong(wrong, gathering):
+def test_all_epochs_of_a_run_that_only_learns_are_used_however_few_labels_are_wrong(wrong, gathering):
     labels, true, _ = clusters(wrong=wrong)
     logits = a_learner(labels, true)
     by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
@@ -172,7 +175,7 @@ def test_a_run_that_only_learns_is_not_cut_however_few_labels_are_wrong(wrong, g
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_of_a_run_that_memorises_one_by_one_more_is_found(seed):
+def test_the_early_window_finds_more_if_labels_are_memorised_one_by_one(seed):
     labels, true, _ = clusters(seed)
     logits, wrong = one_by_one(labels, true), labels != true
     early_on, whole = (fnr(score(logits, labels, method), wrong) for method in ("EarlyProb-LM", "MeanProb-LM"))
@@ -181,13 +184,13 @@ def test_of_a_run_that_memorises_one_by_one_more_is_found(seed):
 
 
 @pytest.mark.parametrize("allow_missing", [False, True])
-def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing):
+def test_a_sample_that_misses_a_part_keeps_its_earlier_prediction(allow_missing):
     labels, true, _ = clusters()
     logits = a_run(labels, true, memorises_from=20)
     if allow_missing:
         logits[24:, ::3] = np.nan
-    (told,) = replay_arrays(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
-    mean, added = memorising.predicted_classes(told["log_probabilities"])
+    (arrays,) = replay_arrays(Epochs(logits, labels, allow_missing=allow_missing), [parse("EarlyProb-LM")])
+    mean, added = memorising.predicted_classes(arrays["log_probabilities"])
     probabilities = softmax(logits[:24].astype(np.float64), axis=2).mean(axis=0)
     np.testing.assert_array_equal(mean[-2], probabilities.argmax(axis=1))
     if allow_missing:
@@ -197,19 +200,19 @@ def test_a_sample_that_misses_epochs_is_believed_as_it_was_before(allow_missing)
 
 
 @pytest.mark.parametrize(("kept", "end"), [(0, 16), (20, 16), (30, 12)])
-def test_a_class_that_is_learned_late_is_not_taken_for_what_was_memorised(kept, end):
+def test_a_class_that_is_learned_late_is_not_treated_as_memorised(kept, end):
     true = np.repeat([0, 1], [450, 50])
     logits = np.zeros((16, 500, 2), dtype=np.float32)
-    logits[:12, :, 0] = 4.0  # of the rare class so few are known for three quarters of the run
+    logits[:12, :, 0] = 4.0  # for three quarters of the run, few samples of the rare class are predicted
     logits[:12, 450 : 450 + kept] = [0.0, 4.0]
     logits[12:] = 8.0 * np.eye(2)[true]
-    assert turning_by_hand(logits, true) == 12
+    assert window_by_hand(logits, true) == 12
     assert chosen_end(logits, true, NeighbourSpaces()) == end
 
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
 @pytest.mark.parametrize("measure", ["CE", "JS", "LM", "CPD"])
-def test_without_inputs_all_epochs_of_a_run_that_only_learns_count(known, measure):
+def test_without_inputs_all_epochs_of_a_run_that_only_learns_are_used(known, measure):
     labels, true, points = clusters(samples=60)
     logits = a_run(labels, true, memorises_from=EPOCHS)
     spaces = NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces()
@@ -219,7 +222,7 @@ def test_without_inputs_all_epochs_of_a_run_that_only_learns_count(known, measur
     np.testing.assert_allclose(found.scores, mean.scores, rtol=1e-5, atol=1e-6)
 
 
-def test_the_chosen_share_is_the_mean_over_that_window():
+def test_scores_equal_those_of_the_mean_over_the_chosen_window():
     labels, true, points = clusters()
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
     end = chosen_end(dynamics.logits, labels, dynamics.spaces)
@@ -228,7 +231,7 @@ def test_the_chosen_share_is_the_mean_over_that_window():
         np.testing.assert_allclose(found, score(dynamics, f"{around}MeanProb-LM", window=(0, end - 1)), atol=1e-4)
 
 
-def test_what_is_suggested_is_not_what_was_memorised():
+def test_the_suggested_label_is_not_the_memorised_one():
     labels, true, points = clusters()
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
     first = rank(dynamics).head(int((labels != true).sum()))
@@ -237,7 +240,7 @@ def test_what_is_suggested_is_not_what_was_memorised():
     assert (first["suggested_probability"] > first["label_probability"]).mean() > 0.95
 
 
-def test_epochs_that_count_are_told():
+def test_the_number_of_epochs_used():
     labels, true, points = clusters()
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
     method = find_method(dynamics, None)
@@ -246,7 +249,7 @@ def test_epochs_that_count_are_told():
     assert epochs_used(dynamics, parse("MeanProb-LM"), (2, 30)) == 29
 
 
-def test_a_sample_that_the_early_epochs_have_not_seen_counts_by_the_first_that_have():
+def test_a_sample_missing_in_the_early_epochs_is_scored_by_the_first_window_that_has_it():
     labels, true, points = clusters()
     logits = a_run(labels, true, memorises_from=12)
     logits[:20, 0] = np.nan
@@ -258,7 +261,7 @@ def test_a_sample_that_the_early_epochs_have_not_seen_counts_by_the_first_that_h
 
 
 @pytest.mark.parametrize(("keep", "name"), [("all", "Unmixed-kNN-EarlyProb-LM"), ("stream", "Unmixed-kNN-MeanProb-LM")])
-def test_it_is_the_default_among_inputs_unless_only_sums_were_kept(keep, name):
+def test_it_is_the_default_with_inputs_unless_only_sums_were_kept(keep, name):
     labels, true, points = clusters(samples=60)
     recorder = Recorder(labels=labels, num_classes=CLASSES, keep=keep, quiet=True)
     for epoch in a_run(labels, true, memorises_from=12):
@@ -276,7 +279,7 @@ def test_it_is_the_default_among_inputs_unless_only_sums_were_kept(keep, name):
         (20, "all", "out-of-sample", "Unmixed-MeanProb-LM (OOS)"),
     ],
 )
-def test_it_is_the_default_of_a_run_that_memorises_where_nobody_is_asked(memorises_from, keep, gathering, name):
+def test_it_is_the_default_of_a_run_that_memorises_without_neighbours(memorises_from, keep, gathering, name):
     labels, true, _ = clusters()
     recorder = Recorder(labels=labels, num_classes=CLASSES, keep=keep, gathering=gathering, quiet=True)
     for epoch in a_run(labels, true, memorises_from):

@@ -36,7 +36,7 @@ def test_js_against_scipy():
     np.testing.assert_allclose(JS(logits, labels), expected, rtol=1e-9)
 
 
-def test_ce_and_lm_hold_their_digits_where_probabilities_do_not():
+def test_ce_and_lm_are_exact_where_probabilities_underflow():
     gap = np.array([0.0, 40.0, 700.0, 1e4])
     logits = np.stack([np.zeros(4), gap], axis=1)
     np.testing.assert_allclose(CE(logits, np.zeros(4, int)), np.log1p(np.exp(-gap)) + gap, rtol=1e-12)
@@ -66,7 +66,7 @@ def test_half_is_the_value_at_half_the_probability(name):
     assert MEASURES[name](np.array([[1.5, 1.5]]), [1])[0] == pytest.approx(MEASURES[name].half, abs=1e-15)
 
 
-def test_a_draw_agrees_whatever_the_order_of_classes():
+def test_a_tie_agrees_whatever_the_order_of_classes():
     tied = np.array([[2.0, 2.0, 1.0]])
     assert CPD(tied, [0]) == CPD(tied, [1]) == 0
     assert CPD(tied, [2]) == 1

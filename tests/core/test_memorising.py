@@ -1,4 +1,4 @@
-"""Features that have memorised labels are known by two signs together, and then not asked."""
+"""The rule for memorised labels: its statistics against loops, and the default that follows from it."""
 
 import numpy as np
 import pytest
@@ -14,10 +14,10 @@ from errata.dynamics.run_methods import find_method
 from errata.dynamics.store import Dynamics
 
 
-def late(share, samples=600, seed=0):
-    """A run that knew what is wrong of a fifth of the labels, and in its last quarter came round to a share of all.
+def late_run(share, samples=600, seed=0):
+    """A run that first predicts the true classes, and in its last quarter a share of the labels; 20 % are wrong.
 
-    Logits (E, N, K), labels, which are wrong, and features in which samples lie by what the last epoch predicts.
+    Returns logits (E, N, K), labels, which of them are wrong, and features that are near the last predicted class.
     """
     rng = np.random.default_rng(seed)
     true = rng.integers(0, 3, samples)
@@ -30,8 +30,8 @@ def late(share, samples=600, seed=0):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
-def test_labels_that_a_run_came_round_to_are_counted(share):
-    logits, labels, wrong, _ = late(share)
+def test_late_fit_is_the_share_of_rejected_labels_that_late_epochs_predict(share):
+    logits, labels, wrong, _ = late_run(share)
     last = logits[-1].argmax(axis=1)
     by_hand = sum(last[i] == labels[i] for i in np.flatnonzero(wrong)) / wrong.sum()
     assert late_fit_share(logits[0].argmax(axis=1), last, labels) == pytest.approx(by_hand)
@@ -40,7 +40,7 @@ def test_labels_that_a_run_came_round_to_are_counted(share):
 
 
 def recorded(logits, labels, features, keep="all", rows=None):
-    """Dynamics of a run; `rows` of an epoch are those that are recorded, all of them if it says nothing."""
+    """Dynamics of a run; `rows` gives the samples that are recorded at an epoch, all if it is None."""
     partial = "error" if rows is None else "allow"
     recorder = Recorder(labels=labels, num_classes=3, keep=keep, partial=partial, quiet=True)
     for number, epoch in enumerate(logits):
@@ -51,19 +51,19 @@ def recorded(logits, labels, features, keep="all", rows=None):
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-@pytest.mark.parametrize(("share", "asked"), [(0.0, True), (0.12, True), (0.3, False), (1.0, False)])
-def test_features_of_a_model_that_came_round_are_not_asked(share, asked, keep):
-    logits, labels, wrong, _ = late(share)
+@pytest.mark.parametrize(("share", "used"), [(0.0, True), (0.12, True), (0.3, False), (1.0, False)])
+def test_features_of_a_model_that_memorised_are_not_used(share, used, keep):
+    logits, labels, wrong, _ = late_run(share)
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)] + 0.05 * np.random.default_rng(1).normal(
         size=(len(labels), 3)
     )
     name = find_method(recorded(logits, labels, by_class, keep), None).name
-    assert name.startswith("Unmixed-kNN") == asked
-    assert asked or name == ("Unmixed-EarlyProb-LM" if keep == "all" else "Unmixed-MeanProb-LM")
+    assert name.startswith("Unmixed-kNN") == used
+    assert used or name == ("Unmixed-EarlyProb-LM" if keep == "all" else "Unmixed-MeanProb-LM")
 
 
-def test_a_wild_last_epoch_is_not_what_a_run_came_round_to():
-    logits, labels, wrong, _ = late(0.0)
+def test_a_single_last_epoch_that_fits_all_labels_is_not_a_late_fit():
+    logits, labels, wrong, _ = late_run(0.0)
     logits = np.repeat(logits, 2, axis=0)
     logits[-1] = 6.0 * np.eye(3)[labels]
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
@@ -71,13 +71,13 @@ def test_a_wild_last_epoch_is_not_what_a_run_came_round_to():
     assert find_method(recorded(logits, labels, by_class), None).name == "Unmixed-kNN-RampProb-LM"
 
 
-@pytest.mark.parametrize("missing", ["nobody", "some in the last quarter", "half of them all of it"])
-def test_samples_that_miss_epochs_do_not_hide_what_a_run_came_round_to(missing):
-    logits, labels, wrong, _ = late(1.0)
+@pytest.mark.parametrize("missing", ["none", "some in the last quarter", "half of them all of it"])
+def test_missing_epochs_do_not_hide_a_late_fit(missing):
+    logits, labels, wrong, _ = late_run(1.0)
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
     every = np.arange(len(labels))
     rows = {
-        "nobody": lambda epoch: every,
+        "none": lambda epoch: every,
         "some in the last quarter": lambda epoch: every[every % 10 != epoch],
         "half of them all of it": lambda epoch: every[:: 2 if epoch > 5 else 1],
     }[missing]
@@ -87,7 +87,7 @@ def test_samples_that_miss_epochs_do_not_hide_what_a_run_came_round_to(missing):
 
 
 @given(epochs=st.integers(2, 9), seed=st.integers(0, 100))
-def test_a_straight_line_goes_through_the_epochs(epochs, seed):
+def test_the_fitted_line_is_the_least_squares_line(epochs, seed):
     p = softmax(3 * np.random.default_rng(seed).normal(size=(epochs, 7, 4)), axis=2)
     weights = np.arange(1.0, epochs + 1)
     mean, ramp = p.mean(axis=0), np.tensordot(weights / weights.sum(), p, axes=1)
@@ -99,7 +99,7 @@ def test_a_straight_line_goes_through_the_epochs(epochs, seed):
 
 
 @given(seed=st.integers(0, 1000), scale=st.floats(0.1, 100))
-def test_labels_that_were_ruled_out_and_taken_back_are_counted(seed, scale):
+def test_reversals_are_the_share_of_ruled_out_labels_that_are_predicted_late(seed, scale):
     rng = np.random.default_rng(seed)
     before = softmax(3 * rng.normal(size=(60, 4)), axis=1)
     labels, late = rng.integers(0, 4, (2, 60))
@@ -112,46 +112,46 @@ def test_labels_that_were_ruled_out_and_taken_back_are_counted(seed, scale):
 
 
 @pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-EarlyProb-LM")])
-def test_features_that_have_memorised_are_not_asked_by_default(share, name):
-    logits, labels, wrong, features = late(share)
+def test_the_default_ranks_without_features_that_have_memorised(share, name):
+    logits, labels, wrong, features = late_run(share)
     dynamics = Dynamics.from_arrays(logits, labels, features=features)
     assert find_method(dynamics, None).name == name
     assert set(rank(dynamics)["id"][: wrong.sum()]) == set(np.flatnonzero(wrong))
     assert KNN().choose(log_softmax(logits[-1].astype(float), axis=1), labels, dynamics.spaces).a == 0.5
 
 
-def test_features_of_a_run_that_believes_every_label_or_has_one_epoch_are_asked():
-    logits, labels, _, features = late(0.0)
+def test_features_are_used_if_no_label_was_rejected_or_there_is_one_epoch():
+    logits, labels, _, features = late_run(0.0)
     sure = 5.0 * np.eye(3)[labels]
     for epochs in (np.stack([sure, sure]), logits[-1]):
         assert find_method(Dynamics.from_arrays(epochs, labels, features=features), None).name.startswith("Unmixed-kNN")
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_a_label_is_ruled_out_by_how_much_likelier_another_class_was(keep):
-    logits, labels, wrong, features = late(1.0)
+def test_a_label_is_ruled_out_if_another_class_is_eight_times_as_likely(keep):
+    logits, labels, wrong, features = late_run(1.0)
     known = recorded(logits, labels, features, keep)
     assert not find_method(known, None).name.startswith("Unmixed-kNN")
-    doubted = logits.copy()
-    doubted[:6, wrong, labels[wrong]] = 4 - np.log(5)  # another class was five times as likely, which rules nothing out
-    assert find_method(recorded(doubted, labels, features, keep), None).name.startswith("Unmixed-kNN")
+    unsure = logits.copy()
+    unsure[:6, wrong, labels[wrong]] = 4 - np.log(5)  # another class is five times as likely: not ruled out
+    assert find_method(recorded(unsure, labels, features, keep), None).name.startswith("Unmixed-kNN")
 
 
-@pytest.mark.parametrize(("came_round", "asked"), [(0.15, True), (0.18, False)])
-def test_running_sums_have_a_line_of_their_own(came_round, asked):
-    logits, labels, wrong, _ = late(0.0)
-    back = np.flatnonzero(wrong)[: round(came_round * wrong.sum())]
+@pytest.mark.parametrize(("late_fit", "used"), [(0.15, True), (0.18, False)])
+def test_running_sums_have_their_own_limit(late_fit, used):
+    logits, labels, wrong, _ = late_run(0.0)
+    back = np.flatnonzero(wrong)[: round(late_fit * wrong.sum())]
     logits[-2:, back] = 9.0 * np.eye(3)[labels[back]]
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
-    assert find_method(recorded(logits, labels, by_class, "stream"), None).name.startswith("Unmixed-kNN") == asked
+    assert find_method(recorded(logits, labels, by_class, "stream"), None).name.startswith("Unmixed-kNN") == used
     assert find_method(recorded(logits, labels, by_class), None).name.startswith("Unmixed-kNN")
 
 
-def hard(sure, share, samples=1000, seed=0):
-    """A run in which one label in fifty is wrong and one in ten is right but hard: late it predicts a share of these.
+def hard_labels(sure, share, samples=1000, seed=0):
+    """A run with 2 % wrong labels, and 10 % correct but hard ones, of which it predicts a share in its last quarter.
 
-    Before, it gives a hard label a third of what it gives another class or, where it is `sure`, a fiftieth. It never
-    predicts wrong labels. Logits (E, N, K), labels, and features by class.
+    Before that, another class is 3 times as likely as a hard label, or 50 times if the model is `sure`. Wrong labels
+    are never predicted. Returns logits (E, N, K), labels, and features by class.
     """
     rng = np.random.default_rng(seed)
     true = rng.integers(0, 3, samples)
@@ -166,16 +166,16 @@ def hard(sure, share, samples=1000, seed=0):
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
 @pytest.mark.parametrize(
-    ("sure", "share", "asked"), [(False, 0.8, True), (True, 0.8, False), (True, 0.1, True), (False, 0.1, True)]
+    ("sure", "share", "used"), [(False, 0.8, True), (True, 0.8, False), (True, 0.1, True), (False, 0.1, True)]
 )
-def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, asked, keep):
-    logits, labels, features = hard(sure, share)
+def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, used, keep):
+    logits, labels, features = hard_labels(sure, share)
     dynamics = recorded(logits, labels, features, keep)
-    assert find_method(dynamics, None).name.startswith("Unmixed-kNN") == asked
+    assert find_method(dynamics, None).name.startswith("Unmixed-kNN") == used
     mean, late_classes = softmax(logits, axis=2).mean(axis=0).argmax(axis=1), logits[-1].argmax(axis=1)
     assert (late_fit_share(mean, late_classes, labels) > 0.19) == (share == 0.8)
     before = softmax(logits[:6], axis=2).mean(axis=0)
-    assert features_have_memorised(before, mean, late_classes, labels) != asked
+    assert features_have_memorised(before, mean, late_classes, labels) != used
 
 
 @pytest.mark.parametrize(
@@ -186,8 +186,8 @@ def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, ask
         (["Unmixed-kNN-RampProb-LM", "Last-LM"], "Unmixed-kNN-RampProb-LM"),
     ],
 )
-def test_running_sums_tell_as_far_as_they_go(methods, name):
-    logits, labels, _, by_label = late(1.0)
+def test_the_default_of_running_sums_depends_on_what_was_kept(methods, name):
+    logits, labels, _, by_label = late_run(1.0)
     recorder = Recorder(labels=labels, num_classes=3, keep="stream", methods=methods, quiet=True)
     for epoch in logits:
         recorder.update_all(epoch)

@@ -22,7 +22,7 @@ CL-CC (OOS) | CL-CYY (IS) | CL-CYY (OOS) | CL-PBC (IS) | CL-PBC (OOS) | CL-PBNR 
 """
 
 
-def test_the_papers_rows():
+def test_the_rows_of_the_papers_tables():
     rows = {row.strip() for row in PAPER_ROWS.split("|")}
     assert len(rows) == 25
     assert {method.paper_name for method in paper_methods()} == rows
@@ -38,7 +38,7 @@ def test_the_published_table_parses():
     assert names == {method.paper_name for method in paper_methods()}
 
 
-def test_the_grid_is_whole():
+def test_all_methods_are_listed_once():
     names = [method.name for method in all_methods()]
     aggregations, measures = registered("aggregation").values(), registered("measure")
     with_vector = 2 * sum(issubclass(kind, VectorAggregation) for kind in aggregations) * len(measures)
@@ -103,7 +103,7 @@ def test_gathering_must_match():
         same_gathering(oos, "in-sample")
 
 
-def test_the_catalogue_names_the_literature_and_every_reason():
+def test_the_table_names_the_literature_and_every_reason():
     table = methods().set_index("method")
     known = ", ".join(table["known_from"]).lower()
     published = """Co-teaching, DivideMix, Unicon, Jo-SRC, Dataset Cartography, O2U-Net, AUL, AUM, SELF, Wrong Event,

@@ -100,8 +100,8 @@ def by_hand(log_p, labels, points, k, a, share):
         others = [j for j in range(samples) if j != i]
         near = sorted(others, key=lambda j: (math.dist(points[i], points[j]), j))[:k]
         for c in range(classes):
-            heard = [(1 - share) * math.exp(log_p[j, c]) + share * (labels[j] == c) for j in near]
-            mean = math.fsum(heard) / len(near)
+            values = [(1 - share) * math.exp(log_p[j, c]) + share * (labels[j] == c) for j in near]
+            mean = math.fsum(values) / len(near)
             if share > 0:
                 mean = (mean * len(near) + 1 / classes) / (len(near) + 1)
             result[i, c] = a * log_p[i, c] + (1 - a) * math.log(mean)
@@ -141,7 +141,7 @@ def test_features_are_compared_by_angle(few):
     np.testing.assert_allclose(smoothed(smoothing, log_p, labels, features=scaled), expected, rtol=1e-9)
 
 
-def test_a_whole_method_smooths_what_its_aggregation_yields(curves):
+def test_a_whole_method_smooths_the_vector_of_its_aggregation(curves):
     logits, labels, _ = curves(5, samples=40)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
     method = parse("kNN(k=5,a=0.5,labels=0,space=inputs)-MeanProb-LM")
@@ -151,7 +151,7 @@ def test_a_whole_method_smooths_what_its_aggregation_yields(curves):
 
 
 def well_separated(samples=200, dimensions=2, noise=0.05):
-    """Two clusters that are the classes, and probabilities that know them."""
+    """Two clusters, one per class, and probabilities that predict the class."""
     rng = np.random.default_rng(0)
     labels = np.arange(samples) % 2
     points = np.zeros((samples, dimensions))
@@ -170,20 +170,20 @@ def test_rules_for_images_and_tables():
     assert KNN().choose(log_p, labels, misleading).a == 1
 
 
-@pytest.mark.parametrize(("known", "trusted"), [(0.8, True), (0.6, False)])
-def test_inputs_are_trusted_by_how_often_their_neighbours_know_the_labels_that_the_model_knows(known, trusted):
-    """Of the samples, `known` lie in the cluster of their class and the others in that of the other one."""
+@pytest.mark.parametrize(("share", "used"), [(0.8, True), (0.6, False)])
+def test_input_neighbours_are_used_if_they_agree_with_the_labels_as_often_as_the_model(share, used):
+    """A share of the samples lies in the cluster of its label, the others in the other cluster."""
     _, true, points = well_separated(samples=1000)
     rng = np.random.default_rng(0)
-    labels = np.where(rng.random(len(true)) < known, true, 1 - true)
+    labels = np.where(rng.random(len(true)) < share, true, 1 - true)
     memorised = log_softmax(4.0 * np.eye(2)[labels], axis=1)
     chosen = KNN().choose(memorised, labels, NeighbourSpaces(inputs=points, features=points))
-    assert chosen.a == (0.7 if trusted else 1)
+    assert chosen.a == (0.7 if used else 1)
     learned = log_softmax(4.0 * np.eye(2)[true], axis=1)
     assert KNN().choose(learned, labels, NeighbourSpaces(inputs=points)).a == 0.7
 
 
-def test_inputs_that_say_nothing_are_left_alone():
+def test_random_inputs_are_not_used():
     rng = np.random.default_rng(2)
     labels = rng.integers(0, 5, 300)
     log_p, noise = log_softmax(4.0 * np.eye(5)[labels], axis=1), NeighbourSpaces(inputs=rng.normal(size=(300, 2)))
@@ -191,7 +191,7 @@ def test_inputs_that_say_nothing_are_left_alone():
     np.testing.assert_array_equal(smoothed(KNN(), log_p, labels, **noise.points), log_p)
 
 
-def test_what_is_given_is_not_chosen():
+def test_given_settings_are_kept():
     log_p, labels, points = well_separated()
     given = KNN(k=3, a=0.2, labels=0.5, space="features")
     both = NeighbourSpaces(features=points, inputs=points)
@@ -199,8 +199,8 @@ def test_what_is_given_is_not_chosen():
     assert KNN(k=3).choose(log_p, labels, both) == KNNSettings("inputs", 3, 0.7, 1.0)
 
 
-def test_planted_errors_come_first_where_the_model_has_memorised_them():
-    """The model is sure of every given label; only the neighbours know better."""
+def test_planted_errors_come_first_though_the_model_has_memorised_them():
+    """The model predicts every given label; only the neighbours disagree with wrong ones."""
     _, labels, points = well_separated()
     planted = np.arange(len(labels)) % 9 == 0
     given = np.where(planted, 1 - labels, labels)
@@ -211,7 +211,7 @@ def test_planted_errors_come_first_where_the_model_has_memorised_them():
     assert not planted[np.argmax(score(dynamics, "MeanProb-LM"))] or len(set(score(dynamics, "MeanProb-LM"))) == 1
 
 
-def test_a_window_has_the_same_neighbours(few, monkeypatch):
+def test_a_window_has_the_same_neighbours(few):
     log_p, labels, points = few
     dynamics = Dynamics.from_arrays(np.stack([log_p, log_p[::-1]]), labels, inputs=points)
     assert dynamics.window((0, 0)).spaces is dynamics.spaces
@@ -236,7 +236,7 @@ def test_bad_names(name, message):
         parse(name)
 
 
-def test_without_points_a_sentence(few):
+def test_a_run_without_points_is_refused(few):
     log_p, labels, points = few
     with pytest.raises(InputError, match="needs features or inputs"):
         score(Dynamics.from_arrays(log_p, labels), "kNN-MeanProb-LM")

@@ -1,4 +1,4 @@
-"""Unmixing against loops over classes, what expectation maximisation promises, and noise that a model has learned."""
+"""Unmixing against loops over classes, properties of expectation maximisation, and label noise that was learned."""
 
 import numpy as np
 import oracle
@@ -38,32 +38,32 @@ def test_a_round_is_the_formula(seed, rounds):
 
 
 @given(seed=seeds)
-def test_every_round_explains_the_labels_better(seed):
+def test_every_round_increases_the_likelihood_of_the_labels(seed):
     _, T, p = a_mixture(seed)
     likelihoods = [(p * np.log(np.exp(true_classes(np.log(p), T, rounds)) @ T)).sum() for rounds in range(1, 12)]
     assert (np.diff(likelihoods) >= -1e-12).all()
 
 
 @given(seed=seeds)
-def test_in_the_end_it_finds_what_was_mixed(seed):
+def test_it_converges_to_the_distribution_of_true_classes(seed):
     q, T, p = a_mixture(seed)
     np.testing.assert_allclose(np.exp(true_classes(np.log(p), T, 20_000)), q, atol=0.02)
 
 
-def test_labels_that_never_change_leave_everything_as_it_is():
+def test_without_noise_nothing_changes():
     p = np.random.default_rng(0).dirichlet(np.ones(3), 10)
     np.testing.assert_allclose(true_classes(np.log(p), np.eye(3), 3), np.log(p))
 
 
-def test_no_probability_is_too_small():
+def test_small_probabilities_do_not_underflow():
     logs = log_softmax(np.array([[0.0, -2000.0, -3000.0]]), axis=1)
     unmixed = true_classes(logs, np.full((3, 3), 1 / 3), 2)
     assert np.isfinite(unmixed).all()
     assert unmixed[0, 1] > unmixed[0, 2]
 
 
-def test_transitions_are_counted_where_the_model_is_confident():
-    """Class 0 is labelled 1 once in four, class 1 always 1; the model knows the classes, and one sample puzzles it."""
+def test_transitions_are_counted_for_confident_samples():
+    """One in four of class 0 is labelled 1, all of class 1 are; the model is confident of all samples but one."""
     true = np.array([0, 0, 0, 0, 1, 1, 1, 1, 0])
     given_labels = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0])
     p = np.where(true[:, None] == np.arange(2), 0.9, 0.1)
@@ -77,7 +77,7 @@ def unmix(log_p, labels, neighbours=None):
 
 
 def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
-    """Class 0 is labelled 1 and class 2 is labelled 3 at the rate; a model knows this, roughly, a little by heart."""
+    """Class 0 is labelled 1 and class 2 is labelled 3 at the rate; a model has learned this, and memorised a little."""
     rng = np.random.default_rng(seed)
     true = rng.integers(0, classes, samples)
     noisy = asymmetric(true, rate, {0: 1, 2: 3}, num_classes=classes, seed=seed)
@@ -88,13 +88,13 @@ def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
     return log_softmax(np.log(learned) + 0.5 * rng.normal(size=learned.shape), axis=1), noisy, true
 
 
-def test_noise_that_follows_a_rule_is_found_after_unmixing():
+def test_asymmetric_noise_is_found_after_unmixing():
     logs, noisy, _ = noise_that_was_learned()
     alone, unmixed = LM(logs, noisy.labels), LM(unmix(logs, noisy.labels), noisy.labels)
     assert fnr(unmixed, noisy.truth) < 0.6 * fnr(alone, noisy.truth)
 
 
-def test_a_whole_method_asks_neighbours_first_and_counts_by_what_they_say(curves):
+def test_a_whole_method_applies_knn_first_and_counts_transitions_by_the_neighbours(curves):
     logits, labels, _ = curves(5, samples=60)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
     spaces = NeighbourSpaces(inputs=points)
@@ -106,7 +106,7 @@ def test_a_whole_method_asks_neighbours_first_and_counts_by_what_they_say(curves
     np.testing.assert_allclose(found[0].scores, LM(by_steps, labels), rtol=1e-6, atol=1e-8)
 
 
-def test_where_the_model_has_memorised_everything_only_neighbours_know_the_noise():
+def test_neighbours_give_the_transitions_if_the_model_has_memorised_all_labels():
     _, noisy, true = noise_that_was_learned()
     memorised = log_softmax(3.0 * np.eye(4)[noisy.labels], axis=1)
     neighbours = np.log(0.7 * np.eye(4)[true] + 0.3 / 4)
@@ -118,7 +118,7 @@ def test_where_the_model_has_memorised_everything_only_neighbours_know_the_noise
     np.testing.assert_allclose(unmixed, true_classes(log_softmax(blend, axis=1), counted[1], 2))
 
 
-def test_too_few_samples_to_count_pairs_of_classes_stay_as_they_are():
+def test_nothing_changes_with_fewer_samples_than_pairs_of_classes():
     rng = np.random.default_rng(0)
     logs = log_softmax(rng.normal(size=(99, 10)), axis=1)
     np.testing.assert_array_equal(unmix(logs, rng.integers(0, 10, 99)), logs)
@@ -131,7 +131,7 @@ def test_names():
 
 
 @pytest.mark.parametrize(
-    ("name", "complaint"),
+    ("name", "message"),
     [
         ("Unmixed-Mean-LM", "needs one probability vector per sample, and Mean has none"),
         ("Unmixed(rounds=0)-MeanProb-LM", "a whole number of rounds, at least 1, not 0"),
@@ -142,6 +142,6 @@ def test_names():
         ("Unmixed-Unmixed-MeanProb-LM", "the step Unmixed is named twice"),
     ],
 )
-def test_bad_names(name, complaint):
-    with pytest.raises(InputError, match=complaint.replace("(", r"\(")):
+def test_bad_names(name, message):
+    with pytest.raises(InputError, match=message.replace("(", r"\(")):
         parse(name)

@@ -1,4 +1,4 @@
-"""The reductions over classes that every measure stands on, compiled."""
+"""Compiled loops over classes that the measures and the averages of probabilities use."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,8 +7,8 @@ from errata.core.jit import compiled
 
 Array = NDArray[np.floating]
 
-# A mean probability is kept as itself when it is at least TINY and as its logarithm (a negative number) below that,
-# so that probabilities of any size add up without underflow and without a logarithm in the common case.
+# A sum of probabilities is stored as itself if it is at least TINY, and as its logarithm (a negative number) otherwise.
+# So small probabilities add up without underflow, and the common case needs no logarithm.
 TINY = 1e-250
 
 
@@ -16,12 +16,12 @@ TINY = 1e-250
 def shift_rows(
     logits: Array, labels: NDArray[np.int64], shifted: NDArray[np.float64], margins: NDArray[np.float64]
 ) -> int:
-    """Per row of logits (n, K): its distances to its largest (n, K), and the margin (n,) of the best other class.
+    """Write each row of logits (n, K) minus its maximum, and the margin (n,) of the best other class over the label.
 
     Returns the first row with a NaN or an infinity, or -1.
     """
     samples, classes = logits.shape
-    broken = -1
+    invalid = -1
     for i in range(samples):
         label = labels[i]
         other = -np.inf
@@ -36,9 +36,9 @@ def shift_rows(
         for k in range(classes):
             shifted[i, k] = np.float64(logits[i, k]) - largest
             poison += shifted[i, k] * 0.0
-        if poison != 0.0 and broken < 0:
-            broken = i
-    return broken
+        if poison != 0.0 and invalid < 0:
+            invalid = i
+    return invalid
 
 
 @compiled
@@ -77,9 +77,9 @@ def blend_probabilities(
     first: float,
     blended: NDArray[np.float64],
 ) -> None:
-    """Blended = keep * blended + weight * exponentials / totals, in the encoding of TINY; -inf means nothing yet.
+    """Blended = keep * blended + weight * exponentials / totals, encoded as TINY says; -inf: no epoch yet.
 
-    The first probabilities of a sample count `first` times: a moving average starts at them in full.
+    The weight of the first epoch of a sample is `first`: a moving average starts with weight 1.
     """
     samples, classes = shifted.shape
     for i in range(samples):
@@ -112,12 +112,13 @@ def blend_probabilities(
 
 @compiled
 def window_ratios(
-    segments: NDArray[np.float64], wanted: NDArray[np.int64], of_margin: bool, out: NDArray[np.float64]
+    segments: NDArray[np.float64], window_at: NDArray[np.int64], of_margin: bool, out: NDArray[np.float64]
 ) -> None:
-    """Largest (or sum) of the other classes' probabilities over the label's own, summed over runs of segments.
+    """For every window, the largest (or the sum) of the other classes' probabilities divided by the label's.
 
-    segments (S, K, n) hold the label's own class first; wanted (S, S) holds the row of `out` (W, n) that the run from
-    segment a to segment b, both included, is written to, or -1. Samples are innermost, so that they go in parallel.
+    segments: sums of probabilities over segments of epochs (S, K, n), the label's class first. window_at[a, b]: the row
+    of `out` (W, n) for the window from segment a to segment b, both included, or -1. The innermost loops run over
+    samples, so that the compiler can vectorise them.
     """
     count, classes, samples = segments.shape
     running = np.empty((classes, samples))
@@ -125,7 +126,7 @@ def window_ratios(
     for a in range(count):
         furthest = -1
         for b in range(a, count):
-            if wanted[a, b] >= 0:
+            if window_at[a, b] >= 0:
                 furthest = b
         running[:] = 0.0
         for b in range(a, furthest + 1):
@@ -143,6 +144,6 @@ def window_ratios(
                         new = running[k, i] + segments[b, k, i]
                         running[k, i] = new
                         against[i] += new
-            if wanted[a, b] >= 0:
+            if window_at[a, b] >= 0:
                 for i in range(samples):
-                    out[wanted[a, b], i] = against[i] / running[0, i]
+                    out[window_at[a, b], i] = against[i] / running[0, i]

@@ -30,9 +30,10 @@ PAPER_METHOD = "MeanProb-LM"
 
 Method = ComposedMethod | Detector
 
-
-_GATHERING = re.compile(r"(.*?)(?:\s*\((IS|OOS)\))?", re.IGNORECASE | re.DOTALL)
+_WITH_GATHERING = re.compile(r"(.*?)(?:\s*\((IS|OOS)\))?", re.IGNORECASE | re.DOTALL)
+_BETWEEN_PARTS = re.compile(r"\s*-\s*(?![^()]*\))")  # a hyphen outside brackets
 _PART = re.compile(r"([A-Za-z]\w*|CE/JS|JS/CE)\s*(?:\(([^()]*)\))?", re.IGNORECASE)
+_Parts = list[tuple[str, str | None]]  # each with the text in its brackets
 
 
 def parse(name: "str | Method") -> Method:
@@ -48,21 +49,19 @@ def parse(name: "str | Method") -> Method:
         raise InputError(f"a method must be a name, such as {PAPER_METHOD!r}, not {type(name).__name__}")
     if name.strip().lower() == RESERVED:
         raise InputError("'default' depends on the run, and none is known here; name a method from `errata methods`")
-    whole = _GATHERING.fullmatch(name.strip())
-    assert whole is not None
-    gathering: Gathering = "out-of-sample" if (whole[2] or "").upper() == "OOS" else "in-sample"
-    outside_brackets = r"\s*-\s*(?![^()]*\))"
-    parts = [_PART.fullmatch(part) for part in re.split(outside_brackets, whole[1])]
-    texts = [(part[1], part[2]) for part in parts if part is not None]
-    if len(texts) < max(2, len(parts)):
+    match = _WITH_GATHERING.fullmatch(name.strip())
+    assert match is not None
+    gathering: Gathering = "out-of-sample" if (match[2] or "").upper() == "OOS" else "in-sample"
+    matches = [_PART.fullmatch(part) for part in _BETWEEN_PARTS.split(match[1])]
+    parts = [(part[1], part[2]) for part in matches if part is not None]
+    if len(parts) < max(2, len(matches)):
         raise _unknown(name)
-    if len(texts) == 2 and find_part("detector", texts[0][0]) is not None:
-        return _detector(name, texts, gathering)
-    return _composed(name, texts, gathering)
+    is_detector = len(parts) == 2 and find_part("detector", parts[0][0]) is not None
+    return (_parse_detector if is_detector else _parse_composed)(name, parts, gathering)
 
 
-def _detector(name: str, texts: list[tuple[str, str | None]], gathering: Gathering) -> Detector:
-    (head, head_parameters), (tail, parameters) = texts
+def _parse_detector(name: str, parts: _Parts, gathering: Gathering) -> Detector:
+    (head, head_parameters), (tail, parameters) = parts
     kind: type[Detector] = find_part("detector", head)
     variant = next((known for known in kind.variants if known.lower() == tail.lower()), None)
     if variant is None or head_parameters is not None:
@@ -70,8 +69,8 @@ def _detector(name: str, texts: list[tuple[str, str | None]], gathering: Gatheri
     return kind(variant, gathering, **_parameters(name, parameters, kind))
 
 
-def _composed(name: str, texts: list[tuple[str, str | None]], gathering: Gathering) -> ComposedMethod:
-    *before, (head, parameters), (tail, tail_parameters) = texts
+def _parse_composed(name: str, parts: _Parts, gathering: Gathering) -> ComposedMethod:
+    *before, (head, parameters), (tail, tail_parameters) = parts
     steps = [find_part("step", step) for step, _ in before]
     kind: type[Aggregation] | None = find_part("aggregation", head)
     if kind is None or None in steps or tail_parameters is not None:
