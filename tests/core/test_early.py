@@ -41,7 +41,6 @@ def a_run(labels, true, memorises_from, seed=1):
     logits, strength = rng.normal(size=(EPOCHS, len(labels), CLASSES)), rng.uniform(0, 8, len(labels))
     for epoch in range(EPOCHS):
         learns = epoch < memorises_from
-        growing = min(4.0, 0.5 * epoch)
         logits[epoch, np.arange(len(labels)), true if learns else labels] += (
             min(4.0, 0.5 * epoch) if learns else strength
         )
