@@ -106,6 +106,15 @@ def test_a_ranking_is_printed_and_written(run, files, tmp_path):
     assert [[int(cell) for cell in row] for row in shown] == expected[["id", "label"]].head(3).to_numpy().tolist()
 
 
+def test_default_is_accepted_as_a_method(run, files, tmp_path):
+    dynamics = Dynamics.open("run")
+    assert run("score", "run", "--method", "default", "--method", "Mean-CE")[0] == 0
+    scores = read(tmp_path / "scores.csv").set_index("id")
+    np.testing.assert_array_equal(scores.iloc[:, 0], errata.score(dynamics))
+    assert run("rank", "run", "--method", "default", "--out", "ranking.csv")[0] == 0
+    pd.testing.assert_frame_equal(read(tmp_path / "ranking.csv"), errata.rank(dynamics), check_exact=True)
+
+
 def test_names_and_ids_with_brackets_are_printed_verbatim(run, tmp_path, curves):
     logits, labels, _ = curves(0, classes=3)
     names = np.array(["[bold]cat", "[/x]", "dog"])
@@ -181,7 +190,10 @@ REFUSED = {
     "no archive there": (("score", "gone.npz"), "gone.npz is missing"),
     "no array there": (("score", "gone.npy", "--labels", "labels.npy"), "gone.npy is missing"),
     "no labels there": (("score", "logits.npy", "--labels", "gone.npy"), "gone.npy is missing"),
-    "text": (("score", "notes.txt"), "notes.txt is neither a dynamics folder nor a .npy or .npz file"),
+    "text": (
+        ("score", "notes.txt"),
+        "unsupported file type '.txt' of notes.txt; supported: dynamics folders, .npz, .npy",
+    ),
     "empty folder": (("score", "empty"), "empty is not a dynamics folder: it has no manifest.json"),
     "no --labels": (("rank", "logits.npy"), "logits.npy holds logits only; pass --labels"),
     "--labels twice": (("rank", "run.npz", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run.npz"),

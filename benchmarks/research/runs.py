@@ -14,7 +14,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.methods import parse, with_gathering
 from errata.core.neighbourhood import NeighbourSpaces, SpaceName
 from errata.core.replay import replay_arrays
-from errata.dynamics.scoring import verdicts
+from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 
 DEVELOPMENT = {
@@ -141,7 +141,7 @@ def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
     ]
     agreement = [float((epoch.argmax(axis=1) == dynamics.labels).mean()) for epoch in dynamics.logits]
     methods = [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
-    told = [verdict.scores for verdict in verdicts(dynamics, methods).values()]
+    told = [verdict.scores for verdict in method_results(dynamics, methods).values()]
     scores = dict(zip(EPOCH_METHODS, told, strict=True))
     return {"log_parts": np.stack(log_parts), "bounds": bounds, "agreement": np.array(agreement)} | scores
 
@@ -177,7 +177,9 @@ def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
     log_parts = digest.log_parts.astype(np.float64)
     # Of the epochs only four quarters are left: blends take measures of these instead, which is not quite the same.
     quarters = Dynamics.from_arrays(log_parts, digest.labels)
-    kept: dict[str, Any] = {name: verdict.scores for name, verdict in verdicts(quarters, QUARTERLY_METHODS).items()}
+    kept: dict[str, Any] = {
+        name: verdict.scores for name, verdict in method_results(quarters, QUARTERLY_METHODS).items()
+    }
     kept |= {"log_parts": log_parts, "bounds": _bounds(digest.epochs, len(log_parts)), "agreement": digest.agreement}
     return run_of(setting, seed, digest.labels, kept, spaces)
 

@@ -8,7 +8,7 @@ from errata.bench.evaluation.rate_estimates import rate_cells, rate_summary
 from errata.bench.evaluation.table_registry import build
 from errata.bench.results import Results
 from errata.bench.running.benchmark_run import rate_numbers
-from errata.dynamics.ranking import noise_rates
+from errata.dynamics.ranking import analyse, noise_rates
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 
@@ -74,13 +74,13 @@ def test_settings_can_be_chosen_and_cells_without_estimates_are_no_table(results
 
 def test_a_cell_keeps_rate_low_and_high_of_every_estimate_that_there_is(curves):
     logits, labels, _ = curves(0)
-    numbers = rate_numbers(Dynamics.from_arrays(logits, labels))
+    numbers = rate_numbers(analyse(Dynamics.from_arrays(logits, labels)))
     made = noise_rates(Dynamics.from_arrays(logits, labels)).set_index("kind")
     assert {row["method"] for row in numbers} == {"together", "confident joint", "mixture", "sign"}
     for row in numbers:
         column = {"noise_rate": "rate", "noise_rate_low": "low", "noise_rate_high": "high"}[row["metric"]]
         assert row["value"] == made.loc[row["method"], column]
     # One sample has no two groups to tell apart: nothing is kept in place of that estimate.
-    single = rate_numbers(Dynamics.from_arrays(logits[:, :1], labels[:1]))
+    single = rate_numbers(analyse(Dynamics.from_arrays(logits[:, :1], labels[:1])))
     assert {row["method"] for row in single} == {"together", "confident joint", "sign"}
     assert np.isfinite([row["value"] for row in single]).all()

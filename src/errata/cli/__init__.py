@@ -12,7 +12,7 @@ from errata.cli import (  # noqa: F401  # each registers its commands
     demo,
     export,
     find_command,
-    scoring,
+    score_commands,
     training,
 )
 from errata.cli.app import main

@@ -53,14 +53,14 @@ class RunAnalysis:
     dynamics: the epochs of the window. epochs_used: how many of these the method uses, from the first on.
     log_probabilities: (N, K) of the classes, not normalised; None if the method computes no class probabilities.
     suggestion: suggested (N,), label_probability (N,), suggested_probability (N,); empty if they cannot be computed.
-    compared: the verdicts of the COMPARED methods by name; empty if they were not computed.
+    compared: the results of the COMPARED methods by name; empty if they were not computed.
     """
 
     dynamics: Dynamics
     method: Method
     is_default: bool
     epochs_used: int
-    verdict: MethodResult
+    result: MethodResult
     log_probabilities: Floats | None
     suggestion: SampleArrays
     compared: dict[str, MethodResult]
@@ -104,12 +104,12 @@ def analyse(
     used, log_probabilities = epochs_used(viewed, chosen, arrays=arrays), None
     if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples:
         log_probabilities = chosen.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
-        verdict = MethodResult(chosen.score_probabilities(log_probabilities, viewed.labels), None)
+        result = MethodResult(chosen.score_probabilities(log_probabilities, viewed.labels), None)
         del arrays, answers  # arrays (N, K) and larger
         suggestion = suggest(log_probabilities, viewed.labels)
     else:
-        verdict = chosen.result(arrays, viewed.labels, count, viewed.spaces)
-    return RunAnalysis(viewed, chosen, named is None, used, verdict, log_probabilities, suggestion, compared)
+        result = chosen.result(arrays, viewed.labels, count, viewed.spaces)
+    return RunAnalysis(viewed, chosen, named is None, used, result, log_probabilities, suggestion, compared)
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:
@@ -149,7 +149,7 @@ def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":
     """
     import pandas as pd
 
-    dynamics, (scores, flags) = analysis.dynamics, analysis.verdict
+    dynamics, (scores, flags) = analysis.dynamics, analysis.result
     tie_break = pd.util.hash_array(portable_ids(dynamics.ids))
     names = pd.Index([dynamics.class_name(number) for number in range(dynamics.num_classes)], tupleize_cols=False)
     columns: dict[str, Any] = {"id": dynamics.ids, "label": names.take(dynamics.labels)}
@@ -163,7 +163,7 @@ def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":
         columns["p_wrong"] = wrong_probabilities(scores, rate, _slope(scores, dynamics.epochs))
         if analysis.compared:
             count = round(rate * dynamics.samples)
-            votes = [_votes(verdict, count, tie_break) for verdict in (analysis.verdict, *analysis.compared.values())]
+            votes = [_votes(result, count, tie_break) for result in (analysis.result, *analysis.compared.values())]
             columns["agree"] = np.mean(votes, axis=0)
             columns["mean_loss"] = analysis.compared[with_gathering(parse(LOSS), analysis.method.gathering).name].scores
     if flags is not None:
@@ -228,7 +228,7 @@ def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Est
     from scipy.special import softmax
 
     assert analysis.log_probabilities is not None
-    labels, margins = analysis.dynamics.labels, analysis.verdict.scores
+    labels, margins = analysis.dynamics.labels, analysis.result.scores
     probabilities = softmax(analysis.log_probabilities, axis=1)
     single = {
         "confident joint": _attempt(lambda: rates.from_confident_joint(probabilities, labels, confidence=confidence)),
@@ -262,10 +262,10 @@ def _slope(scores: Floats, epochs: int) -> float:
     return SLOPE_OF_ONE_EPOCH if epochs == 1 or spread == 0 else SLOPE_PER_DEVIATION / spread
 
 
-def _votes(verdict: MethodResult, count: int, tie_break: NDArray[np.uint64]) -> NDArray[np.bool_]:
+def _votes(result: MethodResult, count: int, tie_break: NDArray[np.uint64]) -> NDArray[np.bool_]:
     """True (N,) for flagged samples; without flags, for the `count` samples with the highest scores."""
-    if verdict.flags is not None:
-        return verdict.flags
-    chosen = np.zeros(len(verdict.scores), dtype=np.bool_)
-    chosen[np.lexsort((tie_break, -verdict.scores))[:count]] = True
+    if result.flags is not None:
+        return result.flags
+    chosen = np.zeros(len(result.scores), dtype=np.bool_)
+    chosen[np.lexsort((tie_break, -result.scores))[:count]] = True
     return chosen

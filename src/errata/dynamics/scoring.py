@@ -34,17 +34,17 @@ def score(
     method, the default is used. window: the epochs (start, end), both included. budget: the number of samples that will
     be inspected, used by CTRL only.
     """
-    return _one_verdict(source, args, window, budget, classes)[1].scores
+    return _one_result(source, args, window, budget, classes)[1].scores
 
 
 def flags(
     source: Any, *args: Any, window: Window | None = None, classes: Sequence[Any] | None = None
 ) -> NDArray[np.bool_]:
     """Flags (N,) at the threshold that confident learning or CTRL chooses; called like score()."""
-    name, verdict = _one_verdict(source, args, window, None, classes)
-    if verdict.flags is None:
+    name, result = _one_result(source, args, window, None, classes)
+    if result.flags is None:
         raise InputError(f"{name} ranks samples and chooses no threshold; inspect the samples with the highest scores")
-    return verdict.flags
+    return result.flags
 
 
 def score_many(
@@ -61,12 +61,12 @@ def score_many(
     """
     import pandas as pd
 
-    results = verdicts(dynamics, methods, window=window, budget=budget, progress=progress)
+    results = method_results(dynamics, methods, window=window, budget=budget, progress=progress)
     index = pd.Index(dynamics.ids, name="id", tupleize_cols=False)
-    return pd.DataFrame({name: verdict.scores for name, verdict in results.items()}, index=index)
+    return pd.DataFrame({name: result.scores for name, result in results.items()}, index=index)
 
 
-def verdicts(
+def method_results(
     dynamics: Dynamics,
     methods: Iterable[str | Method] | None = None,
     *,
@@ -112,7 +112,7 @@ def require_dynamics(value: object, function: str) -> None:
         )
 
 
-def _one_verdict(
+def _one_result(
     source: Any, args: tuple[Any, ...], window: Window | None, budget: int | float | None, classes: Sequence[Any] | None
 ) -> tuple[str, MethodResult]:
     """The name and the result of the one method that score() or flags() was called with."""
@@ -127,5 +127,5 @@ def _one_verdict(
     if len(rest) > 1:
         raise InputError(f"score() takes one method, not {len(rest)}: {rest!r}")
     method = find_method(dynamics, rest[0] if rest else None)
-    ((name, verdict),) = verdicts(dynamics, [method], window=window, budget=budget).items()
-    return name, verdict
+    ((name, result),) = method_results(dynamics, [method], window=window, budget=budget).items()
+    return name, result

@@ -18,9 +18,8 @@ from errata.core.checks import Floats
 from errata.core.default import DEFAULT, own_methods
 from errata.core.methods import paper_methods, parse
 from errata.datasets.loading import LabelledSetting, load_setting
-from errata.dynamics.ranking import noise_rates
-from errata.dynamics.run_methods import find_method
-from errata.dynamics.scoring import verdicts
+from errata.dynamics.ranking import RunAnalysis, analyse, rates_table
+from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
@@ -120,13 +119,14 @@ def score_cell(job: ScoringJob, labelled: LabelledSetting, dynamics: Dynamics) -
     wrong = truth[known] == 1
     scores = pd.DataFrame({"id": rows[known], "given": labelled.given[rows][known], "truth": wrong})
     numbers = [{"method": "", "metric": metric, "value": value} for metric, value in job.model_metrics.items()]
-    for name, verdict in verdicts(dynamics, job.methods, budget=int(wrong.sum())).items():
-        scores[name] = verdict.scores[known]
-        numbers += [{"method": name} | number for number in _ranking_numbers(verdict.scores[known], wrong)]
-        if verdict.flags is not None:
-            numbers.append({"method": name} | _operating_point(verdict.flags[known], wrong))
-    numbers += rate_numbers(dynamics)
-    numbers.append({"method": find_method(dynamics, None).name, "metric": DEFAULT, "value": 1.0})
+    for name, result in method_results(dynamics, job.methods, budget=int(wrong.sum())).items():
+        scores[name] = result.scores[known]
+        numbers += [{"method": name} | number for number in _ranking_numbers(result.scores[known], wrong)]
+        if result.flags is not None:
+            numbers.append({"method": name} | _operating_point(result.flags[known], wrong))
+    analysis = analyse(dynamics)
+    numbers += rate_numbers(analysis)
+    numbers.append({"method": analysis.method.name, "metric": DEFAULT, "value": 1.0})
     columns = {
         "setting": job.cell.setting,
         "gathering": job.cell.gathering,
@@ -158,9 +158,9 @@ def _operating_point(flags: Bools, wrong: Bools) -> dict[str, Any]:
     return {"metric": "fnr_at_operating_point", "budget": int(flags.sum()), "value": value}
 
 
-def rate_numbers(dynamics: Dynamics) -> list[dict[str, Any]]:
+def rate_numbers(analysis: RunAnalysis) -> list[dict[str, Any]]:
     """The estimated noise rates, without those that these dynamics do not allow."""
-    estimates = noise_rates(dynamics).dropna(subset=["rate"])
+    estimates = rates_table(analysis).dropna(subset=["rate"])
     return [
         {"method": row["kind"], "metric": metric, "value": row[column]}
         for row in estimates.to_dict("records")

@@ -18,24 +18,28 @@ if TYPE_CHECKING:
 Source = Annotated[
     Path,
     typer.Argument(
-        help="A dynamics folder, a .npz with `logits` and `labels` (and, if you like, `ids`, `classes`, `swa_logits`), "
-        "or a .npy of logits with --labels. Logits are (epochs, samples, classes) or (samples, classes)."
+        help="A dynamics folder, a .npz file with `logits` and `labels` (optional: `ids`, `classes`, `swa_logits`), "
+        "or a .npy file of logits with --labels. Logits are (epochs, samples, classes) or (samples, classes)."
     ),
 ]
-LabelsFile = Annotated[Path | None, typer.Option("--labels", help=".npy of the given labels, for a .npy of logits.")]
-WindowOption = Annotated[
-    tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, from 0.")
+LabelsFile = Annotated[
+    Path | None, typer.Option("--labels", help="The .npy file of the labels, for a .npy file of logits.")
 ]
-BudgetOption = Annotated[int | None, typer.Option("--budget", help="How many samples will be inspected (for CTRL).")]
-METHOD_HELP = "A method, such as MeanProb-LM (`errata methods` lists them), or `default`."
+WindowOption = Annotated[
+    tuple[int, int] | None, typer.Option("--window", help="First and last epoch to use, both included, counted from 0.")
+]
+BudgetOption = Annotated[
+    int | None, typer.Option("--budget", help="Number of samples that will be inspected (used by CTRL).")
+]
+METHOD_HELP = "`default`, or a method such as MeanProb-LM (`errata methods` lists them)."
 
 
 @app.command()
 def methods(
-    paper: Annotated[bool, typer.Option("--paper", help="Only the 25 methods the paper evaluates.")] = False,
-    out: Annotated[Path | None, typer.Option(help="Write the table here as well (.csv or .parquet).")] = None,
+    paper: Annotated[bool, typer.Option("--paper", help="Only the 25 methods that the paper evaluates.")] = False,
+    out: Annotated[Path | None, typer.Option(help="Also write the table to this .csv or .parquet file.")] = None,
 ) -> None:
-    """List every method, the literature it stands for, and why the paper leaves some out."""
+    """List every method, the published detectors it equals, and why the paper does not evaluate it."""
     from errata.core.methods import methods as catalogue
 
     if out is not None:
@@ -58,15 +62,15 @@ def methods(
 @app.command()
 def score(
     source: Source,
-    out: Annotated[Path, typer.Option(help="Where to write the scores: .csv or .parquet.")] = Path("scores.csv"),
+    out: Annotated[Path, typer.Option(help="The .csv or .parquet file for the scores.")] = Path("scores.csv"),
     labels: LabelsFile = None,
     method: Annotated[
-        list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Default: the paper's.")
+        list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Without it, all methods of the paper.")
     ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
 ) -> None:
-    """Score every sample, by the paper's methods unless others are named; higher is more suspicious."""
+    """Score every sample with one or more methods; a higher score is more suspicious."""
     from errata.core.default import parse_or_default
     from errata.dynamics.scoring import score_many
 
@@ -79,20 +83,20 @@ def score(
     write_table(table.reset_index(), out)
     print(f"{dynamics}: wrote scores of {len(table.columns)} methods for {len(table):,} samples to {out}")
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
-        print("left out: SWA-CE and SWA-LM, which need swa_logits, the logits of the weight-averaged model")
+        print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
 
 
 @app.command()
 def rank(
     source: Source,
-    out: Annotated[Path | None, typer.Option(help="Write the whole ranking here: .csv or .parquet.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the whole ranking to this .csv or .parquet file.")] = None,
     labels: LabelsFile = None,
-    method: Annotated[str | None, typer.Option(help=METHOD_HELP + " Without it, the default one.")] = None,
+    method: Annotated[str, typer.Option(help=METHOD_HELP)] = "default",
     window: WindowOption = None,
     budget: BudgetOption = None,
-    top: Annotated[int, typer.Option(help="How many to print.", min=0)] = 20,
+    top: Annotated[int, typer.Option(help="Number of samples to print.", min=0)] = 20,
 ) -> None:
-    """Rank the samples, most suspicious first, with the label the model would have given."""
+    """Rank the samples, most suspicious first, with a suggested label, and estimate the share of wrong labels."""
     from errata.core.default import parse_or_default
     from errata.core.rates import NoiseRate
     from errata.dynamics.ranking import analyse, can_compare, noise_rates, ranking_table, rates_table
@@ -114,7 +118,7 @@ def rank(
     try:
         estimates = rates_table(analysis) if analysis.is_default else noise_rates(dynamics, window=window)
     except InputError as error:  # the ranking does not need them
-        print(f"how many labels are wrong cannot be estimated here: {error}")
+        print(f"the share of wrong labels cannot be estimated here: {error}")
     else:
         for line in _in_words(estimates):
             print(line)
@@ -143,15 +147,15 @@ def _read(source: Path, labels: Path | None) -> "Dynamics":
     from errata.dynamics.store import Dynamics
 
     if labels is not None and source.suffix != ".npy":
-        raise InputError(f"--labels goes with a .npy of logits; {source} brings its own labels")
+        raise InputError(f"--labels is used only with a .npy file of logits; {source} contains labels")
     if source.is_dir():
         return Dynamics.open(source)
     if source.suffix == ".npz":
         return read_npz(source)
     if source.suffix == ".npy":
         if labels is None:
-            raise InputError(f"{source} holds logits only; pass --labels with a .npy of the given labels")
+            raise InputError(f"{source} holds logits only; pass --labels with a .npy file of the labels")
         return Dynamics.from_arrays(load_array(source, mapped=True), load_array(labels))
     if not source.exists():
         raise InputError(f"{source} does not exist")
-    raise InputError(f"{source} is neither a dynamics folder nor a .npy or .npz file")
+    raise InputError(f"unsupported file type {source.suffix!r} of {source}; supported: dynamics folders, .npz, .npy")
