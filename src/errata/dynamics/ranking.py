@@ -94,7 +94,8 @@ def analyse(
     named, viewed = parse_or_default(method), dynamics.window(window)
     chosen, count = find_method(dynamics, named), inspected_count(budget, viewed)
     others = compared_methods(dynamics) if compare else []
-    suggests = not chosen.uses_other_samples and _can_answer(viewed, Suggestion())
+    with_probabilities = chosen if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples else None
+    suggests = with_probabilities is None and _can_answer(viewed, Suggestion())
     arrays, *answers = run_arrays(viewed, [chosen, *others, *([Suggestion()] if suggests else [])])
     suggestion: SampleArrays = answers.pop() if suggests else {}
     compared = {
@@ -102,9 +103,9 @@ def analyse(
         for other, answer in zip(others, answers, strict=True)
     }
     used, log_probabilities = epochs_used(viewed, chosen, arrays=arrays), None
-    if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples:
-        log_probabilities = chosen.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
-        result = MethodResult(chosen.score_probabilities(log_probabilities, viewed.labels), None)
+    if with_probabilities is not None:
+        log_probabilities = with_probabilities.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
+        result = MethodResult(with_probabilities.score_probabilities(log_probabilities, viewed.labels), None)
         del arrays, answers  # arrays (N, K) and larger
         suggestion = suggest(log_probabilities, viewed.labels)
     else:
