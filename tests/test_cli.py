@@ -196,7 +196,10 @@ REFUSED = {
     ),
     "empty folder": (("score", "empty"), "empty is not a dynamics folder: it has no manifest.json"),
     "no --labels": (("rank", "logits.npy"), "logits.npy holds logits only; pass --labels"),
-    "--labels twice": (("rank", "run.npz", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run.npz"),
+    "--labels twice": (
+        ("rank", "run.npz", "--labels", "labels.npy"),
+        "--labels is used only with a .npy file of logits; run.npz",
+    ),
     "--labels and a folder": (("rank", "run", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run b"),
     "not an archive": (("score", "fake.npz"), "fake.npz is not a whole .npz file"),
     "pickled": (("score", "pickled.npz"), "pickled.npz is not a whole .npz file: Object arrays cannot be loaded"),
