@@ -200,7 +200,10 @@ REFUSED = {
         ("rank", "run.npz", "--labels", "labels.npy"),
         "--labels is used only with a .npy file of logits; run.npz",
     ),
-    "--labels and a folder": (("rank", "run", "--labels", "labels.npy"), "--labels goes with a .npy of logits; run b"),
+    "--labels and a folder": (
+        ("rank", "run", "--labels", "labels.npy"),
+        "--labels is used only with a .npy file of logits; run c",
+    ),
     "not an archive": (("score", "fake.npz"), "fake.npz is not a whole .npz file"),
     "pickled": (("score", "pickled.npz"), "pickled.npz is not a whole .npz file: Object arrays cannot be loaded"),
     "no logits": (("score", "lacking.npz"), "lacking.npz has no array named logits; it has labels"),
