@@ -36,7 +36,7 @@ def made_up(seed, methods=IN_SAMPLE, samples=200, errors=50):
     return pd.DataFrame({"id": np.arange(samples), "given": 0, "truth": truth, **scores})
 
 
-def write(results, cell, scores, complete=True):
+def write(results, cell, scores, complete=True, default=None):
     methods = [name for name in scores if name not in ("id", "given", "truth")]
     truth = scores["truth"].to_numpy()
     numbers = pd.DataFrame(
@@ -50,6 +50,9 @@ def write(results, cell, scores, complete=True):
             "complete": complete,
         }
     )
+    if default is not None:
+        mark = numbers.head(1).assign(method=default, metric="default", value=1.0)
+        numbers = pd.concat([numbers, mark], ignore_index=True)
     results.write(cell, numbers, scores)
 
 
@@ -419,6 +422,18 @@ def test_the_command_writes_figures_beside_the_results_and_says_what_is_not_draw
     assert "4 of 6 figures drawn" in out
     shown = pd.read_csv(folder / f"budget-{DIGITS}.csv")["method"].unique().tolist()
     assert shown == [IDEAL, RANDOM, "Mean-CE", "Last-CE"]
+
+
+def test_the_default_is_drawn_as_one_method(run, tmp_path):
+    results = Results(tmp_path / "results")
+    for seed, default in enumerate(("Mean-CE", "Last-CE")):
+        write(results, Cell(DIGITS, "in-sample", seed), made_up(seed), default=default)
+    code, _, _ = run("--setting", DIGITS, "--methods", "Default", "--methods", "Mean-CE")
+    assert code == 0
+    for name in ("budget", "scores"):
+        numbers = pd.read_csv(results.folder / "figures" / f"{name}-{DIGITS}.csv")
+        assert set(numbers["method"]) - {IDEAL, RANDOM} == {"default", "Mean-CE"}
+    assert "default" not in pd.read_csv(results.folder / "figures" / "heat-map.csv").to_string()
 
 
 def test_the_command_writes_where_it_is_told(run, results):

@@ -58,9 +58,21 @@ class ResultsWithDefault(Results):
         """The rankings of a cell, with that of the default repeated."""
         import pandas as pd
 
-        ranking, numbers = super().ranks(cell), self.numbers_of(cell)
-        own = ranking[ranking["method"].isin(numbers.loc[_marks_default(numbers), "method"])]
+        ranking = super().ranks(cell)
+        own = ranking[ranking["method"].isin(self._default_of(cell))]
         return pd.concat([ranking, own.assign(method=DEFAULT)], ignore_index=True)
+
+    def scores(self, cell: Cell) -> "pd.DataFrame":
+        """The scores of a cell, with those of the default repeated."""
+        scores = super().scores(cell)
+        for name in self._default_of(cell):
+            scores[DEFAULT] = scores[name]
+        return scores
+
+    def _default_of(self, cell: Cell) -> list[str]:
+        """The default of a cell, if the cell records it."""
+        numbers = self.numbers_of(cell)
+        return numbers.loc[_marks_default(numbers), "method"].tolist()
 
 
 def _marks_default(numbers: "pd.DataFrame") -> "pd.Series[bool]":

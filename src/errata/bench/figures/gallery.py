@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.summaries import complete_settings, order_settings
 from errata.bench.figures.curves import budget_figure, budget_numbers, stop_figure, stop_numbers
 from errata.bench.figures.figure_files import DEFAULT_METHODS, DrawnFigure
@@ -15,6 +16,7 @@ from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.overview import critical_figure, fnr_by_setting, heat_figure, rank_comparison
 from errata.bench.results import Results
 from errata.bench.tuning_results import TuningResults
+from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.noise_figures import class_table, contingency, noise_figure
@@ -46,7 +48,8 @@ class Gallery:
     ) -> None:
         """settings: None means all. methods: for curves and histograms."""
         self._results, self._data_dir = results, data_dir
-        self._methods = [parse(method).name for method in methods]
+        self._with_default = ResultsWithDefault(results.folder)
+        self._methods = [DEFAULT if is_default(method) else parse(method).name for method in methods]
         self._settings = None if settings is None else [find_setting(name).name for name in settings]
         self._figures = list(self._plan())
 
@@ -106,7 +109,7 @@ class Gallery:
         return DrawnFigure(name, "; ".join(parts), critical_figure(compared), compared.numbers)
 
     def _budget(self, setting: str, name: str) -> DrawnFigure:
-        numbers = budget_numbers(self._results, setting, self._methods, complete=self._complete(setting))
+        numbers = budget_numbers(self._with_default, setting, self._methods, complete=self._complete(setting))
         caption = f"FNR on {setting} by the share of samples inspected{self._without(numbers, 'not run')}"
         return DrawnFigure(name, caption, budget_figure(numbers), numbers)
 
@@ -116,7 +119,7 @@ class Gallery:
         return DrawnFigure(name, caption, stop_figure(numbers), numbers)
 
     def _scores(self, setting: str, name: str) -> DrawnFigure:
-        numbers = histogram_numbers(self._results, setting, self._methods, complete=self._complete(setting))
+        numbers = histogram_numbers(self._with_default, setting, self._methods, complete=self._complete(setting))
         without = self._without(numbers, "not run or scores not stored")
         caption = f"Scores of right and wrong labels of {setting}{without}"
         return DrawnFigure(name, caption, histogram_figure(numbers), numbers)
