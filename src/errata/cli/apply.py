@@ -12,7 +12,6 @@ from errata.terminal import print_table, progress_bar
 from errata.wording import counted
 
 if TYPE_CHECKING:
-    from errata.finding.sources import DataSource
     from errata.review.correction_plan import CorrectionPlan
     from errata.review.decisions import Decisions
 
@@ -55,9 +54,8 @@ def apply_command(
     from errata.review.corrected_copy import copy_path, log_path, write_copy
     from errata.review.correction_plan import plan_corrections
 
-    folder, ranked, settings = _earlier_find(source, found)
-    if ranked is not None:
-        label, id_column = label or ranked.label, id_column or ranked.id
+    folder, options = _earlier_find(source, found)
+    label, id_column = label or options.get("label"), id_column or options.get("id")
     reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
     plan = plan_corrections(source, reviewed, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
     copy = copy_path(plan.writer.path, out, overwrite or dry_run)
@@ -74,23 +72,25 @@ def apply_command(
         print(f"would write {copy} and {log_path(copy)}; nothing was written")
         return
     print(f"wrote {copy} and the log {log_path(copy)}; {plan.writer.path} is unchanged")
-    options = {"label": label, "id": id_column, **_other_find_options(ranked, settings)}
+    options |= {"label": label, "id": id_column}
     print(f"to find the remaining errors: {_find_command(source, copy, options)}")
 
 
-def _earlier_find(source: Path, found: Path | None) -> "tuple[Path | None, DataSource | None, dict[str, Any]]":
-    """The output folder of find for this source, if there is one, with the source and the settings of that run."""
+def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[str, Any]]:
+    """The output folder of `errata find` for this source, if there is one, and the options of that command."""
     from errata.finding.found import SUMMARY, read_summary
+    from errata.finding.model_training import changed_options
     from errata.finding.sources import DataSource
 
     folder = found or FOUND
-    if (folder / SUMMARY).is_file():
-        summary = read_summary(folder)
-        ranked = DataSource.from_summary(summary, folder)
-        path = None if ranked is None else ranked.path
-        if path is not None and path.exists() and source.exists() and path.samefile(source):
-            return folder, ranked, summary["settings"]
-    return found, None, {}
+    summary = read_summary(folder) if (folder / SUMMARY).is_file() else {}
+    ranked = DataSource.from_summary(summary, folder)
+    path = None if ranked is None else ranked.path
+    if ranked is None or path is None or not (path.exists() and source.exists() and path.samefile(source)):
+        return found, {}
+    columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
+    options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
+    return folder, {**options, **changed_options(summary["settings"]), "skip-bad": ranked.skip_bad}
 
 
 def _decisions(path: Path | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":
@@ -135,16 +135,6 @@ def _print_first_changes(plan: "CorrectionPlan") -> None:
         print_table(
             pd.DataFrame(rows, columns=["id", "before", "after"]), f"{len(rows)} of {len(plan.edits.entries):,} changes"
         )
-
-
-def _other_find_options(source: "DataSource | None", settings: dict[str, Any]) -> dict[str, Any]:
-    """The options of the earlier find other than --label and --id that differ from the defaults."""
-    from errata.finding.model_training import changed_options
-
-    if source is None:
-        return {}
-    columns = [source.text] if isinstance(source.text, str) else source.text or []
-    return {"text": columns[0] if len(columns) == 1 else None, **changed_options(settings), "skip-bad": source.skip_bad}
 
 
 def _find_command(source: Path, copy: Path, options: dict[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Text files. Rows that do not change are copied character by character. This module: .csv and .tsv."""
+"""Tables in text files, whose unchanged rows are copied character by character; the writers for .csv and .tsv."""
 
 import csv
 import gzip
