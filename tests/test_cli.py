@@ -12,6 +12,7 @@ import pytest
 
 import errata
 from errata import Dynamics, cli
+from errata.cli.app import as_options
 
 METHODS = ["Mean-LM", "MeanProb-LM", "CL-PBNR (IS)"]
 
@@ -54,8 +55,7 @@ def read(path):
     if path.suffix == ".parquet":
         return pd.read_parquet(path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # pandas 3 is exact by default, pandas 2 is not
-        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)  # of pandas 3, which is exact by default
         return pd.read_csv(path, float_precision="round_trip")
 
 
@@ -295,6 +295,12 @@ def test_the_demonstration_finds_most_errors_and_writes_its_files(run, monkeypat
     assert ranking["truly_wrong"].head(count).mean() > 0.85
     assert f"{count} of them wrongly labelled" in out
     assert (tmp_path / "shown" / "digits-budget-fnr.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_messages_name_options_instead_of_python_parameters():
+    assert (
+        as_options("pass `data=`, `skip_bad=True` or `text='my title'`") == "pass --data, --skip-bad or --text my title"
+    )
 
 
 def test_the_version_is_printed(run):

@@ -46,7 +46,7 @@ def test_an_array_with_one_row_per_label_holds_inputs(run, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("logits.npy",), "logits.npy has no labels. Pass a .npy file of labels with --label (label=, or"),
+        (("logits.npy",), "logits.npy has no labels. Pass a .npy file of labels with --label"),
         (("logits.npy", "--label", "absent.npy"), "absent.npy does not exist"),
         (("probs.npz",), "nor logits of a model (logits; the logarithm of probabilities works too). It has 'probs'"),
         (("photos", "--label", "class"), "its id is its path. Omit --label"),

@@ -260,7 +260,7 @@ class TestFiles:
             data = open_data(tmp_path / "x.npy", passed_labels)
             np.testing.assert_array_equal(data.labels, labels)
             assert data.prepare().matrix.shape == (1797, 61)
-        error_of("has no labels. Pass a .npy file of labels with --label", tmp_path / "x.npy")
+        error_of("has no labels. Pass a .npy file of labels with `label=`", tmp_path / "x.npy")
         error_of("text= names a column", tmp_path / "x.npy", labels, text="t")
         with pytest.raises(MissingDataError, match=r"no\.npy does not exist"):
             open_data(tmp_path / "x.npy", tmp_path / "no.npy")

@@ -386,7 +386,7 @@ def test_images_can_be_dropped(pictures):
 
 def test_a_full_disk_is_reported_before_copying(pictures, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda folder: type("Usage", (), {"free": 10}))
-    with pytest.raises(ErrataError, match=r"needs 0.0 GB, but .* has 0.0 GB free.*--link"):
+    with pytest.raises(ErrataError, match=r"needs 0.0 GB, but .* has 0.0 GB free.*`link=True`"):
         errata.apply(pictures, decisions_of(("ant/1.png", ANT, "accept", BEE)))
     assert (
         errata.apply(pictures, decisions_of(("ant/1.png", ANT, "accept", BEE)), link=True).plan.counts["changed"] == 1
@@ -597,7 +597,7 @@ def test_existing_files_are_never_overwritten(table, tmp_path):
 
 def test_overwrite_replaces_an_earlier_copy(table, tmp_path):
     first = errata.apply(table, decisions_of((0, ANT, "accept", BEE)), label="kind")
-    with pytest.raises(ErrataError, match=r"table.corrected.csv already exists. Choose another --out"):
+    with pytest.raises(ErrataError, match=r"table.corrected.csv already exists. Choose another `out=`"):
         errata.apply(table, decisions_of((2, ANT, "accept", BEE)), label="kind")
     second = errata.apply(table, decisions_of((2, ANT, "accept", BEE)), label="kind", overwrite=True)
     assert first.copy == second.copy

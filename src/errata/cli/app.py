@@ -9,7 +9,7 @@ import typer
 
 from errata.errors import ErrataError
 
-PARAMETER = re.compile(r"`(\w+)=`")  # how messages name a parameter of a Python function
+PARAMETER = re.compile(r"`(\w+)=([^`]*)`")  # messages name a parameter of a Python function like this
 
 app = typer.Typer(
     name="errata",
@@ -32,8 +32,13 @@ def main() -> None:
 
 
 def as_options(message: str) -> str:
-    """The message with `skip_bad=`, a parameter in Python, written as the option --skip-bad."""
-    return PARAMETER.sub(lambda match: f"--{match[1].replace('_', '-')}", message)
+    """The message with Python parameters as options: `data=` becomes --data, `text='title'` becomes --text title."""
+
+    def option(parameter: re.Match[str]) -> str:
+        name, value = f"--{parameter[1].replace('_', '-')}", parameter[2].strip("'\"")
+        return name if value in ("", "True") else f"{name} {value}"
+
+    return PARAMETER.sub(option, message)
 
 
 def _exit_with(message: str) -> None:

@@ -166,7 +166,7 @@ def _train(
         progress=progress.advance,
     )
     if result.dynamics is None:
-        raise InputError(f"the training failed: {result.stopped}; try another --model or --seed")
+        raise InputError(f"the training failed: {result.stopped}; try another `model=` or `seed=`")
     return result.dynamics
 
 

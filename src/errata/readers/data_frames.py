@@ -215,4 +215,4 @@ def _no_inputs(inputs: "pd.DataFrame", columns: Sequence[Column]) -> str:
     left_out = [f"column {column.name!r} is {column}" for column in columns[:MAX_LISTED_COLUMNS]]
     reasons = "; ".join(left_out) or "it has no other column"
     texts = [column.name for column in columns if column.note == "like an id" and inputs[column.name].dtype.kind == "O"]
-    return f"{reasons}. If {texts[0]!r} is text to learn from, pass --text {texts[0]}" if texts else reasons
+    return f"{reasons}. If {texts[0]!r} is text to learn from, pass `text={texts[0]!r}`" if texts else reasons

@@ -124,7 +124,7 @@ def raise_unreadable(errors: Mapping[str, str], place: Callable[[str], str]) -> 
     if errors:
         name, error = next(iter(errors.items()))
         more = f" (and {counted(len(errors) - 1, 'other file')})" if len(errors) > 1 else ""
-        hint = "Ignore such files with --skip-bad (skip_bad=True)"
+        hint = "Ignore such files with `skip_bad=True`"
         raise DataError(f"{place(name)}{more} cannot be read as an image: {error}. {hint}")
 
 

@@ -50,7 +50,7 @@ def _open_path(path: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> Us
     if is_saved_dataset(path):
         return read_saved_dataset(path, label, text, id, skip_bad)
     if path.is_dir():
-        options = [f"--{name}" for name, value in (("label", label), ("text", text), ("id", id)) if value is not None]
+        options = [f"`{name}=`" for name, value in (("label", label), ("text", text), ("id", id)) if value is not None]
         if options:
             raise InputError(
                 f"{path} is a folder: the class of an image is its folder and its id is its path. "

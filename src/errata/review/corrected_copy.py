@@ -67,7 +67,7 @@ def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
     log = log_path(copy)
     for path in (copy, log):
         if path.exists() and path.samefile(original):
-            raise InputError(f"{path} is the data itself, which errata never overwrites. Choose another --out.")
+            raise InputError(f"{path} is the data itself, which errata never overwrites. Choose another `out=`.")
     if suffix and not copy.name.lower().endswith(suffix):
         raise InputError(f"{copy} must end in {suffix}: the copy has the format of {original.name}")
     if not copy.parent.is_dir():
@@ -76,11 +76,13 @@ def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
         raise InputError(f"{copy} is inside {original}. Choose a place outside it.")
     existing = [path for path in (copy, log) if path.exists()]
     if existing and not overwrite:
-        raise StoreError(f"{existing[0]} already exists. Choose another --out, or replace it with --overwrite.")
+        raise StoreError(f"{existing[0]} already exists. Choose another `out=`, or replace it with `overwrite=True`.")
     if existing and copy.is_dir():
-        raise StoreError(f"{copy} is a folder, and --overwrite replaces files only. Delete it or choose another --out.")
+        raise StoreError(
+            f"{copy} is a folder, and `overwrite=True` replaces files only. Delete it or choose another `out=`."
+        )
     if existing and not log.is_file():
-        raise StoreError(f"{copy} was not written by errata (there is no {log.name}). Choose another --out.")
+        raise StoreError(f"{copy} was not written by errata (there is no {log.name}). Choose another `out=`.")
     return copy
 
 

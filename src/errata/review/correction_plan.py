@@ -164,13 +164,13 @@ def _refuse_stale(
         raise InputError(
             f"no labelled sample of {path} has the {'id' if len(unknown) == 1 else 'ids'} "
             f"{listed(decision.id for decision in unknown)} from {origin}. Check that {origin} belongs to this data "
-            "and that --id is the same as for find. --skip-stale ignores such decisions."
+            "and that `id=` is the same as for find. `skip_stale=True` ignores such decisions."
         )
     if outdated:
         first = outdated[0]
         raise InputError(
             f"id {first.id!r} has the label {current[first.id]!r}, but had {first.label!r} when {origin} was made "
-            f"({counted(len(outdated), 'such sample')}). Review again, or ignore such decisions with --skip-stale."
+            f"({counted(len(outdated), 'such sample')}). Review again, or ignore such decisions with `skip_stale=True`."
         )
 
 

@@ -36,7 +36,7 @@ def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
 def read_npy(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     """Read a .npy file of inputs. label, id: paths of other .npy files, or arrays."""
     if label is None:
-        raise InputError(f"{path} has no labels. Pass a .npy file of labels with --label (label=, or an array)")
+        raise InputError(f"{path} has no labels. Pass a .npy file of labels with `label=`")
     return from_arrays(_load(path), *(_load(Path(values)) if is_name(values) else values for values in (label, id)))
 
 

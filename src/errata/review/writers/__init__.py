@@ -40,11 +40,11 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
     saved = is_saved_dataset(path)
     images = path.is_dir() and not saved and not (path / MANIFEST).is_file()
     if link and not images:
-        raise InputError(f"--link works for folders of images only, and {path} is not one")
+        raise InputError(f"`link=True` works for folders of images only, and {path} is not one")
     if images and (label is not None or id is not None):
         raise InputError(
             f"{path} is a folder of images, whose classes are the subfolders and whose ids are the paths. "
-            "Omit --label and --id."
+            "Omit `label=` and `id=`."
         )
     if images:
         return ImageFolder.open(path, link)

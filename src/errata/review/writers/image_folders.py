@@ -76,7 +76,7 @@ class ImageFolder(LabelWriter):
         if size > free:
             raise StoreError(
                 f"a copy of {self.path} needs {gigabytes(size)}, but {folder} has {gigabytes(free)} free. "
-                "Hard links need no space: --link"
+                "Hard links need no space: `link=True`"
             )
 
     def _copy(self, file: str, to: Path) -> None:
@@ -87,7 +87,7 @@ class ImageFolder(LabelWriter):
         try:
             os.link((self.path / file).resolve(), to)
         except OSError as error:
-            raise StoreError(f"cannot link {self.path / file} ({error.strerror}). Omit --link to copy.") from error
+            raise StoreError(f"cannot link {self.path / file} ({error.strerror}). Omit `link=True` to copy.") from error
 
 
 def _class_of(image: str) -> str:
