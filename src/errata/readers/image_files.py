@@ -160,6 +160,23 @@ def pixels_of(count: int, size: Size, image_at: "Callable[[int], Image.Image]") 
     return pixels
 
 
+def image_of(pixels: NDArray[np.uint8]) -> "Image.Image":
+    """The pixels (3, H, W) as an image."""
+    require_pillow("showing or exporting images")
+    from PIL import Image
+
+    return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
+
+
+def on_white(image: "Image.Image") -> "Image.Image":
+    """The image in RGB, with a white background in place of transparency."""
+    from PIL import Image
+
+    background = Image.new("RGBA", image.size, "white")
+    background.alpha_composite(image.convert("RGBA"))
+    return background.convert("RGB")
+
+
 def printable(path: str | Path) -> str:
     """A path as valid UTF-8, with other bytes escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()

@@ -16,6 +16,7 @@ from errata.readers.data_frames import labelled_table
 from errata.readers.image_files import (
     Size,
     fit_in_memory,
+    on_white,
     pixels_of,
     raise_unreadable,
     read_sizes,
@@ -67,9 +68,7 @@ class StoredImages:
             upright: Image.Image = ImageOps.exif_transpose(image)
             if upright.mode not in ALPHA_MODES and "transparency" not in upright.info:
                 return upright.convert("RGB")
-            background = Image.new("RGBA", upright.size, "white")
-            background.alpha_composite(upright.convert("RGBA"))
-            return background.convert("RGB")
+            return on_white(upright)
 
     def file(self, row: int) -> io.BytesIO:
         """The encoded image in a row of the table."""

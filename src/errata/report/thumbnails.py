@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.readers.image_files import image_of, on_white
 from errata.readers.user_data import UserData
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def thumbnails(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
     """A data URI per sample at the rows `places` (n,), computed in blocks; "" for a file that cannot be read."""
 
     def thumbnail(place: int) -> str:
-        return _from_file(data.root / data.inputs[place]) if data.root else _from_pixels(data.inputs[place])
+        return _from_file(data.root / data.inputs[place]) if data.root else _data_uri(image_of(data.inputs[place]))
 
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(places), BLOCK):
@@ -47,31 +48,15 @@ def relative_address(root: Path, folder: Path) -> str | None:
         return None
 
 
-def _from_pixels(pixels: NDArray[np.uint8]) -> str:
-    from PIL import Image
-
-    return _data_uri(Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0))))
-
-
 def _from_file(path: Path) -> str:
     from PIL import Image, ImageOps
 
     try:
         with Image.open(path) as image:
             image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes a JPEG at a reduced size
-            return _data_uri(_on_white(ImageOps.exif_transpose(image)))
+            return _data_uri(on_white(ImageOps.exif_transpose(image)))
     except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
         return ""  # the page reports how many
-
-
-def _on_white(image: Any) -> "Image.Image":
-    """The image on a white background in place of transparency, which would show the colour of the page."""
-    from PIL import Image
-
-    opaque = image.convert("RGBA")
-    paper = Image.new("RGBA", opaque.size, "white")
-    paper.alpha_composite(opaque)
-    return paper.convert("RGB")
 
 
 def _data_uri(image: "Image.Image") -> str:

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.ids import match_ids
 from errata.errors import InputError, StoreError
-from errata.extras import require_pillow
 from errata.readers import UserData
 
 if TYPE_CHECKING:
     import pandas as pd
-    from PIL import Image
 
     from errata.finding.found import Found
 
@@ -77,14 +75,6 @@ def write_json(path: Path, content: Any) -> None:
     """Write a JSON file, completely or not at all."""
     text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
     replace_atomically(path, lambda file: file.write(text.encode()))
-
-
-def image_of(pixels: NDArray[np.uint8]) -> "Image.Image":
-    """The pixels (3, H, W) as an image."""
-    require_pillow("exporting images")
-    from PIL import Image
-
-    return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
 
 
 def prepare_folder(folder: Path, file_names: set[str]) -> None:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError
 from errata.readers import UserData
-from errata.review.exports.export_samples import MEASURES, ExportSamples, image_of, prepare_folder, write_json
+from errata.readers.image_files import image_of
+from errata.review.exports.export_samples import MEASURES, ExportSamples, prepare_folder, write_json
 
 if TYPE_CHECKING:
     from errata.finding.found import Found

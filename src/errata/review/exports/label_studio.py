@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from errata.dynamics.files import replace_atomically
 from errata.readers import UserData
+from errata.readers.image_files import image_of
 from errata.review.exports.export_samples import (
     MEASURES,
     ExportSamples,
     data_of,
-    image_of,
     json_value,
     prepare_folder,
     write_json,
