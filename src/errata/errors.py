@@ -1,21 +1,21 @@
-"""The ways errata says no: each message is one sentence that names what is wrong and where."""
+"""The errors of errata. Each message is one sentence: what is wrong, where, and what to do."""
 
 
 class ErrataError(Exception):
-    """Base of every error errata raises on purpose; the command line prints it without a traceback."""
+    """The base class of all errors that errata raises; the command line prints them without a traceback."""
 
 
 class InputError(ErrataError, ValueError):
-    """An array, a name or an argument that cannot be used."""
+    """An array, a name or an argument is not valid."""
 
 
 class StoreError(ErrataError, OSError):
-    """A file or folder that cannot be read or written."""
+    """A file or folder cannot be read or written."""
 
 
 class DataError(StoreError):
-    """A dataset's file that is not what it should be."""
+    """A file of a dataset is damaged or has unexpected contents."""
 
 
 class MissingDataError(DataError):
-    """A dataset that is not there."""
+    """A dataset was not found."""

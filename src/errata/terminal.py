@@ -1,4 +1,4 @@
-"""What commands print and write: tables, progress, files."""
+"""Tables and progress bars in the terminal, and tables in files."""
 
 import tempfile
 from pathlib import Path
@@ -13,7 +13,7 @@ _WIDE = 1000
 
 
 def check_out(out: Path) -> None:
-    """Refuse a file that no table can be written to."""
+    """Refuse an output file of an unsupported type, or in a folder that cannot be written to."""
     if out.suffix not in (".csv", ".parquet"):
         raise InputError(f"{out} must end in .csv or .parquet")
     if not out.parent.is_dir():
@@ -26,7 +26,7 @@ def check_out(out: Path) -> None:
 
 
 def write_table(table: "pd.DataFrame", out: Path) -> None:
-    """Write as CSV or Parquet, by the name's ending, whole or not at all."""
+    """Write a .csv or .parquet file, completely or not at all."""
     from errata.dynamics.files import replace_atomically
 
     writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
@@ -34,7 +34,7 @@ def write_table(table: "pd.DataFrame", out: Path) -> None:
 
 
 def print_table(table: "pd.DataFrame", title: str) -> None:
-    """Print with a title; a row stays on its line in a file or a pipe."""
+    """Print a table with a title; in a file or a pipe, every row is one line."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -44,9 +44,9 @@ def print_table(table: "pd.DataFrame", title: str) -> None:
         console.width = _WIDE
     shown = Table(title=title, title_justify="left")
     for number, column in enumerate(table.columns):
-        shown.add_column(str(column), no_wrap=number == 0)  # the first names the row
+        shown.add_column(str(column), no_wrap=number == 0)  # the first column identifies the row
     for row in table.itertuples(index=False):
-        shown.add_row(*(Text(str(cell)) for cell in row))  # an id may hold what rich takes for markup
+        shown.add_row(*(Text(str(cell)) for cell in row))  # not interpreted as markup of rich
     console.print(shown)
 
 
@@ -56,7 +56,7 @@ def intervals(rates: "pd.DataFrame") -> list[str]:
 
 
 class progress_bar:  # noqa: N801
-    """A progress bar on stderr, if that is a terminal; entering gives a function that advances it."""
+    """A progress bar on stderr if that is a terminal. The `with` statement returns a function that advances it."""
 
     def __init__(self, title: str, total: int) -> None:
         from rich.console import Console

@@ -1,4 +1,4 @@
-"""Parts of the messages that users read: counts, lists of names, and errors of other libraries."""
+"""Parts of messages: counts, lists of names, and the error messages of other libraries."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,14 +9,14 @@ MOST_NAMED = 5  # names in a list
 
 
 def one_line(error: BaseException) -> str:
-    """What a library says went wrong: the first line of it, without the page that may follow; never nothing."""
+    """The first line of an error message, shortened; the name of the error if it has no message."""
     lines = (" ".join(line.split()) for line in str(error).splitlines())
-    said = next((line for line in lines if line), "").rstrip(" :") or type(error).__name__
-    return said if len(said) <= LONGEST else f"{said[:LONGEST]} ..."
+    first = next((line for line in lines if line), "").rstrip(" :") or type(error).__name__
+    return first if len(first) <= LONGEST else f"{first[:LONGEST]} ..."
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that a misspelt one was most likely meant to be, whatever its capitals."""
+    """The known name that is most similar to a misspelt one, ignoring case; None if no name is similar."""
     folded = {other.casefold(): other for other in known}
     close = difflib.get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
     return folded[close[0]] if close else None

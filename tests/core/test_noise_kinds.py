@@ -16,7 +16,7 @@ from errata.core.noise import (
     open_set,
     transition,
 )
-from errata.core.noise.instance import flip_rates
+from errata.core.noise.sample_noise import flip_rates
 from errata.errors import InputError
 
 # From some classes to others.

@@ -75,7 +75,10 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
     fit = _refit(likeliest, (ordered - centre) / scale)
     rate = _upper_weight(fit)
-    replicates = _mixture_replicates(fit, points, np.random.default_rng(0))
+    resampled = np.random.default_rng(0).multinomial(
+        len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES
+    )
+    replicates = _refits(fit, points, resampled.astype(np.float64))
     # A resample has fewer points than there are samples; its deviation is scaled accordingly.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
     low, high = 1 / (1 + np.exp(spread * _normal_quantile(confidence) * np.array([1, -1]) - _log_odds(rate)))
@@ -199,12 +202,6 @@ def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Flo
 def _refit(mixture: Any, points: Floats) -> Any:
     """A fit to other points that starts from the given fit."""
     return _fit_mixture(points, mixture.weights_, mixture.means_, mixture.precisions_)
-
-
-def _mixture_replicates(fit: Any, points: Floats, rng: np.random.Generator) -> Floats:
-    """Upper weights (MIXTURE_REPLICATES,) of refits to resampled points."""
-    counts = rng.multinomial(len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES)
-    return _refits(fit, points, counts.astype(np.float64))
 
 
 def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:

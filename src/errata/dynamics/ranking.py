@@ -76,7 +76,7 @@ class RunAnalysis:
         together = self.estimates["together"]
         if isinstance(together, InputError):
             raise together
-        return rates.NoiseRate(together.rate, together.low, together.high, None, together.how)
+        return together
 
 
 def analyse(

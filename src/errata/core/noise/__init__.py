@@ -1,48 +1,25 @@
 """Synthetic label noise. The truth of a sample is True if its label is wrong.
 
-`matrices`: transition matrices from true class to given label. `labels`: labels drawn from such a matrix. `instance`:
-noise that depends on the inputs. `subsets`: long-tailed class sizes, and samples that belong to none of the classes.
+transition_noise: labels drawn from a transition matrix. sample_noise: noise that depends on the inputs, long-tailed
+class sizes, and samples that belong to none of the classes. It imports errata.core.checks only.
 """
 
-from errata.core.noise.instance import instance_dependent, instance_transitions
-from errata.core.noise.labels import (
-    Draw,
-    MatrixNoise,
-    NoisyLabels,
-    asymmetric,
-    inject,
-    label_hash,
-    pairflip,
-    symmetric,
-    transition,
-)
-from errata.core.noise.matrices import (
-    NOISE_MODELS,
-    asymmetric_matrix,
-    noise_model,
-    pairflip_matrix,
-    symmetric_matrix,
-)
-from errata.core.noise.subsets import OpenSetNoise, long_tailed, open_set
-
-__all__ = [
-    "NOISE_MODELS",
-    "Draw",
-    "MatrixNoise",
-    "NoisyLabels",
-    "OpenSetNoise",
-    "asymmetric",
-    "asymmetric_matrix",
-    "inject",
-    "instance_dependent",
-    "instance_transitions",
-    "label_hash",
-    "long_tailed",
-    "noise_model",
-    "open_set",
-    "pairflip",
-    "pairflip_matrix",
-    "symmetric",
-    "symmetric_matrix",
-    "transition",
-]
+from errata.core.noise.sample_noise import OpenSetNoise as OpenSetNoise
+from errata.core.noise.sample_noise import instance_dependent as instance_dependent
+from errata.core.noise.sample_noise import instance_transitions as instance_transitions
+from errata.core.noise.sample_noise import long_tailed as long_tailed
+from errata.core.noise.sample_noise import open_set as open_set
+from errata.core.noise.transition_noise import NOISE_MODELS as NOISE_MODELS
+from errata.core.noise.transition_noise import Draw as Draw
+from errata.core.noise.transition_noise import MatrixNoise as MatrixNoise
+from errata.core.noise.transition_noise import NoisyLabels as NoisyLabels
+from errata.core.noise.transition_noise import asymmetric as asymmetric
+from errata.core.noise.transition_noise import asymmetric_matrix as asymmetric_matrix
+from errata.core.noise.transition_noise import inject as inject
+from errata.core.noise.transition_noise import label_hash as label_hash
+from errata.core.noise.transition_noise import noise_model as noise_model
+from errata.core.noise.transition_noise import pairflip as pairflip
+from errata.core.noise.transition_noise import pairflip_matrix as pairflip_matrix
+from errata.core.noise.transition_noise import symmetric as symmetric
+from errata.core.noise.transition_noise import symmetric_matrix as symmetric_matrix
+from errata.core.noise.transition_noise import transition as transition
