@@ -77,7 +77,7 @@ def blend_probabilities(
     first: float,
     blended: NDArray[np.float64],
 ) -> None:
-    """Blended = keep * blended + weight * exponentials / totals, encoded as TINY says; -inf: no epoch yet.
+    """Blended = keep * blended + weight * exponentials / totals, encoded as described at TINY; -inf: no epoch yet.
 
     The weight of the first epoch of a sample is `first`: a moving average starts with weight 1.
     """

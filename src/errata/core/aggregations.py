@@ -76,7 +76,7 @@ class RampProb(_ProbabilityAggregation):
 class EarlyProb(VectorAggregation):
     """The measure of the logarithm of the probabilities averaged over the epochs before the model starts to memorise.
 
-    The state holds sums over the parts between candidate ends; errata.core.early chooses the end.
+    The state has one sum for each part between two candidate ends; errata.core.early chooses the end.
     """
 
     can_stream = False

@@ -35,7 +35,7 @@ LOWEST_LOG_PROBABILITY = -30.0
 
 
 def window_ends(epochs: int) -> list[int]:
-    """The ends of the candidate windows of a run with so many epochs, as numbers of epochs; each once."""
+    """The ends of the candidate windows of a run, as numbers of epochs; each once."""
     return sorted({max(1, round(fraction * epochs)) for fraction in FRACTIONS})
 
 

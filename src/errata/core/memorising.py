@@ -74,8 +74,8 @@ class Memorisation(NamedTuple):
 def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
     """The rule for a run whose logits are stored.
 
-    log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs. A
-    run of one epoch has no quarters and is (N, 1, K).
+    log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs
+    (errata.core.aggregations.LastQuarter). A run of one epoch has no quarters and is (N, 1, K).
     """
     mean, part = predicted_classes(log_sums)
     before, late = log_sums[:, 0], part[-1]

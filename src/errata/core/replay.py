@@ -124,10 +124,10 @@ def update_states(states: States, batch: EpochBatch, rows: NDArray[np.int64] | N
 
 def set_swa(states: States, swa_logits: NDArray[Any]) -> None:
     """Add the averaged model's logits (n, K) to the states that need them."""
-    waiting = [state for reduction, state in states.items() if reduction.aggregation.reads == "no epoch"]
-    if waiting and not np.isfinite(swa_logits).all():
+    without_epochs = [state for reduction, state in states.items() if reduction.aggregation.reads == "no epoch"]
+    if without_epochs and not np.isfinite(swa_logits).all():
         raise InputError("swa_logits are not finite")
-    for state in waiting:
+    for state in without_epochs:
         state["swa_logits"] = swa_logits
 
 

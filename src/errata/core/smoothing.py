@@ -139,9 +139,9 @@ def _log_means(logs: Floats, probabilities: Floats, neighbours: NDArray[Any], me
         row = means[i]
         row[:] = 0
         for j in neighbours[i]:
-            theirs = probabilities[j]
+            neighbour = probabilities[j]
             for c in range(classes):
-                row[c] += theirs[c]
+                row[c] += neighbour[c]
         for c in range(classes):
             if row[c] > TINY:
                 row[c] = np.log(row[c] / count)

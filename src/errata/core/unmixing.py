@@ -1,8 +1,8 @@
 """The step Unmixed: from the probabilities of given labels to the probabilities of true classes.
 
 A model learns the given labels. If 40 % of the cats are labelled dog, it predicts "dog, 40 %" for a clear cat, and a
-wrong label no longer stands out. Let T (K, K) hold how often samples of class j get label i, at [j, i]. Then the model
-predicts p = q T, where q are the probabilities of the true classes.
+wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
+Then the model predicts p = q T, where q are the probabilities of the true classes.
 
 T is estimated with the confident joint of confident learning: it counts the labels of samples that are confidently of
 one class. Confidence comes from the neighbours' probabilities if the step kNN was applied before, because a model that
