@@ -100,7 +100,8 @@ def _unpack(archive: Path, folder: Path) -> None:
         else:
             shutil.unpack_archive(archive, folder, filter="data")
     except ARCHIVE_ERRORS as error:
-        raise DataError(f"The download {archive.name} is not a complete archive: {one_line(error)}") from error
+        reason = one_line(error).replace(f"{archive.parent}{os.sep}", "")
+        raise DataError(f"The download {archive.name} is not a complete archive: {reason}") from error
 
 
 def _verified(dataset: Dataset, folder: Path) -> LocatedFiles:

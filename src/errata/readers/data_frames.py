@@ -129,8 +129,20 @@ def frame_of(table: "pa.Table") -> "pd.DataFrame":
     names = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
     types = {getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")() for name in names}
     types[pa.bool_()] = pd.BooleanDtype()
+    signed = [_with_signed_index(field) for field in table.schema]
+    table = table.cast(pa.schema(signed, table.schema.metadata))
     frame: pd.DataFrame = table.to_pandas(types_mapper=types.get, date_as_object=False, ignore_metadata=True)
     return frame
+
+
+def _with_signed_index(field: "pa.Field") -> "pa.Field":
+    """The field of a column; categories get a signed index, because pandas before version 3 cannot hold another."""
+    import pyarrow as pa
+
+    kind = field.type
+    if not pa.types.is_dictionary(kind) or not pa.types.is_unsigned_integer(kind.index_type):
+        return field
+    return field.with_type(pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
 
 
 def is_name(value: Any) -> bool:

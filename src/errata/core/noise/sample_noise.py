@@ -108,7 +108,8 @@ def long_tailed(labels: ArrayLike, ratio: float, num_classes: int | None = None,
     by_class = rows_by_class(check_some_labels(labels, classes), classes)
     # A separate stream, so that this draw is independent of noise drawn with the same seed.
     (rng,) = np.random.default_rng(check_seed(seed)).spawn(1)
-    shares = float(ratio) ** (-np.arange(classes) / (classes - 1))
+    # Powers of Python numbers: those of arrays differ in the last bit between versions of numpy.
+    shares = [float(ratio) ** (-number / (classes - 1)) for number in range(classes)]
     sizes = [max(1, round(len(rows) * share)) if len(rows) else 0 for rows, share in zip(by_class, shares, strict=True)]
     chosen = [rng.choice(rows, size, replace=False) for rows, size in zip(by_class, sizes, strict=True)]
     return np.sort(np.concatenate(chosen)).astype(np.int64)
