@@ -76,13 +76,12 @@ def test_noise_of_a_setting_is_what_it_says(setting):
     np.testing.assert_array_equal(noisy.truth, noisy.given != part.train_labels)
     for labels in (noisy.given, part.test_labels, part.train_labels[part.train_labels != UNKNOWN]):
         assert set(np.unique(labels)) == set(range(part.num_classes))
-    assert noisy.about["count"] == noisy.truth.sum()
-    assert noisy.about["rate"] == noisy.truth.mean()
-    assert noisy.about["nominal_rate"] == setting.noise.rate
-    assert 0.05 < noisy.about["rate"] < setting.noise.rate + 0.05
-    assert noisy.about["hash"] == label_hash(noisy.given)
-    assert f"{noisy.about['nominal_rate']:.0%}" in setting.noise.requested
-    assert setting.noise.name == f"{noisy.about['kind']}-{round(100 * setting.noise.rate)}"
+    assert noisy.noise["count"] == noisy.truth.sum()
+    assert noisy.noise["rate"] == noisy.truth.mean()
+    assert noisy.noise["nominal_rate"] == setting.noise.rate
+    assert 0.05 < noisy.noise["rate"] < setting.noise.rate + 0.05
+    assert noisy.noise["hash"] == label_hash(noisy.given)
+    assert setting.noise.name == f"{noisy.noise['kind']}-{round(100 * setting.noise.rate)}"
 
 
 @every_setting
@@ -91,8 +90,8 @@ def test_noise_of_a_setting_leaves_the_data_alone_and_is_drawn_once_and_for_all(
     for array in (data.train_inputs, data.train_labels, data.test_inputs, data.test_labels):
         array.flags.writeable = False
     noisy, again = setting.noise.label(data), setting.noise.label(data)
-    assert noisy.about == again.about
+    assert noisy.noise == again.noise
     np.testing.assert_array_equal(noisy.data.train_inputs, again.data.train_inputs)
     assert (noisy.data.content_hash == data.content_hash) == (noisy.data is data)
     other = replace(setting.noise, seed=1).label(data)
-    assert other.about["hash"] != noisy.about["hash"]
+    assert other.noise["hash"] != noisy.noise["hash"]

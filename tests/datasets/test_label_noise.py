@@ -61,7 +61,7 @@ def test_labels_depend_on_the_seed_only(kind):
     data = load("digits")
     one = setting(f"digits-{kind}")
     first, again = label(one, data), label(one, data)
-    assert first.metadata() == again.metadata()
+    assert first.noise == again.noise
     np.testing.assert_array_equal(first.data.train_inputs, again.data.train_inputs)
     other = label(replace(one, noise=replace(one.noise, seed=1)), data)
     assert other.noise["hash"] != first.noise["hash"]
@@ -122,12 +122,12 @@ def test_instance_noise_uses_scaled_pixels_and_scaled_columns():
     from errata.core.noise import instance_dependent
 
     pixels = noise.label(prepared("images", images, labels))
-    assert pixels.about["hash"] == instance_dependent(labels, scaled, 0.3, 3).hash
+    assert pixels.noise["hash"] == instance_dependent(labels, scaled, 0.3, 3).hash
     table = rng.normal(size=(500, 5)).astype(np.float32)
     columns = noise.label(prepared("table", table, labels))
     other_units = noise.label(prepared("table", table * np.float32([1, 2, 4, 8, 16]) + np.float32(3), labels))
     assert (columns.given == other_units.given).mean() > 0.99, "except for the rounding of float32"
-    assert columns.about["hash"] != pixels.about["hash"]
+    assert columns.noise["hash"] != pixels.noise["hash"]
 
 
 def test_instance_noise_needs_pixels():

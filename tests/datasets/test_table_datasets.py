@@ -319,7 +319,8 @@ def test_a_setting_has_the_same_data_and_labels_on_every_load(real_data, name, m
     second = load_setting(name, real_data)
     for field in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
         np.testing.assert_array_equal(getattr(first.data, field), getattr(second.data, field))
-    assert first.metadata() == second.metadata()
+    assert first.noise == second.noise
+    assert first.data.content_hash == second.data.content_hash
     np.testing.assert_array_equal(first.given, second.given)
 
     true, count = np.asarray(first.data.train_labels), len(first.given)
@@ -334,7 +335,6 @@ def test_a_setting_has_the_same_data_and_labels_on_every_load(real_data, name, m
 def test_incomplete_data_is_marked(real_data, name):
     data = load(name, real_data)
     source = locate(dataset(name), real_data).source
-    assert data.metadata()["complete"] == data.complete
     if not data.complete:
         assert any(
             words in " ".join(data.remarks) for words in ("a part of the official file", "the features in X_train.txt")
@@ -547,8 +547,8 @@ def test_payments_with_changed_frauds_are_refused(tmp_path, all_payments):
     ("text", "message"),
     [
         ("Time,V1\n1,2\n", "has no column V2"),
-        ("<html>\nno, such\nfile</html>\n", "cannot be read"),
-        ("", "cannot be read"),
+        ("<html>\nno, such\nfile</html>\n", "line 2 has 2 values"),
+        ("", "is empty"),
     ],
 )
 def test_another_table_than_payments_is_refused(tmp_path, text, message):

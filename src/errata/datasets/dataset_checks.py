@@ -102,6 +102,7 @@ def _summary(counts: NDArray[Any]) -> str:
 
 def _noise_summary(setting: Setting, data: PreparedData) -> str:
     labelled = label(setting, data)
-    noise, requested = labelled.noise, setting.noise.requested
-    samples = f" of {noise['known']:,} known" if "known" in noise else f" of {len(labelled.given):,}"
-    return f"{noise['count']:,}{samples} wrong, {noise['rate']:.2%}" + (f", {requested}" if requested else "")
+    noise = labelled.noise
+    samples = f"{noise['known']:,} known" if "known" in noise else f"{len(labelled.given):,}"
+    requested = f", requested {noise['nominal_rate']:.0%}" if "nominal_rate" in noise else ""
+    return f"{noise['count']:,} of {samples} wrong, {noise['rate']:.2%}{requested}"

@@ -67,11 +67,6 @@ class InjectedNoise(Noise):
         """The part of the setting's name that names the noise."""
         return f"{self.kind}-{round(100 * self.rate)}"
 
-    @property
-    def requested(self) -> str:
-        """The requested amount of noise in words."""
-        return f"drawn at {self.rate:.0%}"
-
     def _about(self, drawn: "NoisyLabels", **more: Any) -> dict[str, Any]:
         return {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
 
@@ -111,11 +106,6 @@ class AsymmetricNoise(ExtraNoise):
 
     kind = "asymmetric"
     flips: tuple[tuple[str, str], ...]
-
-    @property
-    def requested(self) -> str:
-        """The requested amount of noise in words."""
-        return f"drawn at {self.rate:.0%} in {len(self.flips)} classes"
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw the labels of the flipped classes."""
@@ -165,11 +155,6 @@ class HeldOutClassNoise(ExtraNoise):
 
     kind = "openset"
     held_out: int
-
-    @property
-    def requested(self) -> str:
-        """The requested amount of noise in words."""
-        return f"samples of {self.held_out} classes held out, {self.rate:.0%} of all"
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Give samples of held-out classes labels of the others, and remove held-out classes from the test samples."""

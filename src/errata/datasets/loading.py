@@ -13,7 +13,7 @@ from errata.datasets.cache import CachedArrays, PreparedCache
 from errata.datasets.locations import LocatedFiles, data_dir, locate
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
-from errata.datasets.spec import Dataset, ParsedArrays, PreparedArrays, PreparedData, Setting
+from errata.datasets.spec import Dataset, NoisySamples, ParsedArrays, PreparedArrays, PreparedData, Setting
 from errata.errors import DataError, ErrataError, InputError
 from errata.readers.hashing import array_hash, content_hash
 
@@ -23,19 +23,10 @@ TUNING_SEED = 0
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledSetting:
-    """A setting with its training samples and noisy labels.
-
-    given (N,): the labels that models are trained on. truth (N,): whether each is wrong, as bool; as float with NaN if
-    it is not known for all. noise: kind, rate and realised count of the noise. data: the dataset, or the subset that
-    the noise leaves; row numbers refer to it.
-    """
+class LabelledSetting(NoisySamples):
+    """A setting with its training samples and noisy labels."""
 
     setting: Setting
-    data: PreparedData
-    given: NDArray[np.int64]
-    truth: NDArray[Any]
-    noise: dict[str, Any]
 
     @cached_property
     def scored(self) -> NDArray[np.int64]:
@@ -58,10 +49,6 @@ class LabelledSetting:
         mask[self.scored] = True
         return mask & ~self.tuning(max(TUNING_FRACTIONS))
 
-    def metadata(self) -> dict[str, Any]:
-        """Values that identify data and labels in a result file."""
-        return {"setting": self.setting.name, **self.data.metadata(), "noise": self.noise}
-
 
 def load(name: str, folder: str | Path | None = None) -> PreparedData:
     """The prepared dataset of that name, from `folder`, else $ERRATA_DATA, else the user's cache folder."""
@@ -76,8 +63,7 @@ def load_setting(name: str, folder: str | Path | None = None) -> LabelledSetting
 
 def label(setting: Setting, data: PreparedData) -> LabelledSetting:
     """The training samples with the noisy labels of the setting."""
-    noisy = setting.noise.label(data)
-    return LabelledSetting(setting, noisy.data, noisy.given, noisy.truth, noisy.about)
+    return LabelledSetting(**vars(setting.noise.label(data)), setting=setting)
 
 
 def presence(dataset: Dataset, folder: Path) -> tuple[str, PreparedData | None]:

@@ -21,10 +21,8 @@ NAMED_CLASSES = 30  # more class names do not fit beside a matrix
 
 def noise_figure(labelled: LabelledSetting) -> "Figure":
     """True class × given label; the share of wrong labels per class if only right or wrong is known."""
-    true, known = labelled.data.train_labels, labelled.scored
-    if (np.asarray(true)[known] < 0).any():
-        return class_noise_figure(labelled)
-    return contingency_figure(labelled)
+    known_classes = np.asarray(labelled.data.train_labels)[labelled.scored]
+    return class_noise_figure(labelled) if (known_classes < 0).any() else contingency_figure(labelled)
 
 
 def class_table(labelled: LabelledSetting) -> "pd.DataFrame":
@@ -56,13 +54,14 @@ def contingency_figure(labelled: LabelledSetting) -> "Figure":
     counts = contingency(labelled)
     shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     errors = np.ma.masked_array(shares, np.eye(len(shares), dtype=np.bool_))
-    figure, axes = _figure(len(shares), len(shares))
+    figure, axes = _figure(labelled, len(shares), len(shares))
     image = axes.imshow(errors, cmap="viridis", vmin=0)
     axes.set_facecolor("0.92")  # the colour of masked cells
     figure.colorbar(image, ax=axes, label="share of the true class", shrink=0.8)
-    _name_classes(axes, labelled)
     axes.set(xlabel="given label", ylabel="true class")
-    axes.set_title(_title(labelled), size=10)
+    if len(shares) <= NAMED_CLASSES:
+        axes.set_xticks(np.arange(len(shares)), labelled.data.classes, rotation=90, size=8)
+        axes.set_yticks(np.arange(len(shares)), labelled.data.classes, size=8)
     if len(shares) <= 12:
         middle = float(errors.max()) / 2 if errors.count() else 0.0
         for row, column in np.ndindex(counts.shape):
@@ -81,7 +80,7 @@ def class_noise_figure(labelled: LabelledSetting) -> "Figure":
     shown = np.flatnonzero(checked)
     shares = np.bincount(given, wrong, minlength=labelled.data.num_classes)[shown] / checked[shown]
     order = np.argsort(-shares, kind="stable")
-    figure, axes = _figure(len(shares), 25)
+    figure, axes = _figure(labelled, len(shares), 25)
     axes.bar(np.arange(len(shares)), shares[order], width=0.85)
     axes.axhline(labelled.noise["rate"], color="k", linewidth=0.8, linestyle="--", label="all classes")
     names = np.array([str(name) for name in labelled.data.classes])[shown][order]
@@ -89,7 +88,6 @@ def class_noise_figure(labelled: LabelledSetting) -> "Figure":
     unchecked = len(checked) - len(shown)
     omitted = f"{unchecked} of {len(checked)} classes without a checked label are omitted" if unchecked else ""
     axes.set(xlabel=omitted, ylabel="share of wrong labels")
-    axes.set_title(_title(labelled), size=10)
     axes.legend(frameon=False)
     axes.margins(x=0.01)
     return figure
@@ -118,22 +116,12 @@ def figure_bytes(figure: "Figure", form: str) -> bytes:
     return buffer.getvalue()
 
 
-def _figure(columns: int, rows: int) -> "tuple[Figure, Any]":
+def _figure(labelled: LabelledSetting, columns: int, rows: int) -> "tuple[Figure, Any]":
+    """An empty figure with the name and noise rate of the setting as its title."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(min(9, 4.5 + 0.4 * columns), min(7.5, 3 + 0.36 * rows)), layout="constrained")
-    return figure, figure.add_subplot()
-
-
-def _name_classes(axes: Any, labelled: LabelledSetting) -> None:
-    if labelled.data.num_classes > NAMED_CLASSES:
-        return
-    ticks = np.arange(labelled.data.num_classes)
-    axes.set_xticks(ticks, labelled.data.classes, rotation=90, size=8)
-    axes.set_yticks(ticks, labelled.data.classes, size=8)
-
-
-def _title(labelled: LabelledSetting) -> str:
-    noise = labelled.noise
-    whole = "" if labelled.data.complete else ", incomplete data"
-    return f"{labelled.setting.name}: {noise['count']:,} wrong, {noise['rate']:.1%}{whole}"
+    axes = figure.add_subplot()
+    noise, part = labelled.noise, "" if labelled.data.complete else ", incomplete data"
+    axes.set_title(f"{labelled.setting.name}: {noise['count']:,} wrong, {noise['rate']:.1%}{part}", size=10)
+    return figure, axes

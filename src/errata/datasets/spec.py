@@ -72,30 +72,20 @@ class PreparedData:
         """K."""
         return len(self.classes)
 
-    def metadata(self) -> dict[str, Any]:
-        """Values that identify the data in a result file."""
-        return {
-            "dataset": self.name,
-            "data_hash": self.content_hash,
-            "complete": self.complete,
-            "remarks": list(self.remarks),
-            "train": len(self.train_labels),
-            "test": len(self.test_labels),
-        }
-
 
 @dataclass(frozen=True, eq=False)
 class NoisySamples:
     """Training samples with noisy labels.
 
-    data: the dataset, or the subset that the noise leaves. given (N,): the noisy labels. truth (N,): whether each label
-    is wrong, as bool; as float with NaN if it is not known for all. about: kind, rate, count and hash of the noise.
+    data: the dataset, or the subset that the noise leaves; row numbers refer to it. given (N,): the labels that models
+    are trained on. truth (N,): whether each is wrong, as bool; as float with NaN if it is not known for all. noise:
+    kind, rate, count and hash of the noise.
     """
 
     data: PreparedData
     given: NDArray[np.int64]
     truth: NDArray[Any]
-    about: dict[str, Any]
+    noise: dict[str, Any]
 
 
 class Noise(ABC):
@@ -105,11 +95,6 @@ class Noise(ABC):
     @abstractmethod
     def name(self) -> str:
         """The part of the setting's name that names the noise."""
-
-    @property
-    def requested(self) -> str:
-        """The requested amount of noise in words. Empty for real (not injected) noise."""
-        return ""
 
     @abstractmethod
     def label(self, data: PreparedData) -> NoisySamples:

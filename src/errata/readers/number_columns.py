@@ -66,17 +66,18 @@ def parse_number_columns(
 def _parse_column(series: "pd.Series[Any]", decimal_comma: bool) -> NumberColumn | None:
     """The numbers of a column, or None if it is not to be converted."""
     present = series[~is_missing(series)]
-    sample = _sample(present)
     marks = ".," if decimal_comma else "."
+    sample = _sample(present)
     if not any(_is_numeric(_parse(sample, mark), sample) for mark in marks):
         return None
     values = present.tolist()
     parsed, mark = max(((_parse(values, mark), mark) for mark in marks), key=lambda pair: _count(pair[0]))
+    texts = [value.strip() for value in values if isinstance(value, str)]
     others = [value for value, number in zip(values, parsed.tolist(), strict=True) if math.isnan(number)]
-    comma = mark == "," and any(isinstance(value, str) and mark in value for value in values)
+    comma = mark == "," and any(mark in text for text in texts)
     too_few = bool(others) and len(values) - _count_missing(values) < MIN_VALUES
-    plain = not comma and (not others or not any(isinstance(value, str) for value in values))
-    if plain or too_few or not _is_numeric(parsed, values) or any(map(_is_code, values)):
+    plain = not comma and (not others or not texts)
+    if plain or too_few or not _is_numeric(parsed, values) or any(map(_CODE.match, texts)):
         return None
     all_rows = np.full(len(series), np.nan)
     all_rows[present.index.to_numpy()] = parsed
@@ -88,16 +89,16 @@ def _sample(present: "pd.Series[Any]") -> list[Any]:
 
 
 def _parse(values: Sequence[Any], mark: str) -> NDArray[np.float64]:
-    return np.array([_parse_number(value, mark) for value in values], dtype=np.float64)
-
-
-def _parse_number(value: Any, mark: str) -> float:
-    """The value as a number with that decimal mark; NaN if it is not a number."""
-    if isinstance(value, str):
-        text = value.strip()
-        return float(text.replace(mark, ".")) if _PATTERNS[mark].match(text) else math.nan
-    is_number = isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool)
-    return float(value) if is_number else math.nan
+    """The values (n,) as numbers with that decimal mark; NaN for values that are not numbers."""
+    parsed = np.full(len(values), np.nan)
+    for place, value in enumerate(values):
+        if isinstance(value, str):
+            text = value.strip()
+            if _PATTERNS[mark].match(text):
+                parsed[place] = float(text.replace(mark, "."))
+        elif isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool):
+            parsed[place] = float(value)
+    return parsed
 
 
 def _is_numeric(parsed: NDArray[np.float64], values: Sequence[Any]) -> bool:
@@ -111,10 +112,6 @@ def _count(parsed: NDArray[np.float64]) -> int:
 
 def _count_missing(values: Sequence[Any]) -> int:
     return sum(isinstance(value, str) and value.strip() in MISSING_NUMBERS for value in values)
-
-
-def _is_code(value: Any) -> bool:
-    return isinstance(value, str) and _CODE.match(value.strip()) is not None
 
 
 def _as_series(values: NDArray[np.float64]) -> "pd.Series[Any]":
@@ -135,8 +132,8 @@ def _remarks(converted: "dict[str, NumberColumn]") -> list[str]:
     for name, column in converted.items():
         if column.others:
             others, count = len(column.others), _count(column.numbers)
-            example = next((value for value in column.others if str(value).strip() not in MISSING_NUMBERS), None)
-            example = column.others[0] if example is None else example
+            # an unusual value as the example, if there is one
+            example = min(column.others, key=lambda value: str(value).strip() in MISSING_NUMBERS)
             rest = f"1 other ({example!r}) counts" if others == 1 else f"{others:,} others (such as {example!r}) count"
             values = counted(count + others, "value is", "values are")
             remarks.append(f"column {name!r}: {count:,} of {values} numbers; {rest} as missing")

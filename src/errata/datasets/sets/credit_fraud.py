@@ -6,8 +6,9 @@ import numpy as np
 
 from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Dataset, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import PARSE_ERRORS, check_rows, clip_quantiles, prepare_split, standardise
+from errata.datasets.table_datasets import check_rows, clip_quantiles, prepare_split, standardise
 from errata.errors import DataError
+from errata.readers.formats.csv_files import read_csv
 from errata.training.recipes import BoostingRecipe, Recipe
 from errata.wording import one_line
 
@@ -45,19 +46,15 @@ def read_part(path: Path) -> ParsedArrays:
 
 def read(path: Path) -> ParsedArrays:
     """Fraudulent and genuine payments (N, 30), each in the order of the file."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    numbers = csv.ConvertOptions(column_types=dict.fromkeys((*FEATURES, LABEL), pa.float64()))
-    try:
-        table = csv.read_csv(path, convert_options=numbers)
-    except PARSE_ERRORS as error:
-        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
-    missing = [name for name in (*FEATURES, LABEL) if name not in table.column_names]
+    frame = read_csv(path).frame
+    missing = [name for name in (*FEATURES, LABEL) if name not in frame]
     if missing:
         raise DataError(f"{path} has no column {missing[0]}")
-    inputs = np.column_stack([table[name].to_numpy() for name in FEATURES])
-    labels = table[LABEL].to_numpy()
+    try:
+        values = frame[[*FEATURES, LABEL]].to_numpy(np.float64, na_value=np.nan)
+    except ValueError as error:
+        raise DataError(f"{path} has a cell that is not a number: {one_line(error)}") from error
+    inputs, labels = values[:, :-1], values[:, -1]
     broken = np.isnan(inputs).any(axis=1) | ~np.isin(labels, (0, 1))
     if broken.any():
         raise DataError(f"{path}: row {int(np.argmax(broken)) + 1} has an empty cell or a class other than 0 and 1")
