@@ -1,4 +1,4 @@
-"""What every registered metric keeps to; a new one is checked without being named here."""
+"""Properties of every registered metric; a new one is checked without a change here."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def columns(pairs):
 
 @every_metric
 @given(samples, st.randoms(use_true_random=False))
-def test_the_order_of_rows_does_not_matter_though_scores_tie(metric, pairs, random):
+def test_the_order_of_rows_does_not_matter_for_tied_scores(metric, pairs, random):
     shuffled = pairs.copy()
     random.shuffle(shuffled)
     assert metric(*columns(pairs)) == pytest.approx(metric(*columns(shuffled)), abs=1e-12)

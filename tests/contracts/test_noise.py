@@ -1,4 +1,4 @@
-"""What every registered noise model keeps to; a new one is checked without being named here."""
+"""Properties of every registered noise model; a new one is checked without a change here."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_is_a_transition_matrix_that_flips_at_the_rate(model, rate, classes):
 
 @every_model
 @pytest.mark.parametrize("draw", ["independent", "exact"])
-def test_injected_noise_is_what_it_says(model, draw):
+def test_injected_noise_matches_its_description(model, draw):
     labels = np.random.default_rng(0).integers(0, 5, 4000)
     noisy = inject(labels, model(5, 0.2), draw=draw, seed=3)
     np.testing.assert_array_equal(noisy.truth, noisy.labels != labels)
@@ -41,7 +41,7 @@ def test_injected_noise_is_what_it_says(model, draw):
 
 @every_model
 @pytest.mark.parametrize("rate", [-0.1, 1.1, np.nan])
-def test_a_rate_that_is_none_is_refused(model, rate):
+def test_an_invalid_rate_is_refused(model, rate):
     with pytest.raises(InputError):
         model(3, rate)
 
@@ -66,7 +66,7 @@ def like(name):
 
 
 @every_setting
-def test_noise_of_a_setting_is_what_it_says(setting):
+def test_noise_of_a_setting_matches_its_description(setting):
     data = like(setting.dataset)
     noisy = setting.noise.label(data)
     part = noisy.data
@@ -85,7 +85,7 @@ def test_noise_of_a_setting_is_what_it_says(setting):
 
 
 @every_setting
-def test_noise_of_a_setting_leaves_the_data_alone_and_is_drawn_once_and_for_all(setting):
+def test_noise_of_a_setting_is_deterministic_and_does_not_change_the_data(setting):
     data = like(setting.dataset)
     for array in (data.train_inputs, data.train_labels, data.test_inputs, data.test_labels):
         array.flags.writeable = False

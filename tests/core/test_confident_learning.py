@@ -28,7 +28,7 @@ def softmax(logits):
 
 
 def predictions(seed, samples, classes, *, scale=1.0, shares=None, noise=0.25, dtype=np.float64):
-    """Probabilities of a model that is mostly right, and labels some of which are wrong."""
+    """Probabilities of a model that is mostly right, and labels, some of which are wrong."""
     rng = np.random.default_rng(seed)
     true = rng.choice(classes, samples, p=shares)
     labels = np.where(rng.random(samples) < noise, rng.choice(classes, samples, p=shares), true)
@@ -71,7 +71,7 @@ def plain_joint(P, y):
 
 
 def plain_calibrated(counts, class_counts):
-    """N·Q as fractions, a class without confident samples wholly on the diagonal."""
+    """N·Q as fractions; a class without confident samples is on the diagonal."""
     K = len(counts)
     expected = [[Fraction(int(class_counts[i]) if i == j else 0) for j in range(K)] for i in range(K)]
     for i in range(K):
@@ -141,7 +141,7 @@ def test_the_confident_joint_counts_labels_by_confident_class(problem):
     np.testing.assert_array_equal(counts, plain_joint(P, y))
 
 
-def test_an_example_done_by_hand():
+def test_an_example_by_hand():
     P = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.3, 0.7], [0.25, 0.75], [0.95, 0.05]])
     y = [0, 0, 0, 1, 1, 1]
     # t = (1.7 / 3, 1.5 / 3); confident: 0, 0, 1, 1, 1, 0
@@ -151,14 +151,14 @@ def test_an_example_done_by_hand():
         assert flags(P, y, variant).tolist() == [False, False, True, False, False, True]
 
 
-def test_several_confident_classes_are_settled_by_the_arg_max_of_the_whole_row():
+def test_of_several_confident_classes_the_arg_max_of_the_row_is_used():
     # t = (0.85, 0.3, 0.3): the last row reaches classes 1 and 2 only, yet its arg max is class 0.
     P = np.array([[0.85, 0.1, 0.05], [0.4, 0.3, 0.3], [0.1, 0.3, 0.6], [0.6, 0.1, 0.3], [0.4, 0.3, 0.3]])
     y = np.array([0, 1, 1, 2, 2])
     assert confident_joint(P, y)[:, 0].tolist() == [1, 1, 1]
 
 
-def test_samples_that_are_all_alike_reach_their_own_threshold():
+def test_equal_samples_reach_their_threshold():
     P = np.tile([0.1, 0.9], (3, 1))  # (0.1 + 0.1 + 0.1) / 3 > 0.1 in floating point
     assert confident_joint(P, [0, 0, 0]).tolist() == [[3, 0], [0, 0]]
 
@@ -171,7 +171,7 @@ def test_samples_that_are_all_alike_reach_their_own_threshold():
         )
     )
 )
-def test_calibration_gives_every_class_its_share(problem):
+def test_calibrated_rows_sum_to_the_class_sizes(problem):
     counts, class_counts = np.array(problem[0]), np.array(problem[1])
     Q = calibrate(counts, class_counts)
     N = int(class_counts.sum())
@@ -200,7 +200,7 @@ def test_calibration_refuses(counts, class_counts, message):
         calibrate(counts, class_counts)
 
 
-# Exactly the samples cleanlab flags.
+# The same flags as cleanlab.
 
 
 def cleanlab_flags(P, y, variant):
@@ -253,25 +253,25 @@ def test_flags_are_exactly_those_of_cleanlab_on_small_problems(variant, problem)
 
 @pytest.mark.filterwarnings("ignore:May not flag all label issues")
 @pytest.mark.parametrize("variant", ["CYY", "PBC", "PBNR"])  # cleanlab's CC refuses a single class
-def test_one_class_only_is_flagged_as_by_cleanlab(variant):
+def test_a_single_class_is_flagged_as_by_cleanlab(variant):
     P, _ = predictions(0, 300, 4)
     y = np.zeros(300, np.int64)
     np.testing.assert_array_equal(flags(P, y, variant, cleanlab=True), cleanlab_flags(P, y, variant))
 
 
-def test_cleanlab_spares_a_label_within_its_slack_of_the_arg_max():
+def test_cleanlab_does_not_flag_a_label_within_its_slack_of_the_arg_max():
     P = np.array([[0.5 - 4e-7, 0.5 + 4e-7], [0.4, 0.6]])
     assert flags(P, [0, 0], "CC").tolist() == [True, True]
     assert flags(P, [0, 0], "CC", cleanlab=True).tolist() == [False, True]
 
 
-# What holds in general.
+# Invariances.
 
 
 @in_every_variant
 @pytest.mark.parametrize("cleanlab", [False, True])
 @given(seed=st.integers(0, 10**6))
-def test_flags_move_with_the_rows(variant, cleanlab, seed):
+def test_flags_do_not_depend_on_the_order_of_rows(variant, cleanlab, seed):
     P, y = predictions(seed, 120, 4)
     order = np.random.default_rng(seed).permutation(120)
     moved = flags(P[order], y[order], variant, cleanlab=cleanlab)
@@ -286,7 +286,7 @@ def test_flags_do_not_depend_on_the_numbering_of_classes(variant):
 
 
 @given(small_problems())
-def test_prune_by_class_spends_the_budget_of_every_class(problem):
+def test_prune_by_class_flags_the_estimated_number_in_every_class(problem):
     P, y = problem
     sizes = np.bincount(y, minlength=P.shape[1])
     kept = len(y) * calibrate(confident_joint(P, y), sizes).diagonal()
@@ -295,8 +295,8 @@ def test_prune_by_class_spends_the_budget_of_every_class(problem):
 
 
 @pytest.mark.parametrize("variant", ["PBC", "PBNR"])
-def test_which_of_equal_samples_are_flagged_is_not_a_matter_of_row_order(variant):
-    # Of class 0, 300 are confidently 0, 100 confidently 1, and 1000 equal ones neither: 1400 · 100 / 400 are errors.
+def test_flags_of_equal_samples_do_not_depend_on_the_order_of_rows(variant):
+    # In class 0, 300 samples are confident in 0, 100 in 1, and 1000 equal ones in neither: 1400 · 100 / 400 errors.
     P = np.repeat([[0.9, 0.1], [0.2, 0.8], [0.5, 0.5], [0.3, 0.7]], [300, 100, 1000, 500], axis=0)
     y = np.repeat([0, 1], [1400, 500])
     flagged = flags(P, y, variant)
@@ -306,7 +306,7 @@ def test_which_of_equal_samples_are_flagged_is_not_a_matter_of_row_order(variant
 
 @pytest.mark.parametrize("size", [1, 2, 7, 1500, 2048, 9000])
 @pytest.mark.parametrize("shape", ["random", "ascending", "descending", "equal", "coarse", "high where sampled"])
-def test_nth_largest_is_that_of_a_sort(size, shape):
+def test_nth_largest_equals_a_sort(size, shape):
     values = np.random.default_rng(size).random(size)
     match shape:
         case "ascending":
@@ -325,13 +325,13 @@ def test_nth_largest_is_that_of_a_sort(size, shape):
 
 @in_every_variant
 @pytest.mark.parametrize("cleanlab", [False, True])
-def test_one_sample_is_enough(variant, cleanlab):
+def test_one_sample_is_accepted(variant, cleanlab):
     assert flags(np.array([[0.3, 0.7]]), [1], variant, cleanlab=cleanlab).tolist() == [False]
 
 
 @in_every_variant
 @pytest.mark.parametrize("cleanlab", [False, True])
-def test_input_of_any_layout_is_read_and_left_alone(variant, cleanlab, tmp_path):
+def test_input_of_any_memory_layout_is_read_and_not_changed(variant, cleanlab, tmp_path):
     P, y = predictions(0, 400, 5)
     expected = flags(P, y, variant, cleanlab=cleanlab)
     np.save(tmp_path / "probabilities.npy", P)
@@ -348,13 +348,13 @@ def test_input_of_any_layout_is_read_and_left_alone(variant, cleanlab, tmp_path)
     assert P.flags.writeable
 
 
-def test_more_classes_than_a_short_integer_counts():
+def test_more_classes_than_int16_holds():
     P = np.zeros((3, 40_000))
     P[[0, 1, 2], [39_999, 39_998, 39_998]] = 1
     assert flags(P, [39_999, 39_998, 39_999], "CYY").tolist() == [False, False, True]
 
 
-def test_flagged_samples_score_by_self_confidence_and_the_others_tie_below():
+def test_flagged_samples_are_scored_by_self_confidence_and_the_others_are_below():
     P = np.array([[1.0, 0.0], [0.25, 0.75], [0.0, 1.0], [0.5, 0.5], [0.9, 0.1]])
     result = scores(np.array([True, True, True, False, False]), P, [0, 0, 0, 0, 0])
     np.testing.assert_allclose(result[[0, 1]], [0, math.log(4)])
@@ -375,7 +375,7 @@ def test_scores_rank_the_flagged_from_least_to_most_self_confident(dtype):
     assert np.all(np.diff(own[ranked]) >= 0)
 
 
-# Bad input.
+# Invalid input.
 
 GOOD = np.array([[0.5, 0.5], [0.25, 0.75], [1.0, 0.0]])
 
@@ -404,7 +404,7 @@ def changed(row, column, value):
         (GOOD.astype(np.float16), [0, 1, 0], "must be float32 or float64, not float16"),
     ],
 )
-def test_bad_input_is_refused_and_named(call, P, y, message):
+def test_invalid_input_is_refused_with_its_position(call, P, y, message):
     with pytest.raises(InputError, match=re.escape(message)):
         call(P, np.array(y, np.int64))
 
@@ -419,7 +419,7 @@ def test_the_first_bad_row_is_named_in_either_mode_without_warnings(cleanlab):
         flags(P, y, "PBNR", cleanlab=cleanlab)
 
 
-def test_rounding_just_outside_zero_to_one_is_no_reason_to_refuse():
+def test_rounding_errors_outside_zero_to_one_are_accepted():
     P = np.array([[1 + 2e-7, -2e-7], [0.3, 0.7]])
     assert not flags(P, [0, 1], "CC").any()
     assert scores(np.array([True, False]), P, [0, 1]).tolist() == [0, -1]
@@ -444,10 +444,12 @@ def test_scores_refuse(flagged, P, message):
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_order_of_rows_does_not_matter_where_values_tie(variant):
+def test_the_order_of_rows_does_not_matter_for_tied_values(variant):
     rng = np.random.default_rng(5)
-    logits = rng.integers(-3, 4, size=(600, 4)).astype(float)  # few distinct values: cuts fall between equal ones
-    logits[:, 3] += np.arange(600) * 1e-9  # but no two samples are the same throughout
+    logits = rng.integers(-3, 4, size=(600, 4)).astype(
+        float
+    )  # few distinct values, so that cuts are between equal ones
+    logits[:, 3] += np.arange(600) * 1e-9  # but no two samples are equal
     exponentials = np.exp(logits)
     probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
     labels, order = rng.integers(0, 4, 600), rng.permutation(600)

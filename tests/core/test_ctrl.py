@@ -35,9 +35,9 @@ def simulate(samples, epochs, classes, seed, shares=None):
     return np.logaddexp(0, -logits), labels, truth
 
 
-@threadpool_limits.wrap(limits=1)  # fits this small only lose time to a second thread
+@threadpool_limits.wrap(limits=1)  # a second thread only slows down fits this small
 def algorithm(losses, labels, windows, clusters, selected, smooth=5):
-    """The paper's algorithm line by line, with its own direction of votes turned as W - u."""
+    """The paper's algorithm line by line; returns W minus its votes."""
     losses = np.array(losses, dtype=np.float64)
     samples, epochs = losses.shape
     observed, counts = np.unique(labels, return_counts=True)
@@ -75,7 +75,7 @@ class TestConfiguration:
             Configuration(*wrong)
 
     @given(st.integers(1, 9), st.integers(1, 200))
-    def test_windows_tile_the_epochs_as_the_real_step_does(self, windows, epochs):
+    def test_windows_divide_the_epochs(self, windows, epochs):
         bounds = Configuration(windows, 2, 1).bounds(epochs)
         assert [b for pair in bounds for b in range(*pair)] == list(range(epochs))
         assert all(abs(start - i * epochs / windows) < 1 for i, (start, _) in enumerate(bounds))
@@ -91,7 +91,7 @@ class TestSmoothed:
         expected = [(1 + 0.5) / 2, (1 + 0.5) / 2, (1 + 0.5) / 2, (0.5 + cut) / 2, (cut - 2) / 2]
         np.testing.assert_allclose(two, [expected, [1, 1, 1, 1, 1]])
 
-    def test_the_ceiling_counts_observed_classes_only(self):
+    def test_the_clipping_value_counts_observed_classes_only(self):
         losses = np.full((3, 8), 100.0)
         np.testing.assert_allclose(smoothed(losses, [0, 50, 99]), 2 * math.log(3))
 
@@ -108,14 +108,14 @@ class TestSmoothed:
             expected[:, t] = clipped[:, last - smooth + 1 : last + 1].mean(axis=1)
         np.testing.assert_allclose(smoothed(losses, labels, smooth), expected, atol=1e-12)
 
-    def test_short_training_takes_the_longest_span_that_leaves_one_epoch_out(self):
+    def test_short_training_averages_over_all_epochs_but_one(self):
         labels = [0, 1, 2]
         losses = np.array([[0.1, 0.2, 0.6], [0.3, 0.3, 0.3], [1.0, 0.0, 0.5]])
         np.testing.assert_allclose(smoothed(losses, labels), np.array([[0.4] * 3, [0.3] * 3, [0.25] * 3]))
         np.testing.assert_allclose(smoothed(losses[:, :1], labels), losses[:, :1])
         np.testing.assert_allclose(smoothed(losses[:, :2], labels), losses[:, [1, 1]])
 
-    def test_refuses_no_epochs_to_average(self):
+    def test_refuses_a_span_of_zero(self):
         with pytest.raises(InputError, match="smooth"):
             smoothed(np.ones((2, 8)), [0, 1], smooth=0)
 
@@ -162,7 +162,7 @@ class TestVotes:
         ),
         st.data(),
     )
-    def test_any_curves_are_voted_on_in_silence(self, losses, data):
+    def test_any_curves_give_votes_without_warnings(self, losses, data):
         labels = data.draw(hnp.arrays(np.int64, len(losses), elements=st.integers(0, 2)))
         with warnings.catch_warnings():
             warnings.simplefilter("error")
@@ -172,14 +172,14 @@ class TestVotes:
         for c in np.unique(labels):
             assert (counted[:3, labels == c] == 0).any(axis=1).all(), "one window never holds a whole class noisy"
 
-    def test_lone_sample_is_clean(self):
+    def test_the_only_sample_of_a_class_is_clean(self):
         losses, labels, _ = simulate(100, 20, 2, seed=8)
         labels[0] = 9
         losses[0] = 100
         assert (votes(losses, labels)[:, 0] == 0).all()
         assert (votes([[0.3]], [4]) == 0).all()
 
-    def test_a_class_of_two_is_split_whatever_the_number_of_clusters(self):
+    def test_a_class_of_two_is_split_for_any_number_of_clusters(self):
         losses = np.array([[0.1] * 8, [1.0] * 8, [0.2] * 8])
         np.testing.assert_array_equal(votes(losses, [0, 0, 1]), [[0, c.windows, 0] for c in CONFIGURATIONS])
 
@@ -208,7 +208,7 @@ class TestVotes:
         counted = votes(losses, [0, 0, 0, 1], [Configuration(4, 2, 1)])
         np.testing.assert_array_equal(counted, [[0, 0, 2, 0]])
 
-    def test_input_is_left_alone_and_its_type_does_not_matter(self):
+    def test_input_is_not_changed_and_its_type_does_not_matter(self):
         losses, labels, _ = simulate(200, 20, 2, seed=9)
         losses = losses.astype(np.float32)
         labels = labels.astype(np.uint8)
@@ -219,7 +219,7 @@ class TestVotes:
         np.testing.assert_array_equal(labels, kept[1])
         np.testing.assert_array_equal(counted, votes(losses.astype(np.float64), labels.tolist()))
 
-    def test_do_not_depend_on_the_number_of_cores_and_give_threads_back(self, monkeypatch):
+    def test_do_not_depend_on_the_number_of_cores_and_restore_thread_limits(self, monkeypatch):
         losses, labels, _ = simulate(700, 20, 3, seed=10)
         threads = [library["num_threads"] for library in threadpool_info()]
         counted = votes(losses, labels)
@@ -229,7 +229,7 @@ class TestVotes:
         np.testing.assert_array_equal(votes(losses, labels), counted)
 
     @pytest.mark.parametrize(
-        ("losses", "labels", "says"),
+        ("losses", "labels", "message"),
         [
             ([[0.1, 0.2], [0.1, np.nan]], [0, 1], "sample 1 at epoch 1 is nan"),
             ([[0.1, 0.2], [np.inf, 0.2]], [0, 1], "sample 1 at epoch 0 is inf"),
@@ -241,8 +241,8 @@ class TestVotes:
             ([[0.1, 0.2]], [0.5], "class numbers"),
         ],
     )
-    def test_refuses_bad_input(self, losses, labels, says):
-        with pytest.raises(InputError, match=says):
+    def test_refuses_bad_input(self, losses, labels, message):
+        with pytest.raises(InputError, match=message):
             votes(losses, labels)
 
     def test_refuses_no_configuration(self):
@@ -302,7 +302,7 @@ class TestSelectionScore:
         curves, mask = np.random.default_rng(2).random((6, 3)), np.full(6, value)
         assert selection_score(curves, mask, mask, alpha) == -math.inf
 
-    def test_a_ratio_of_nothing_to_nothing_scores_minus_infinity(self):
+    def test_a_ratio_of_zero_to_zero_scores_minus_infinity(self):
         curves = np.array([[1.0, 0.0], [1.0, 0.0], [0.5, 0.0]])
         assert selection_score(curves, np.array([True, True, False]), np.ones(3, dtype=bool), 1.0) == -math.inf
 
@@ -346,7 +346,7 @@ class TestSelect:
         )
 
     @pytest.mark.parametrize("budget", [0, 7, 25])
-    def test_both_at_once_are_each_by_itself(self, trained, budget):
+    def test_several_budgets_at_once_equal_single_calls(self, trained, budget):
         losses, labels, correct = trained[:3]
         for together, alone in zip(
             selections(losses, labels, correct, [budget, None]),
@@ -367,7 +367,7 @@ class TestSelect:
         assert first[30:].sum() == 10
         assert set(np.flatnonzero(first)) != set(range(30, 40))
 
-    def test_nothing_to_choose_between_takes_the_first(self):
+    def test_equal_scores_select_the_first_configuration(self):
         losses, labels = np.full((10, 8), 0.5), np.arange(10) % 2
         selection = select(losses, labels, np.ones(10, dtype=bool))
         assert selection.configuration == CONFIGURATIONS[0]

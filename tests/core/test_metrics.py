@@ -42,7 +42,7 @@ def found_in_order(truth, order, inspected):
 
 
 def mean_found_over_all_tie_orders(scores, truth, inspected):
-    """Sort once for every permutation of the rows, each breaking the ties in its own way."""
+    """The mean over all permutations of the rows; each orders ties differently."""
     shuffles = list(permutations(range(len(scores))))
     total = sum(found_in_order(truth, sorted(shuffle, key=lambda i: -scores[i]), inspected) for shuffle in shuffles)
     return Fraction(total, len(shuffles))
@@ -194,7 +194,7 @@ def test_the_budget_defaults_to_the_number_of_errors():
 
 @settings(deadline=None)
 @given(st.integers(1, 100_000), st.data())
-def test_a_fraction_that_means_a_whole_number_buys_exactly_that_many(samples, data):
+def test_a_fraction_of_a_whole_number_is_exactly_that_number(samples, data):
     inspected = data.draw(st.integers(0, samples))
     assert metrics.budget_count(inspected / samples, samples) == inspected
 
@@ -228,7 +228,7 @@ def test_a_float_is_a_fraction_and_an_int_a_count(budget, inspected):
         (nan, "outside 0..1"),
     ],
 )
-def test_a_budget_that_is_none_is_refused(budget, sentence):
+def test_an_invalid_budget_is_refused(budget, sentence):
     with pytest.raises(InputError, match=sentence):
         fnr([3.0, 2.0, 1.0], [True, False, False], budget)
 
@@ -245,7 +245,7 @@ UNKNOWN_TRUTHS = {
 
 
 @pytest.mark.parametrize("truth", UNKNOWN_TRUTHS.values(), ids=UNKNOWN_TRUTHS.keys())
-def test_unknown_truth_is_left_out_altogether(truth):
+def test_unknown_truth_is_left_out(truth):
     scores, known = np.array([1.0, 3.0, 5.0, 3.0, 4.0]), [0, 1, 3]
     subset = scores[known], np.array([True, False, True])
     for metric in METRICS.values():
@@ -278,7 +278,7 @@ def test_bad_scores_and_truth_are_refused_by_every_metric(scores, truth, sentenc
             metric(scores, truth)
 
 
-def test_what_is_undefined_is_refused():
+def test_undefined_metrics_are_refused():
     with pytest.raises(InputError, match="precision is undefined"):
         precision([1.0, 2.0], [True, False], 0)
     with pytest.raises(InputError, match="lift is undefined"):

@@ -29,20 +29,20 @@ def cloud(samples=1100, columns=17, seed=0):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("samples", [2, 30, 511, 1100])
-def test_as_by_every_distance(samples, metric):
+def test_equals_the_search_over_all_distances(samples, metric):
     points = cloud(samples)
     assert_nearest(nearest(points, min(20, samples - 1), metric), points, min(20, samples - 1), metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", hard_clouds())
-def test_as_by_every_distance_where_products_do_not_tell(name, metric):
+def test_hard_clouds_equal_the_search_over_all_distances(name, metric):
     points = hard_clouds()[name]
     assert_nearest(nearest(points, 12, metric), points, 12, metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_as_scikit_learn(metric):
+def test_equals_scikit_learn(metric):
     from sklearn.neighbors import NearestNeighbors
 
     points = cloud(900).astype(np.float32)
@@ -123,7 +123,7 @@ def test_other_containers(tmp_path):
         np.testing.assert_array_equal(found.distance, expected.distance)
 
 
-def test_points_stay_as_they_are():
+def test_points_are_not_changed():
     points = cloud(100)
     before = points.copy()
     nearest(points, 3, "cosine")
@@ -184,7 +184,7 @@ def test_bad_input(points, k, metric, message):
         nearest(points, k, metric)
 
 
-def test_bad_rows_are_named_in_any_block():
+def test_the_first_invalid_row_is_named_in_any_block():
     points = np.zeros((300_000, 1), dtype=np.float32)
     points[200_001] = np.nan
     with pytest.raises(InputError, match="point of sample 200001 holds nan"):
@@ -230,7 +230,7 @@ def test_recall_is_the_share_that_was_found(monkeypatch):
     np.testing.assert_allclose(found.distance, np.take_along_axis(distances, found.index.astype(int), 1), rtol=1e-6)
 
 
-def test_equally_near_ones_count_as_found(monkeypatch):
+def test_equally_near_points_count_as_found(monkeypatch):
     monkeypatch.setattr(neighbours, "_graph", lambda points, links: np.tile(np.arange(100, 100 + links), (200, 1)))
     assert nearest(np.ones((200, 3)), 20, exact=False).recall == 1
 
@@ -294,9 +294,9 @@ def test_without_the_package_the_message_names_the_extra(monkeypatch):
         nearest(cloud(60), 3, exact=False)
 
 
-def test_the_package_takes_what_it_is_given():
+def test_pynndescent_has_the_expected_signature():
     from pynndescent import NNDescent
 
-    # Compiling it takes half a minute, so it is run for real in benchmarks/neighbours.py only.
+    # Compiling it takes half a minute, so it is run only in benchmarks/neighbours.py.
     inspect.signature(NNDescent).bind(cloud(60), n_neighbors=31, random_state=0)
     assert isinstance(inspect.getattr_static(NNDescent, "neighbor_graph"), property)

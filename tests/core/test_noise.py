@@ -49,7 +49,7 @@ def test_symmetric_matrix_never_redraws_the_true_class():
     np.testing.assert_allclose(symmetric_matrix(3, 0.2), [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]])
 
 
-def test_pairflip_matrix_goes_to_the_next_class_and_from_the_last_to_the_first():
+def test_pairflip_matrix_flips_to_the_next_class_and_from_the_last_to_the_first():
     np.testing.assert_allclose(pairflip_matrix(3, 0.25), [[0.75, 0.25, 0], [0, 0.75, 0.25], [0.25, 0, 0.75]])
     np.testing.assert_allclose(pairflip_matrix(2, 0.25), symmetric_matrix(2, 0.25))
 
@@ -73,7 +73,7 @@ def test_noise_models_are_found_by_name():
 
 @settings(deadline=None, max_examples=60)
 @given(labelled(), st.data(), st.sampled_from(DRAWS), st.integers(0, 2**31))
-def test_what_comes_back_describes_the_labels(case, data, draw, seed):
+def test_the_result_describes_the_labels(case, data, draw, seed):
     labels, num_classes = case
     matrix = data.draw(transition_matrices(num_classes))
     noisy = inject(labels, matrix, draw=draw, seed=seed)
@@ -145,11 +145,11 @@ def test_exact_draws_of_a_balanced_dataset_change_exactly_the_rate():
     np.testing.assert_array_equal(paired.realised, 400 * np.eye(10) + 100 * np.roll(np.eye(10), 1, axis=1))
 
 
-def test_exact_draws_favour_neither_a_class_nor_a_place_in_the_file():
+def test_exact_draws_are_uniform_over_classes_and_rows():
     labels = np.zeros(50, int)
     matrix = symmetric_matrix(5, 0.2)
     draws = [inject(labels, matrix, draw="exact", seed=seed) for seed in range(1000)]
-    # 10 changed labels over 4 classes are 2.5 each: two classes get 3, and every class in half of the draws.
+    # 10 changed labels in 4 classes are 2.5 each: two classes get 3, and each class gets 3 in half of the draws.
     assert all(sorted(noisy.realised[0, 1:]) == [2, 2, 3, 3] for noisy in draws)
     extra = np.sum([noisy.realised[0, 1:] == 3 for noisy in draws], axis=0)
     assert chisquare(extra, [500] * 4).pvalue > 1e-3
@@ -157,7 +157,7 @@ def test_exact_draws_favour_neither_a_class_nor_a_place_in_the_file():
     assert chisquare(changed, [200] * 50).pvalue > 1e-3
 
 
-def test_the_number_of_classes_is_the_highest_label_unless_told():
+def test_the_number_of_classes_is_by_default_that_of_the_highest_label():
     assert symmetric([0, 1, 2], 0.5).matrix.shape == (3, 3)
     assert pairflip([0, 1, 2], 0.5).matrix.shape == (3, 3)
     assert symmetric([0, 1, 2], 0.5, num_classes=5).matrix.shape == (5, 5)
@@ -200,7 +200,7 @@ def test_transition_counts_true_by_given():
         transition([0, 2], [0, 1], 2)
 
 
-def test_inputs_are_neither_written_to_nor_kept():
+def test_inputs_are_copied():
     labels, matrix = np.arange(50) % 3, symmetric_matrix(3, 0.5)
     labels.flags.writeable = False
     noisy = inject(labels, matrix)
@@ -220,7 +220,7 @@ def test_inputs_are_neither_written_to_nor_kept():
         (np.eye(2), "label of sample 2 is 2"),
     ],
 )
-def test_a_matrix_that_is_none_is_refused(matrix, sentence):
+def test_an_invalid_matrix_is_refused(matrix, sentence):
     with pytest.raises(InputError, match=sentence):
         inject([0, 1, 2], matrix)
 

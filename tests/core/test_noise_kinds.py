@@ -1,4 +1,4 @@
-"""Noise beyond symmetric and pairflip: by class map, by sample, on long-tailed classes, from no class."""
+"""Asymmetric, instance-dependent, long-tailed and open-set noise."""
 
 import numpy as np
 import pytest
@@ -19,17 +19,17 @@ from errata.core.noise import (
 from errata.core.noise.sample_noise import flip_rates
 from errata.errors import InputError
 
-# From some classes to others.
+# Asymmetric noise.
 
 
-def test_asymmetric_matrix_moves_only_the_classes_named():
+def test_asymmetric_matrix_flips_only_the_listed_classes():
     np.testing.assert_allclose(
         asymmetric_matrix(4, 0.4, {0: 2, 2: 0, 3: 1}),
         [[0.6, 0, 0.4, 0], [0, 1, 0, 0], [0.4, 0, 0.6, 0], [0, 0.4, 0, 0.6]],
     )
 
 
-def test_asymmetric_noise_realises_its_rate_in_every_class_named():
+def test_asymmetric_noise_has_its_rate_in_every_listed_class():
     labels = np.arange(40_000) % 4
     noisy = asymmetric(labels, 0.4, {0: 2, 2: 0, 3: 1}, seed=2)
     low, high = binom.interval(1 - 1e-6, 10_000, 0.4)
@@ -46,10 +46,10 @@ def test_asymmetric_noise_realises_its_rate_in_every_class_named():
     assert exact.count == 12_000
 
 
-# By sample.
+# Instance-dependent noise.
 
 
-def test_transitions_of_a_sample_are_those_worked_out_one_at_a_time():
+def test_transitions_equal_those_computed_sample_by_sample():
     rng = np.random.default_rng(0)
     labels, inputs = rng.integers(0, 4, 60), rng.normal(size=(60, 3))
     rates, projections = rng.random(60), rng.normal(size=(4, 3, 4))
@@ -63,22 +63,22 @@ def test_transitions_of_a_sample_are_those_worked_out_one_at_a_time():
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.2, 0.5, 0.95])
-def test_flip_rates_are_normal_numbers_thrown_again_until_they_lie_between_0_and_1(rate):
+def test_flip_rates_are_truncated_normal(rate):
     drawn = flip_rates(rate, 20_000, np.random.default_rng(1))
     normal = np.random.default_rng(2).normal(rate, 0.1, 60_000)
     assert ks_2samp(drawn, normal[(normal >= 0) & (normal <= 1)]).pvalue > 1e-3
 
 
-def test_instance_noise_without_inputs_to_go_by_is_symmetric():
+def test_instance_noise_of_constant_inputs_is_symmetric():
     labels = np.arange(50_000) % 5
     noisy = instance_dependent(labels, np.zeros((50_000, 3)), 0.3, seed=4)
-    low, high = binom.interval(1 - 1e-6, 50_000, 0.3)  # cut off at 0 and 1, the mean stays 0.3 to the third decimal
+    low, high = binom.interval(1 - 1e-6, 50_000, 0.3)  # truncated to 0..1, the mean is 0.3 to three decimals
     assert low - 50 <= noisy.count <= high + 50
     for true in range(5):
         assert chisquare(np.delete(noisy.realised[true], true)).pvalue > 1e-3
 
 
-def test_instance_noise_takes_like_samples_for_the_same_class_and_others_for_another():
+def test_instance_noise_flips_similar_samples_to_the_same_class():
     labels = np.arange(4000) % 4
     direction = np.random.default_rng(0).normal(size=8)
     side = np.where(np.arange(4000) % 8 < 4, 1.0, -1.0)
@@ -89,7 +89,7 @@ def test_instance_noise_takes_like_samples_for_the_same_class_and_others_for_ano
         assert targets[0] != targets[1]
 
 
-def test_instance_noise_is_fixed_by_its_seed_and_takes_images():
+def test_instance_noise_depends_on_its_seed_only_and_accepts_images():
     labels = np.arange(300) % 3
     images = np.random.default_rng(0).normal(size=(300, 3, 4, 4)).astype(np.float32)
     noisy = instance_dependent(labels, images, 0.2, seed=5)
@@ -130,13 +130,13 @@ def test_a_long_tail_keeps_the_share_of_every_class(labels, ratio, seed):
     np.testing.assert_array_equal(rows, long_tailed(given, ratio, 6, seed=seed))
 
 
-def test_a_long_tail_favours_no_place_in_the_file():
+def test_a_long_tail_is_drawn_uniformly_over_rows():
     labels = np.repeat([0, 1], 40)
     kept = np.sum([np.isin(np.arange(40, 80), long_tailed(labels, 4, seed=seed)) for seed in range(1000)], axis=0)
     assert chisquare(kept).pvalue > 1e-3
 
 
-# Samples of no class.
+# Open-set noise.
 
 
 def test_open_set_by_hand():
@@ -165,7 +165,7 @@ def test_open_set_keeps_as_many_samples_as_its_rate_allows(kept, held, held_out,
     assert noisy.hash == open_set(labels, held_out, rate, classes, seed=seed).hash
 
 
-def test_labels_of_samples_of_no_class_are_drawn_from_all_others_alike():
+def test_open_set_labels_are_uniform_over_the_other_classes():
     labels = np.repeat(np.arange(6), 4000)
     noisy = open_set(labels, 2, 0.3, seed=1)
     for true in (4, 5):
@@ -174,7 +174,7 @@ def test_labels_of_samples_of_no_class_are_drawn_from_all_others_alike():
     np.testing.assert_array_equal(noisy.realised[:4, :4], np.diag(np.diag(noisy.realised)[:4]))
 
 
-# What cannot be.
+# Invalid arguments.
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def one_by_one(epochs, method, windows):
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 7, 50, 51, 150, 1444])
-def test_the_grid_is_the_papers(epochs):
+def test_the_grid_is_that_of_the_paper(epochs):
     grid = epoch_grid(epochs)
     expected = sorted({int(np.floor(v)) for v in np.linspace(0, epochs - 1, 50)})
     assert grid.tolist() == expected
@@ -31,7 +31,7 @@ def test_the_grid_is_the_papers(epochs):
     "name",
     [f"{a}-{m}" for a in ("MeanProb", "Mean", "Last", "EMA", "LateStopping") for m in registered("measure")],
 )
-def test_all_windows_at_once_equal_each_window_alone(curves, name):
+def test_shared_windows_equal_single_windows(curves, name):
     logits, labels, _ = curves(1, epochs=12, samples=40)
     epochs, windows = Epochs(logits, labels), grid_windows(12)
     np.testing.assert_allclose(
@@ -77,7 +77,7 @@ def test_missing_epochs(curves):
 
 
 @pytest.mark.parametrize("windows", [[(0, 12)], [(-1, 3)], [(5, 4)], [(0, 1), (0, 1)]])
-def test_refuses(curves, windows):
+def test_invalid_windows_are_refused(curves, windows):
     logits, labels, _ = curves(1, epochs=12, samples=40)
     with pytest.raises(InputError, match="window"):
         window_scores(Epochs(logits, labels), parse("Mean-CE"), windows)

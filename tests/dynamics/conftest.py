@@ -1,4 +1,4 @@
-"""A small run, and ways to break the disk under it."""
+"""A small run, and simulated disk failures."""
 
 import contextlib
 import hashlib
@@ -26,7 +26,7 @@ def labels():
 
 @pytest.fixture(scope="session")
 def record():
-    """Record all epochs in batches of `batch`, after those a resumed run already holds."""
+    """Record all epochs that a resumed run does not hold yet, in batches of `batch`."""
 
     def record(logits, labels, path=None, *, batch=2, ids=None, **options):
         recorder = Recorder(path, labels=labels, ids=ids, num_classes=logits.shape[2], quiet=True, **options)
@@ -42,7 +42,7 @@ def record():
 
 @pytest.fixture(scope="session")
 def snapshot():
-    """Everything below a folder: what is there, and a hash of every file."""
+    """All paths below a folder, with a hash of every file."""
 
     def snapshot(folder):
         return {
@@ -55,7 +55,7 @@ def snapshot():
 
 @pytest.fixture(scope="session")
 def full_disk():
-    """Within the block no file can grow beyond so many bytes: every write past that fails, as on a full disk."""
+    """In the block, no file can be larger than `limit` bytes; further writes fail, as on a full disk."""
 
     @contextlib.contextmanager
     def full_disk(limit):
@@ -73,7 +73,7 @@ def full_disk():
 
 @pytest.fixture(scope="session")
 def without_root():
-    """Within the block file permissions hold, also for root."""
+    """In the block, file permissions also apply to root."""
 
     @contextlib.contextmanager
     def without_root():

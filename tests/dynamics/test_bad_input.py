@@ -1,4 +1,4 @@
-"""Bad input is refused in one sentence that says what is wrong and where; what is only unusual works."""
+"""Invalid input is refused with one sentence: what is wrong, and where. Unusual input is accepted."""
 
 import re
 
@@ -218,7 +218,7 @@ def softmax(values):
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def test_probabilities_in_place_of_logits_are_warned_of(logits, labels, record):
+def test_probabilities_instead_of_logits_give_a_warning(logits, labels, record):
     probabilities = softmax(3 * logits)
     for attempt in (
         lambda: errata.score(probabilities, labels, "Mean-LM"),
@@ -234,22 +234,22 @@ def test_probabilities_in_place_of_logits_are_warned_of(logits, labels, record):
         assert_one_sentence(caught[0].message)
 
 
-def test_a_softmax_applied_twice_is_warned_of_below_the_logarithm_too(logits, labels):
+def test_the_logarithm_of_a_double_softmax_gives_a_warning(logits, labels):
     with pytest.warns(UserWarning, match="look like the logarithm of a softmax applied twice") as caught:
         errata.score(np.log(softmax(softmax(3 * logits))), labels, "Mean-LM")
     assert len(caught) == 1
 
 
 @pytest.mark.filterwarnings("error")
-def test_logits_and_log_probabilities_are_not_warned_of(logits, labels, record):
+def test_logits_and_log_probabilities_give_no_warning(logits, labels, record):
     for fine in (logits, np.log(softmax(3 * logits)), np.abs(logits), np.zeros_like(logits)):
         record(fine, labels)
         record(fine, labels, keep="stream")
         errata.score(fine, labels)
-    record(np.log(softmax(0.01 * logits)), labels)  # a model that has not learned anything yet
+    record(np.log(softmax(0.01 * logits)), labels)  # an untrained model
 
 
-# Unusual, and fine.
+# Unusual but valid.
 
 FEW = {
     "one sample": lambda z, y: (z[:, :1], y[:1]),
@@ -276,35 +276,35 @@ FEW = {
 
 @pytest.mark.parametrize("case", FEW)
 def test_little_or_unusual_data_is_scored_by_every_method(logits, labels, case):
-    few, given = FEW[case](logits, labels)
-    dynamics = Dynamics.from_arrays(few, given, features=np.arange(2 * len(given)).reshape(-1, 2))
+    few, few_labels = FEW[case](logits, labels)
+    dynamics = Dynamics.from_arrays(few, few_labels, features=np.arange(2 * len(few_labels)).reshape(-1, 2))
     table = errata.score_many(dynamics, NEEDS_NO_AVERAGE)
     assert np.isfinite(table.to_numpy()).all()
-    assert table.shape == (len(given), len(NEEDS_NO_AVERAGE))
+    assert table.shape == (len(few_labels), len(NEEDS_NO_AVERAGE))
     ranking = errata.rank(dynamics)
-    assert ranking["rank"].tolist() == list(range(1, len(given) + 1))
+    assert ranking["rank"].tolist() == list(range(1, len(few_labels) + 1))
 
 
 @pytest.mark.parametrize("case", FEW)
-def test_little_or_unusual_data_is_recorded_one_by_one_and_comes_back(tmp_path, logits, labels, record, case):
-    few, given = FEW[case](logits, labels)
+def test_little_or_unusual_data_is_recorded_sample_by_sample(tmp_path, logits, labels, record, case):
+    few, few_labels = FEW[case](logits, labels)
     few = np.atleast_3d(few) if np.ndim(few) == 3 else np.asarray(few)[None]
     for keep in ("all", "stream"):
-        dynamics = record(few, given, tmp_path / keep, batch=1, dtype="float64", keep=keep)
+        dynamics = record(few, few_labels, tmp_path / keep, batch=1, dtype="float64", keep=keep)
         methods = [name for name in IN_SAMPLE if keep == "all" or parse(name).reduction.aggregation.can_stream]
-        found, expected = (errata.score_many(d, methods) for d in (dynamics, Dynamics.from_arrays(few, given)))
+        found, expected = (errata.score_many(d, methods) for d in (dynamics, Dynamics.from_arrays(few, few_labels)))
         np.testing.assert_array_equal(found.to_numpy(), expected.to_numpy())
 
 
-def test_the_input_is_never_written_to(logits, labels):
-    few, given = logits.copy(), labels.copy()
-    few.flags.writeable = given.flags.writeable = False
-    errata.score_many(Dynamics.from_arrays(few, given), LOGITS_DO)
-    errata.rank(Dynamics.from_arrays(few, given))
+def test_the_input_is_not_changed(logits, labels):
+    few, few_labels = logits.copy(), labels.copy()
+    few.flags.writeable = few_labels.flags.writeable = False
+    errata.score_many(Dynamics.from_arrays(few, few_labels), LOGITS_DO)
+    errata.rank(Dynamics.from_arrays(few, few_labels))
     np.testing.assert_array_equal(few, logits)
 
 
-def test_an_estimate_from_one_sample_says_why_there_is_none(logits, labels):
+def test_a_missing_estimate_has_a_reason(logits, labels):
     estimates = errata.noise_rates(Dynamics.from_arrays(logits[:, :1], labels[:1])).set_index("estimate")
     assert np.isnan(estimates.loc["mixture on Unmixed-MeanProb-LM", "rate"])
     assert "there are no two groups of scores" in estimates.loc["mixture on Unmixed-MeanProb-LM", "how"]
@@ -317,7 +317,7 @@ def test_arrays_instead_of_dynamics_are_refused(function, logits):
         function(logits)
 
 
-def test_scores_of_a_path_or_without_labels_say_what_is_missing(logits):
+def test_scores_of_a_path_or_without_labels_are_refused(logits):
     with pytest.raises(InputError, match="is a path"):
         errata.score("runs/mine", "Mean-CE")
     with pytest.raises(InputError, match="need logits and labels"):
@@ -325,12 +325,12 @@ def test_scores_of_a_path_or_without_labels_say_what_is_missing(logits):
 
 
 @pytest.mark.parametrize("seed", [-1, None, 1.5, True])
-def test_a_seed_that_is_none_is_refused(labels, seed):
+def test_an_invalid_seed_is_refused(labels, seed):
     with pytest.raises(InputError, match="seed must be a whole number"):
         errata.noise.symmetric(labels, 0.2, seed=seed)
 
 
-def test_a_confidence_that_is_none_is_refused(logits, labels):
+def test_an_invalid_confidence_is_refused(logits, labels):
     with pytest.raises(InputError, match="confidence is 2"):
         errata.noise_rates(Dynamics.from_arrays(logits, labels), confidence=2)
 
@@ -343,7 +343,7 @@ def test_sums_of_one_measure_are_ranked_without_a_suggestion(logits, labels):
     assert list(table.columns) == ["id", "label", "score", "rank"]
 
 
-def test_a_run_that_got_no_epoch_may_be_begun_again(tmp_path, logits, labels):
+def test_a_run_without_epochs_can_be_started_again(tmp_path, logits, labels):
     errata.Recorder(tmp_path / "run", labels=labels, num_classes=3, quiet=True)
     recorder = errata.Recorder(tmp_path / "run", labels=labels, num_classes=3, quiet=True)
     recorder.update(range(len(labels)), logits[0])
@@ -353,7 +353,7 @@ def test_a_run_that_got_no_epoch_may_be_begun_again(tmp_path, logits, labels):
 
 @pytest.mark.parametrize("budget", [-3, 7, 1.5, "x"])
 @pytest.mark.parametrize("method", ["Mean-LM", "CTRL-CE"])
-def test_a_budget_that_is_none_is_refused_whether_or_not_it_is_used(logits, labels, method, budget):
+def test_an_invalid_budget_is_refused_by_every_method(logits, labels, method, budget):
     with pytest.raises(InputError, match="budget"):
         errata.rank(Dynamics.from_arrays(logits, labels), method, budget=budget)
 

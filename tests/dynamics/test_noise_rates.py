@@ -8,16 +8,16 @@ from errata import Dynamics
 from errata.core import rates
 
 
-def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs_and_unmixed(curves):
+def test_every_estimate_uses_mean_probabilities_after_unmixing(curves):
     logits, labels, _ = curves(3, samples=200)
     found = errata.noise_rates(Dynamics.from_arrays(logits, labels), window=(2, 9)).set_index("kind")
-    believed = oracle.unmixed(softmax(logits[2:10].astype(float), axis=2).mean(axis=0), labels)
+    probabilities = oracle.unmixed(softmax(logits[2:10].astype(float), axis=2).mean(axis=0), labels)
     every = np.arange(len(labels))
-    others = believed.copy()
+    others = probabilities.copy()
     others[every, labels] = 0
-    margins = np.log(others.max(axis=1)) - np.log(believed[every, labels])
+    margins = np.log(others.max(axis=1)) - np.log(probabilities[every, labels])
     expected = {
-        "confident joint": rates.from_confident_joint(believed, labels),
+        "confident joint": rates.from_confident_joint(probabilities, labels),
         "mixture": rates.from_mixture(margins),
         "sign": rates.from_sign(margins),
     }
@@ -41,8 +41,8 @@ def test_every_estimate_is_made_from_the_probabilities_averaged_over_the_epochs_
     ]
 
 
-def test_neighbours_count_where_they_are_known():
-    """Two clouds far apart, each of one class: the labels of a sample's neighbours are right, its own may be wrong."""
+def test_input_neighbours_are_used():
+    """Two distant clouds, one per class: the neighbours of a sample have correct labels, the sample may not."""
     rng = np.random.default_rng(0)
     true = np.arange(300) % 2
     wrong = rng.random(300) < 0.1
@@ -59,13 +59,13 @@ def test_neighbours_count_where_they_are_known():
     assert alone.loc["sign", "rate"] == 0
 
 
-def test_running_sums_of_the_default_method_are_enough(curves):
+def test_running_sums_of_the_default_method_suffice(curves):
     logits, labels, _ = curves(0)
     recorder = errata.Recorder(labels=labels, keep="stream", methods=["MeanProb-LM"], quiet=True)
     for epoch in logits:
         recorder.update(range(len(labels)), epoch)
         recorder.end_epoch()
     streamed = errata.noise_rates(recorder.finish())
-    kept = errata.noise_rates(Dynamics.from_arrays(logits, labels))
+    stored = errata.noise_rates(Dynamics.from_arrays(logits, labels))
     columns = ["rate", "low", "high"]
-    np.testing.assert_allclose(streamed[columns], kept[columns])
+    np.testing.assert_allclose(streamed[columns], stored[columns])

@@ -40,12 +40,12 @@ def assert_same_bits(a, b):
         np.testing.assert_array_equal(a[column].to_numpy().view(np.int64), b[column].to_numpy().view(np.int64), column)
 
 
-# What is recorded.
+# Contents.
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize("batch", [1, 4, 6])
-def test_what_was_recorded_is_what_was_passed(tmp_path, logits, labels, record, on_disk, batch):
+def test_the_recorded_logits_are_those_that_were_passed(tmp_path, logits, labels, record, on_disk, batch):
     path = tmp_path / "run" if on_disk else None
     dynamics = record(logits, labels, path, batch=batch, settings={"lr": 0.1})
     np.testing.assert_array_equal(dynamics.logits, logits)
@@ -55,7 +55,7 @@ def test_what_was_recorded_is_what_was_passed(tmp_path, logits, labels, record, 
     assert_same_bits(scores(dynamics, ["Mean-CE"]), scores(Dynamics.from_arrays(logits, labels), ["Mean-CE"]))
 
 
-def test_an_epoch_at_once_is_the_same_as_its_batches(logits, labels, record):
+def test_update_all_equals_updates_in_batches(logits, labels, record):
     ids = [f"sample {row}" for row in range(len(labels))]
     whole, parts = (Recorder(labels=labels, ids=ids) for _ in range(2))
     for epoch in logits:
@@ -75,7 +75,7 @@ def test_the_number_of_classes_is_that_of_the_first_logits(tmp_path, logits, lab
     assert recorder.finish().num_classes == 3
 
 
-def test_the_size_is_said_unless_quiet(tmp_path, labels, capsys):
+def test_the_size_is_printed_unless_quiet(tmp_path, labels, capsys):
     Recorder(tmp_path / "run", labels=labels, num_classes=3)
     Recorder(labels=labels, num_classes=3, keep="stream", methods=["Mean-LM"])
     assert capsys.readouterr().err.splitlines() == [
@@ -96,7 +96,7 @@ def test_labels_may_be_names(logits, labels):
     assert dynamics.classes == ("ant", "bee", "cow")
 
 
-def test_the_caller_may_reuse_all_its_buffers(logits, labels):
+def test_the_caller_may_reuse_its_buffers(logits, labels):
     for keep in ("all", "stream"):
         given_labels, ids, buffer = labels.copy(), np.empty(2, np.int64), np.empty((2, 3), np.float32)
         recorder = Recorder(labels=given_labels, num_classes=3, keep=keep, quiet=True)
@@ -112,7 +112,7 @@ def test_the_caller_may_reuse_all_its_buffers(logits, labels):
         )
 
 
-def test_recording_on_does_not_change_what_was_finished_before(logits, labels):
+def test_continued_recording_does_not_change_finished_dynamics(logits, labels):
     for keep in ("all", "stream"):
         recorder = Recorder(labels=labels, num_classes=3, keep=keep, quiet=True)
         recorder.update(range(6), logits[0])
@@ -164,7 +164,7 @@ def test_ids_of_any_type_find_their_rows(tmp_path, logits, labels, kind):
     assert Recorder(path, labels=labels, ids=ids, num_classes=3, resume=True, quiet=True).epoch == 4
 
 
-def test_ties_are_ranked_by_id_whatever_the_order_of_the_rows(labels):
+def test_ties_are_ranked_by_id_for_any_order_of_the_rows(labels):
     tied = np.zeros((2, 6, 3), np.float32)
     order = np.array([3, 1, 5, 0, 2, 4])
     for ids in (IDS["tuples"], IDS["strings"], IDS["ints"], IDS["uuids"]):
@@ -186,7 +186,7 @@ class CountedTensor(torch.Tensor):
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_an_update_transfers_the_logits_once_and_looks_at_no_sample_by_itself(labels, keep):
+def test_an_update_transfers_the_logits_once(labels, keep):
     recorder = Recorder(labels=np.zeros(1000, int), num_classes=3, keep=keep, quiet=True)
     counted = torch.randn(1000, 3).as_subclass(CountedTensor)
     CountedTensor.calls.clear()
@@ -197,7 +197,7 @@ def test_an_update_transfers_the_logits_once_and_looks_at_no_sample_by_itself(la
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_tensors_of_any_float_type_in_the_middle_of_a_graph(logits, labels, dtype):
+def test_tensors_of_any_float_type_that_require_gradients(logits, labels, dtype):
     recorder = Recorder(labels=torch.from_numpy(labels), ids=torch.arange(6), num_classes=3, quiet=True)
     weights = torch.from_numpy(logits[0]).to(dtype).requires_grad_()
     output = weights * 1
@@ -208,7 +208,7 @@ def test_tensors_of_any_float_type_in_the_middle_of_a_graph(logits, labels, dtyp
     np.testing.assert_array_equal(recorder.finish().logits[0], weights.detach().float().numpy())
 
 
-# Bad batches.
+# Invalid batches.
 
 
 def broken(logits, value):
@@ -227,7 +227,7 @@ BAD_BATCHES = {
     "unknown id": (lambda z: (["c", "x"], z[0, :2]), "unknown id 'x'"),
     "id of another type": (lambda z: ([2, 3], z[0, :2]), "unknown id 2"),
     "id twice": (lambda z: (["c", "c"], z[0, :2]), "sample 'c' is twice in epoch 1; call end_epoch"),
-    "id seen before": (lambda z: (["c", "a"], z[0, :2]), "sample 'a' is twice in epoch 1; call end_epoch"),
+    "id recorded before": (lambda z: (["c", "a"], z[0, :2]), "sample 'a' is twice in epoch 1; call end_epoch"),
     "more ids": (lambda z: (["c", "d", "e"], z[0, :2]), "there are 3 ids for 2 rows of logits"),
     "one id": (lambda z: (7, z[0, :1]), "ids must be a list or an array, not 7"),
     "unhashable id": (lambda z: ([["c"], ["d"]], z[0, :2]), r"id \['c'\] cannot be looked up: ids must be hashable"),
@@ -241,7 +241,7 @@ BAD_BATCHES = {
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("keep", ["all", "stream"])
 @pytest.mark.parametrize("batch", BAD_BATCHES)
-def test_a_refused_batch_leaves_the_recorder_and_the_disk_as_they_were(tmp_path, logits, labels, snapshot, batch, keep):
+def test_a_refused_batch_changes_neither_the_recorder_nor_the_disk(tmp_path, logits, labels, snapshot, batch, keep):
     make, message = BAD_BATCHES[batch]
     ids = list("abcdef")
     recorder = Recorder(tmp_path / "run", labels=labels, ids=ids, num_classes=3, keep=keep, quiet=True)
@@ -262,7 +262,7 @@ def test_a_refused_batch_leaves_the_recorder_and_the_disk_as_they_were(tmp_path,
 @pytest.mark.parametrize("batch", BAD_BATCHES)
 def test_a_refused_first_batch_creates_nothing(tmp_path, logits, labels, batch):
     recorder = Recorder(tmp_path / "run", labels=labels, ids=list("abcdef"), quiet=True)
-    if batch not in ("more columns", "id seen before"):
+    if batch not in ("more columns", "id recorded before"):
         with pytest.raises(InputError):
             recorder.update(*BAD_BATCHES[batch][0](logits))
     assert not list(tmp_path.iterdir())
@@ -366,7 +366,7 @@ def stream_past(recorder, logits, present, rng):
 
 @settings(max_examples=40)
 @given(runs(), st.booleans())
-def test_a_run_that_streams_past_gives_the_same_bits_as_all_its_logits(run, on_disk):
+def test_running_sums_give_the_same_bits_as_stored_logits(run, on_disk):
     logits, labels, present, partial, rng = run
     swa_logits = rng.normal(size=logits.shape[1:])
     stored = np.where(present[:, :, None], logits, np.float32(np.nan))
@@ -387,7 +387,7 @@ def test_a_run_that_streams_past_gives_the_same_bits_as_all_its_logits(run, on_d
         np.testing.assert_array_equal(first, same)
 
 
-def test_blocks_of_a_large_run_give_the_same_bits_too(curves):
+def test_blocks_of_a_large_run_give_the_same_bits(curves):
     logits, labels, _ = curves(1, epochs=3, samples=30_000, classes=10)
     recorder = Recorder(labels=labels, num_classes=10, keep="stream", quiet=True)
     rng = np.random.default_rng(0)
@@ -399,12 +399,12 @@ def test_blocks_of_a_large_run_give_the_same_bits_too(curves):
     assert_same_bits(scores(recorder.finish(), methods), scores(Dynamics.from_arrays(logits, labels), methods))
 
 
-def test_what_has_to_see_the_end_first_does_not_stream():
+def test_methods_that_need_all_epochs_do_not_stream():
     cannot = set(IN_SAMPLE) - set(STREAMED)
     assert cannot == {name for name in IN_SAMPLE if "CTRL" in name or "EarlyProb" in name}
 
 
-def test_sums_of_a_measure_take_memory_for_samples_not_for_their_classes():
+def test_sums_of_a_measure_need_no_memory_per_class():
     samples, classes = 100_000, 100
     labels = np.zeros(samples, np.int64)
     batch = np.random.default_rng(0).normal(size=(2000, classes)).astype(np.float32)
@@ -421,7 +421,7 @@ def test_sums_of_a_measure_take_memory_for_samples_not_for_their_classes():
     assert errata.score(recorder.finish(), "Mean-LM").shape == (samples,)
 
 
-def test_running_sums_of_epochs_long_past_do_not_pile_up(tmp_path, logits, labels):
+def test_files_of_earlier_running_sums_are_deleted(tmp_path, logits, labels):
     recorder = Recorder(tmp_path / "run", labels=labels, num_classes=3, keep="stream", quiet=True)
     for epoch in logits:
         recorder.update(range(6), epoch)
@@ -431,7 +431,7 @@ def test_running_sums_of_epochs_long_past_do_not_pile_up(tmp_path, logits, label
     assert [file.name for file in (tmp_path / "run").glob("reducers-*")] == ["reducers-000004.npz"]
 
 
-def test_what_was_not_kept_is_refused_by_name(logits, labels, record):
+def test_methods_without_running_sums_are_refused(logits, labels, record):
     dynamics = record(logits, labels, keep="stream", methods=["Mean-LM", "Last-CE"])
     with pytest.raises(InputError, match="this run has no running sums for MeanProb-LM, only for Mean-LM, L"):
         errata.score(dynamics, "MeanProb-LM")
@@ -471,7 +471,7 @@ def test_running_sums_in_memory_are_saved_and_answer_the_same(logits, labels, re
         np.testing.assert_array_equal(errata.score(saved, method), errata.score(dynamics, method))
 
 
-def test_a_sample_no_epoch_saw_is_named(logits, labels):
+def test_a_sample_that_was_never_recorded_is_named(logits, labels):
     for keep in ("all", "stream"):
         recorder = Recorder(labels=labels, num_classes=3, keep=keep, partial="allow", quiet=True)
         recorder.update([0, 1, 3, 4, 5], logits[0, [0, 1, 3, 4, 5]])
@@ -480,7 +480,7 @@ def test_a_sample_no_epoch_saw_is_named(logits, labels):
             errata.score(recorder.finish(), "Mean-LM")
 
 
-# Crashes. A run is killed, and goes on as if it had not been.
+# Crashes: a killed run can be continued.
 
 KILLED = """
 import os, signal, sys
@@ -498,7 +498,7 @@ for number, epoch in enumerate(rng.normal(size=(4, 6, 3)).astype(np.float32)):
 
 
 def contents(folder):
-    """What a folder holds, with archives by their arrays: an archive notes the time it was written."""
+    """The contents of a folder. Archives are compared by their arrays, because they store a time stamp."""
     found = {}
     for file in folder.iterdir():
         if file.suffix == ".npz":
@@ -510,7 +510,7 @@ def contents(folder):
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_a_run_killed_in_the_middle_of_an_epoch_goes_on_bit_for_bit(tmp_path, labels, record, keep):
+def test_a_run_killed_in_the_middle_of_an_epoch_continues_bit_for_bit(tmp_path, labels, record, keep):
     process = subprocess.run(
         [sys.executable, "-c", KILLED, str(tmp_path / "killed"), keep],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
@@ -524,15 +524,15 @@ def test_a_run_killed_in_the_middle_of_an_epoch_goes_on_bit_for_bit(tmp_path, la
         np.testing.assert_array_equal(whole.logits, logits[:2])
         np.testing.assert_array_equal(np.load(tmp_path / "killed" / "logits.npy"), logits[:2])
     record(logits, labels, tmp_path / "killed", batch=3, keep=keep, resume=True)
-    record(logits, labels, tmp_path / "unhurt", batch=3, keep=keep)
-    assert contents(tmp_path / "killed") == contents(tmp_path / "unhurt")
+    record(logits, labels, tmp_path / "uninterrupted", batch=3, keep=keep)
+    assert contents(tmp_path / "killed") == contents(tmp_path / "uninterrupted")
 
 
 TOUCHES_THE_DISK = ((os, "fsync"), (Path, "replace"), (Path, "open"), (Path, "unlink"), (Path, "mkdir"))
 
 
 def before_each_touch(monkeypatch, act):
-    """Call act(n) before the n-th time the disk is touched."""
+    """Call act(n) before the n-th write to the disk."""
     count = 0
 
     def wrap(original):
@@ -550,7 +550,7 @@ def before_each_touch(monkeypatch, act):
 
 
 def killed_at(moment, work):
-    """Do the work in another process that is killed before it touches the disk for the `moment`-th time."""
+    """Do the work in another process, which is killed before its `moment`-th write to the disk."""
     child = os.fork()
     if child == 0:
         try:
@@ -563,12 +563,12 @@ def killed_at(moment, work):
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_a_run_killed_at_any_moment_goes_on_bit_for_bit(tmp_path, logits, labels, record, keep):
+def test_a_run_killed_at_any_moment_continues_bit_for_bit(tmp_path, logits, labels, record, keep):
     logits, options = logits[:2], {"keep": keep, "fold": np.arange(6) % 2, "batch": 6}
     with pytest.MonkeyPatch.context() as patch:
         touches = before_each_touch(patch, lambda n: None)
-        record(logits, labels, tmp_path / "unhurt", **options)
-    expected = contents(tmp_path / "unhurt")
+        record(logits, labels, tmp_path / "uninterrupted", **options)
+    expected = contents(tmp_path / "uninterrupted")
     assert touches() > 20
     for moment in range(1, touches() + 1):
         folder = tmp_path / str(moment)
@@ -591,7 +591,7 @@ def test_a_run_killed_at_any_moment_goes_on_bit_for_bit(tmp_path, logits, labels
 
 
 def retried(step, *args):
-    """Take a step, and again if the disk fails; whether it did."""
+    """Call a step, and again if the disk fails; returns whether it failed."""
     try:
         step(*args)
     except OSError:
@@ -601,7 +601,7 @@ def retried(step, *args):
 
 
 def epoch_on_a_failing_disk(recorder, epoch, moment):
-    """Record an epoch while the disk fails when it is touched for the `moment`-th time; whether it did."""
+    """Record an epoch; the `moment`-th write to the disk fails. Returns whether that happened."""
 
     def fail(n):
         if n == moment:
@@ -615,9 +615,9 @@ def epoch_on_a_failing_disk(recorder, epoch, moment):
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
 def test_an_epoch_that_could_not_be_written_can_be_ended_again(tmp_path, logits, labels, record, keep):
-    """Whenever the disk fails, nothing is lost and nothing is counted twice."""
-    record(logits, labels, tmp_path / "unhurt", keep=keep, batch=6)
-    expected = contents(tmp_path / "unhurt")
+    """After a failed write nothing is lost, and nothing is counted twice."""
+    record(logits, labels, tmp_path / "uninterrupted", keep=keep, batch=6)
+    expected = contents(tmp_path / "uninterrupted")
     for moment in itertools.count(1):
         recorder = Recorder(tmp_path / str(moment), labels=labels, num_classes=3, keep=keep, quiet=True)
         failed = [epoch_on_a_failing_disk(recorder, epoch, moment) for epoch in logits]
@@ -659,7 +659,7 @@ def test_a_full_disk_stops_an_epoch_before_it_begins(tmp_path, curves, snapshot,
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_a_full_disk_leaves_the_epochs_there_are(tmp_path, logits, labels, snapshot, full_disk, keep):
+def test_a_full_disk_keeps_the_existing_epochs(tmp_path, logits, labels, snapshot, full_disk, keep):
     recorder = Recorder(
         tmp_path / "run", labels=labels, num_classes=3, keep=keep, settings={"notes": "x" * 9000}, quiet=True
     )
@@ -685,11 +685,11 @@ def test_a_full_disk_at_the_start_leaves_nothing_behind(tmp_path, curves, snapsh
     assert snapshot(tmp_path) == before
 
 
-# Going on.
+# Resuming.
 
 
 @pytest.mark.parametrize("keep", ["all", "stream"])
-def test_going_on_gives_the_same_folder(tmp_path, logits, labels, record, keep):
+def test_resuming_gives_the_same_folder(tmp_path, logits, labels, record, keep):
     for batch in (2, 3, 6, 1):
         options = {"ids": list("abcdef"), "keep": keep, "classes": [("x", 1), "y", 2], "batch": batch}
         names = np.fromiter((options["classes"][label] for label in labels), dtype=object, count=6)
@@ -700,7 +700,7 @@ def test_going_on_gives_the_same_folder(tmp_path, logits, labels, record, keep):
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
 
-def test_going_back_forgets_the_epochs_after(tmp_path, logits, labels, record):
+def test_resuming_earlier_removes_later_epochs(tmp_path, logits, labels, record):
     record(logits, labels, tmp_path / "run")
     for epochs in (3, 1, 0):
         recorder = Recorder(tmp_path / "run", labels=labels, resume=epochs, quiet=True)
@@ -713,12 +713,12 @@ def test_going_back_forgets_the_epochs_after(tmp_path, logits, labels, record):
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
 
 
-def test_a_true_of_numpy_is_not_taken_for_one_epoch(tmp_path, logits, labels, record):
+def test_true_of_numpy_is_not_one_epoch(tmp_path, logits, labels, record):
     record(logits, labels, tmp_path / "run")
     assert Recorder(tmp_path / "run", labels=labels, resume=np.True_, quiet=True).epoch == 4
 
 
-def test_a_weight_average_does_not_outlive_its_epochs(tmp_path, logits, labels):
+def test_a_weight_average_is_removed_after_another_epoch(tmp_path, logits, labels):
     recorder = Recorder(tmp_path / "run", labels=labels, num_classes=3, quiet=True)
     recorder.update(range(6), logits[0])
     recorder.end_epoch()
@@ -762,7 +762,7 @@ def test_another_run_is_not_resumed(tmp_path, logits, labels, record, snapshot, 
     assert snapshot(tmp_path) == before
 
 
-def test_running_sums_resume_only_with_their_methods_where_they_are(tmp_path, logits, labels, record, snapshot):
+def test_running_sums_resume_only_with_the_same_methods_at_the_last_epoch(tmp_path, logits, labels, record, snapshot):
     record(logits, labels, tmp_path / "run", keep="stream", methods=["Mean-LM"])
     before = snapshot(tmp_path)
     options = {"labels": labels, "keep": "stream", "quiet": True}

@@ -28,7 +28,7 @@ def assert_same(a, b):
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
-def test_saved_dynamics_come_back_bit_for_bit(tmp_path, logits, labels, dtype):
+def test_saved_dynamics_are_read_bit_for_bit(tmp_path, logits, labels, dtype):
     rng = np.random.default_rng(1)
     dynamics = Dynamics.from_arrays(
         logits.astype(dtype),
@@ -54,7 +54,7 @@ def test_one_matrix_is_a_run_of_one_epoch_and_nothing_is_copied(logits, labels):
     np.testing.assert_array_equal(dynamics.ids, np.arange(6))
 
 
-def test_files_are_as_readable_as_any_other(tmp_path, logits, labels):
+def test_files_have_the_usual_permissions(tmp_path, logits, labels):
     Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
     (tmp_path / "plain").write_text("")
     assert {file.stat().st_mode for file in (tmp_path / "run").iterdir()} == {(tmp_path / "plain").stat().st_mode}
@@ -81,7 +81,7 @@ def test_a_changed_epoch_is_named(tmp_path, logits, labels):
         opened.verify()
 
 
-def test_class_names_of_any_kind_are_kept_and_ranked(tmp_path, logits, labels):
+def test_class_names_of_any_type_are_stored_and_ranked(tmp_path, logits, labels):
     names = [("cat", 1), ("cat", 2), None]
     given_labels = np.fromiter((names[label] for label in labels), dtype=object, count=6)
     ranking = errata.rank(Dynamics.from_arrays(logits, given_labels, classes=names))
@@ -92,7 +92,7 @@ def test_class_names_of_any_kind_are_kept_and_ranked(tmp_path, logits, labels):
     assert opened.classes == ("('cat', 1)", "('cat', 2)", None)
 
 
-# Folders that are not (or no longer) what they should be.
+# Damaged folders.
 
 
 @pytest.fixture
@@ -166,7 +166,7 @@ DAMAGE = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_damaged_folder_is_refused_in_one_sentence_and_left_alone(tmp_path, folder, labels, snapshot, damage):
+def test_a_damaged_folder_is_refused_and_not_changed(tmp_path, folder, labels, snapshot, damage):
     break_it, message = DAMAGE[damage]
     break_it(folder)
     before = snapshot(tmp_path)
@@ -187,14 +187,14 @@ def test_a_damaged_folder_is_not_resumed(tmp_path, folder, labels, snapshot, dam
     assert snapshot(tmp_path) == before
 
 
-def test_a_file_is_no_dynamics_folder(tmp_path):
+def test_a_file_is_not_a_dynamics_folder(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreError, match="is a file, not a dynamics folder"):
         Dynamics.open(tmp_path / "file")
 
 
 @given(st.data())
-def test_a_changed_byte_in_an_array_file_is_refused_or_read_but_nothing_else(data):
+def test_a_changed_byte_in_an_array_file_raises_no_other_error(data):
     with tempfile.TemporaryDirectory() as tmp:
         one, many = Path(tmp) / "one.npy", Path(tmp) / "many.npz"
         np.save(one, np.arange(12.0))
@@ -208,10 +208,10 @@ def test_a_changed_byte_in_an_array_file_is_refused_or_read_but_nothing_else(dat
                 load(path)
 
 
-# Writing where it is not possible.
+# Failed writes.
 
 
-def test_saving_refuses_a_folder_that_holds_something(tmp_path, folder, logits, labels, snapshot):
+def test_saving_refuses_a_folder_with_files(tmp_path, folder, logits, labels, snapshot):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("words")
     before = snapshot(tmp_path)
@@ -253,7 +253,7 @@ def test_a_full_disk_while_saving_leaves_nothing_behind(tmp_path, curves, snapsh
     assert_same(dynamics.save(tmp_path / "deep" / "run"), dynamics)
 
 
-def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, full_disk):
+def test_a_file_is_replaced_completely_or_not_at_all(tmp_path, full_disk):
     path = tmp_path / "file"
     path.write_bytes(b"before")
 
@@ -277,7 +277,7 @@ def test_settings_that_are_not_json_are_refused(tmp_path, logits, labels):
     assert not list(tmp_path.iterdir())
 
 
-def test_ids_that_are_written_alike_are_refused(tmp_path, logits, labels):
+def test_ids_with_the_same_text_are_refused(tmp_path, logits, labels):
     with pytest.raises(InputError, match="id '1' and another are both written to a file as '1'"):
         Dynamics.from_arrays(logits, labels, ids=[1, "1", 2, 3, 4, 5]).save(tmp_path / "run")
     assert not list(tmp_path.iterdir())

@@ -33,7 +33,7 @@ def small_blocks(monkeypatch):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("samples", [2, 30, 700])
-def test_as_by_every_distance(small_blocks, samples, metric):
+def test_equals_the_search_over_all_distances(small_blocks, samples, metric):
     points = cloud(samples)
     k = min(20, samples - 1)
     assert_nearest(nearest_on("cpu", points, k, metric), points, k, metric)
@@ -41,14 +41,14 @@ def test_as_by_every_distance(small_blocks, samples, metric):
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("name", hard_clouds())
-def test_as_by_every_distance_where_products_do_not_tell(name, metric):
+def test_hard_clouds_equal_the_search_over_all_distances(name, metric):
     points = hard_clouds()[name]
     assert_nearest(nearest_on("cpu", points, 12, metric), points, 12, metric)
 
 
 @pytest.mark.parametrize("metric", METRICS)
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64"])
-def test_as_without_torch(monkeypatch, dtype, metric):
+def test_equals_the_search_without_torch(monkeypatch, dtype, metric):
     monkeypatch.setattr(devices, "DEVICE_SEARCHES", [])
     points = (9 * cloud(400)).astype(dtype)
     points[::50] = 0
@@ -92,14 +92,14 @@ def test_products_are_never_in_bfloat16(types_used):
 
 
 @pytest.mark.parametrize(("name", "value"), [("allow_tf32", True), ("fp32_precision", "tf32")])
-def test_where_float32_would_be_rounded_to_tf32_products_are_in_float64(monkeypatch, types_used, name, value):
+def test_products_are_in_float64_if_float32_is_rounded_to_tf32(monkeypatch, types_used, name, value):
     monkeypatch.setattr(torch.backends.cuda, "matmul", SimpleNamespace(**{name: value}))
     points = cloud(60)
     assert_nearest(nearest_on("cpu", points, 5), points, 5)
     assert types_used == [np.float64]
 
 
-def test_the_setting_for_tf32_is_read_as_torch_has_it(types_used):
+def test_the_current_tf32_setting_of_torch_is_read(types_used):
     allowed = torch.backends.cuda.matmul.allow_tf32
     torch.backends.cuda.matmul.allow_tf32 = True
     try:

@@ -10,7 +10,7 @@ from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.errors import InputError
 
 Metric = Literal["euclidean", "cosine"]
-Found = tuple[NDArray[np.int32], NDArray[np.float32]]
+IndexAndDistance = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Index and distance (n, k) of the k nearest points of n rows."""
 
 _UNDERFLOW = float(np.finfo(np.float32).tiny)  # the smallest distance that float32 represents exactly

@@ -1,4 +1,4 @@
-"""Where the paper and cleanlab 2.9 differ in confident learning; `confident_learning` is given one of two Rules."""
+"""The two variants of confident learning, PAPER and CLEANLAB (2.9), as Rules for `confident_learning`."""
 
 from collections.abc import Callable
 from fractions import Fraction

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core._neighbour_points import Cloud, Found, Metric, Rounded, prepare_points, rounded
+from errata.core._neighbour_points import Cloud, IndexAndDistance, Metric, Rounded, prepare_points, rounded
 from errata.core.devices import Progress, find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
@@ -68,30 +68,32 @@ def nearest(
     return _approximate(cloud, k, report)
 
 
-def exact_search(rows: Rows, cloud: Cloud, k: int, progress: Progress) -> Found:
+def exact_search(rows: Rows, cloud: Cloud, k: int, progress: Progress) -> IndexAndDistance:
     """Index and distance (n, k) of the k nearest points of each of `rows` (n,) in the whole cloud.
 
     In most clouds, products in float32 leave few candidates. Rows with too many (points far from the centre and close
     to each other) are searched again in float64. For rows that still have too many (equal points) and for rows of zeros
     with the cosine metric, all distances are computed.
     """
-    found = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k), dtype=np.float32)
+    result = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k), dtype=np.float32)
     has_direction = cloud.scale[rows] > 0
     left = np.flatnonzero(has_direction)
     for dtype in (np.float32, np.float64):
         if len(left):
-            left = _search_products(left, rows, cloud, rounded(cloud, dtype), found, progress)
-    _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, found, progress)
-    return found
+            left = _search_products(left, rows, cloud, rounded(cloud, dtype), result, progress)
+    _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, result, progress)
+    return result
 
 
-def _search_products(places: Rows, rows: Rows, cloud: Cloud, near: Rounded, found: Found, progress: Progress) -> Rows:
+def _search_products(
+    places: Rows, rows: Rows, cloud: Cloud, near: Rounded, result: IndexAndDistance, progress: Progress
+) -> Rows:
     """Write the neighbours of `rows[places]`; returns the places of the rows that have too many candidates."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
     from errata.core._neighbour_kernels import OVERFLOW, Candidates, add_candidates, select_nearest
 
-    index, distance = found
+    index, distance = result
     k, dtype = index.shape[1], near.coordinates.dtype
     room = min(4 * k + 256, len(near.coordinates))
     solved = np.zeros(len(places), dtype=np.bool_)
@@ -123,11 +125,11 @@ def _search_products(places: Rows, rows: Rows, cloud: Cloud, near: Rounded, foun
     return places[~solved]
 
 
-def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, found: Found, progress: Progress) -> None:
+def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, result: IndexAndDistance, progress: Progress) -> None:
     """Write the neighbours of `rows[places]` from the distances to all points."""
     from errata.core._neighbour_kernels import nearest_of_all
 
-    index, distance = found
+    index, distance = result
 
     def work(block: slice) -> None:
         block_rows = rows[places[block]]
@@ -173,6 +175,6 @@ def _graph(coordinates: NDArray[np.float32], links: int) -> NDArray[np.int32]:
 
 
 def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
-    """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts as found."""
+    """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts."""
     _, true_distance = exact_search(rows, cloud, distance.shape[1], lambda done: None)
     return float((distance[rows] <= true_distance[:, -1:]).mean())

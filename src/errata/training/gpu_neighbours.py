@@ -1,4 +1,4 @@
-"""Exact nearest neighbblock on a GPU, with torch; the same results as `errata.core.neighbblock` on a CPU.
+"""Exact nearest neighbours on a GPU, with torch; the same results as `errata.core.neighbours` on a CPU.
 
 Products and selection run in blocks; then the distances of the candidates are computed.
 """
@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, Found, Rounded, rounded
+from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, IndexAndDistance, Rounded, rounded
 from errata.core.devices import Progress
 
 _PRODUCTS = 1 << 26  # numbers in a block of products
@@ -25,7 +25,7 @@ class _Cloud(NamedTuple):
 
 
 @torch.no_grad()
-def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.device | str = "cuda") -> Found:
+def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.device | str = "cuda") -> IndexAndDistance:
     """Index and distance (N, k) of the nearest points of every point; `progress` is called with the points done.
 
     As on a CPU, rows with too many candidates in float32 are searched in float64, and the rest from all distances.
@@ -35,20 +35,22 @@ def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.dev
         torch.tensor(cloud.points, device=device), torch.tensor(cloud.scale, device=device), cloud.cosine
     )
     samples = len(cloud.points)
-    found = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
+    result = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
     left = torch.nonzero(on_device.scale).squeeze(1)
     with torch.autocast(device.type, enabled=False):
         for dtype in _precise_types():
             if len(left):
-                left = _search_products(left, on_device, rounded(cloud, dtype), found, progress)
+                left = _search_products(left, on_device, rounded(cloud, dtype), result, progress)
         without_direction = torch.nonzero(on_device.scale == 0).squeeze(1)
-        _search_all_distances(torch.cat([left, without_direction]), on_device, found, progress)
-    return found
+        _search_all_distances(torch.cat([left, without_direction]), on_device, result, progress)
+    return result
 
 
-def _search_products(rows: Tensor, cloud: _Cloud, near: Rounded, found: Found, progress: Progress) -> Tensor:
-    """Write the neighbblock of `rows`; returns the rows that have too many candidates."""
-    device, samples, k = rows.device, len(cloud.points), found[0].shape[1]
+def _search_products(
+    rows: Tensor, cloud: _Cloud, near: Rounded, result: IndexAndDistance, progress: Progress
+) -> Tensor:
+    """Write the neighbours of `rows`; returns the rows that have too many candidates."""
+    device, samples, k = rows.device, len(cloud.points), result[0].shape[1]
     coordinates, squares, lows = (
         torch.tensor(array, device=device) for array in (near.coordinates, near.squares, near.lows)
     )
@@ -63,28 +65,28 @@ def _search_products(rows: Tensor, cloud: _Cloud, near: Rounded, found: Found, p
         limit = highest.sort(dim=1).values[:, k - 1]
         limit += SAME_IN_FLOAT32 * (limit + squares[block])
         sure = (lowest.amax(dim=1) > limit) | (room == samples - 1)
-        _select_nearest(block[sure], candidates[sure], cloud, found)
+        _select_nearest(block[sure], candidates[sure], cloud, result)
         left.append(block[~sure])
         progress(int(sure.sum()))
     return torch.cat(left)
 
 
-def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, found: Found) -> None:
+def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, result: IndexAndDistance) -> None:
     """Write the nearest of `rows` (n,) among their candidates (n, m): of equal ones the lower row comes first."""
     candidates = candidates.sort(dim=1).values
     distances = _distances(rows, candidates, cloud)
     distances[candidates == rows[:, None]] = torch.inf
-    index, distance = found
+    index, distance = result
     nearest, order = distances.sort(dim=1, stable=True)
     k, places = index.shape[1], rows.cpu().numpy()
     index[places] = candidates.gather(1, order[:, :k]).cpu().numpy()
     distance[places] = nearest[:, :k].cpu().numpy()
 
 
-def _search_all_distances(rows: Tensor, cloud: _Cloud, found: Found, progress: Progress) -> None:
+def _search_all_distances(rows: Tensor, cloud: _Cloud, result: IndexAndDistance, progress: Progress) -> None:
     everything = torch.arange(len(cloud.points), device=rows.device)
     for block in torch.split(rows, max(1, _PRODUCTS // len(everything))):
-        _select_nearest(block, everything.expand(len(block), -1), cloud, found)
+        _select_nearest(block, everything.expand(len(block), -1), cloud, result)
         progress(len(block))
 
 
