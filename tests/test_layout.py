@@ -3,7 +3,10 @@
 import ast
 import re
 import tomllib
+from collections import defaultdict
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "errata"
@@ -53,6 +56,12 @@ def test_contributing_describes_every_layer_in_the_order_of_the_contract():
     assert names == sorted(names, key=height, reverse=True)
 
 
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.relative_to(SOURCE).as_posix())
+def test_every_package_says_what_it_contains_and_who_may_import_it(package):
+    docstring = ast.get_docstring(TREES[package / "__init__.py"]) or ""
+    assert len([line for line in docstring.splitlines() if line.strip()]) >= 3
+
+
 def test_only_the_command_line_imports_the_root_of_the_package():
     """`errata/__init__.py` imports from every layer, so an import of it is a way around the contract."""
     imports = [
@@ -97,3 +106,20 @@ def _is_whole_or_in_own_package(file: Path, name: ast.expr) -> bool:
         return not isinstance(name, ast.BinOp)
     own_package = "errata." + dotted(file.parent / "__init__.py")
     return re.match(rf"f'({re.escape(own_package)}|{{(\w+\.)?__name__}})\.", ast.unparse(name)) is not None
+
+
+def test_a_module_name_means_one_thing():
+    places = defaultdict(list)
+    for file in FILES:
+        if not file.stem.startswith("_"):
+            places[file.stem].append(str(file.relative_to(SOURCE)))
+    assert [files for files in places.values() if len(files) > 1] == []
+
+
+def test_a_class_name_means_one_thing():
+    places = defaultdict(list)
+    for file, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[node.name].append(where(file, node))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

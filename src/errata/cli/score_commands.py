@@ -104,10 +104,10 @@ def rank(
 
     if out is not None:
         check_out(out)
-    named = parse_or_default(method)
+    requested = parse_or_default(method)
     dynamics = _read(source, labels)
-    compare = named is None and can_compare(dynamics)
-    analysis = analyse(dynamics, named, window=window, budget=budget, compare=compare)
+    compare = requested is None and can_compare(dynamics)
+    analysis = analyse(dynamics, requested, window=window, budget=budget, compare=compare)
     table = ranking_table(analysis)
     if out is not None:
         write_table(table, out)

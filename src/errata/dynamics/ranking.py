@@ -91,8 +91,8 @@ def analyse(
 
     compare: apply the COMPARED methods as well, in the same pass over the logits.
     """
-    named, viewed = parse_or_default(method), dynamics.window(window)
-    chosen, count = find_method(dynamics, named), inspected_count(budget, viewed)
+    requested, viewed = parse_or_default(method), dynamics.window(window)
+    chosen, count = find_method(dynamics, requested), inspected_count(budget, viewed)
     others = compared_methods(dynamics) if compare else []
     with_probabilities = chosen if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples else None
     suggests = with_probabilities is None and _can_answer(viewed, Suggestion())
@@ -110,7 +110,7 @@ def analyse(
         suggestion = suggest(log_probabilities, viewed.labels)
     else:
         result = chosen.result(arrays, viewed.labels, count, viewed.spaces)
-    return RunAnalysis(viewed, chosen, named is None, used, result, log_probabilities, suggestion, compared)
+    return RunAnalysis(viewed, chosen, requested is None, used, result, log_probabilities, suggestion, compared)
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:
@@ -132,9 +132,9 @@ def rank(
 ) -> "pd.DataFrame":
     """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only."""
     require_dynamics(dynamics, "rank")
-    named = parse_or_default(method)
-    compare = named is None and can_compare(dynamics)
-    return ranking_table(analyse(dynamics, named, window=window, budget=budget, compare=compare))
+    requested = parse_or_default(method)
+    compare = requested is None and can_compare(dynamics)
+    return ranking_table(analyse(dynamics, requested, window=window, budget=budget, compare=compare))
 
 
 def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":

@@ -18,9 +18,9 @@ from errata.dynamics.store import Dynamics
 
 def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """The method of that name, checked against how the dynamics were gathered; None and "default" are the default."""
-    named = parse_or_default(method)
-    if named is not None:
-        return same_gathering(named, dynamics.gathering)
+    requested = parse_or_default(method)
+    if requested is not None:
+        return same_gathering(requested, dynamics.gathering)
     reducers = dynamics.reducers
     return choose_default(
         dynamics.spaces.points,

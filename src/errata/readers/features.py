@@ -115,10 +115,10 @@ def _numbers(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> li
     from sklearn.impute import SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    named = [pair for column in columns for pair in _named_numbers(frame, column)]
-    if not named:
+    pairs = [pair for column in columns for pair in _named_numbers(frame, column)]
+    if not pairs:
         return []
-    names, values = [name for name, _ in named], _stacked([column for _, column in named])
+    names, values = [name for name, _ in pairs], _stacked([column for _, column in pairs])
     fitted = _rows_of(values, rows)
     imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(fitted)
     scaler = StandardScaler(copy=False).fit(imputer.transform(fitted))

@@ -203,9 +203,9 @@ def _size(name: str, file_of: Callable[[str], File], upright: bool) -> Size | st
         name.encode("utf-8")
         with Image.open(file_of(name)) as image:
             width, height = image.size
-            turned = upright and image.getexif().get(ORIENTATION) in SIDEWAYS
+            is_sideways = upright and image.getexif().get(ORIENTATION) in SIDEWAYS
             image.draft("RGB", (1, 1))
             image.load()
     except Exception as error:  # decoders raise many kinds of errors for damaged files
         return one_line(error)
-    return (height, width) if turned else (width, height)
+    return (height, width) if is_sideways else (width, height)

@@ -185,8 +185,8 @@ def accuracy_trials(
     at_once = max(1, MAX_RECORDED_BYTES // (epochs * len(split.validation_rows) * split.num_classes * 4))
     trials = []
     for start in range(0, len(recipes), at_once):
-        named = {_name(recipe): replace(recipe, epochs=epochs) for recipe in recipes[start : start + at_once]}
-        trials += [_judge(split, result) for result in split.train(inputs, model, named, device, progress)]
+        by_name = {_name(recipe): replace(recipe, epochs=epochs) for recipe in recipes[start : start + at_once]}
+        trials += [_judge(split, result) for result in split.train(inputs, model, by_name, device, progress)]
     return trials
 
 

@@ -1,4 +1,8 @@
-"""Write the ranking for other tools: Label Studio, FiftyOne and cleanlab. One module per tool."""
+"""Write the ranking for other tools: Label Studio, FiftyOne and cleanlab. One module per tool.
+
+Each module has a function that returns the records of its tool, and one that writes them to a file.
+May be imported by `errata.cli` and by users. Imports the rest of `errata.review`, and below.
+"""
 
 from errata.review.exports.cleanlab import label_issues as label_issues
 from errata.review.exports.cleanlab import write_cleanlab as write_cleanlab
