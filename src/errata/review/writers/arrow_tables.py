@@ -25,6 +25,20 @@ class ArrowTable(LabelWriter):
 
     label: str
 
+    def check_schema(self, schema: "pa.Schema", edits: LabelEdits) -> None:
+        """Refuse new labels that do not fit the type of the label column."""
+        self._new_labels(edits, schema.field(self._position(schema)).type)
+
+    def corrected(self, table: "pa.Table", edits: LabelEdits) -> "pa.Table":
+        """The table with the new labels and without the dropped rows."""
+        position = self._position(table.schema)
+        labels = self._relabelled(table.column(position), edits)
+        return table.set_column(position, table.schema.field(position), labels).filter(edits.rows_to_keep(len(table)))
+
+    def _position(self, schema: "pa.Schema") -> int:
+        """The position of the label column."""
+        return unique_names(schema.names)[0].index(self.label)
+
     def _new_labels(self, edits: LabelEdits, dtype: "pa.DataType") -> "pa.Array":
         """The new classes as values of the column type."""
         import pyarrow as pa
@@ -52,24 +66,17 @@ class ParquetTable(ArrowTable):
     def check(self, edits: LabelEdits) -> None:
         import pyarrow.parquet as pq
 
-        schema = pq.read_schema(self.path)
-        self._new_labels(edits, schema.field(self._column(schema)).type)
+        self.check_schema(pq.read_schema(self.path), edits)
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the copy with the compression and the row group size of the original."""
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(self.path) as original:
-            table, group = original.read(), original.metadata.row_group(0)
-        column = self._column(table.schema)
-        labels = self._relabelled(table.column(column), edits)
-        table = table.set_column(column, table.schema.field(column), labels).filter(edits.rows_to_keep(len(table)))
+            table, group = self.corrected(original.read(), edits), original.metadata.row_group(0)
         size, codec = group.num_rows, group.column(0).compression
         replace_atomically(target, lambda file: pq.write_table(table, file, row_group_size=size, compression=codec))
         return []
-
-    def _column(self, schema: "pa.Schema") -> int:
-        return unique_names(schema.names)[0].index(self.label)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +86,7 @@ class SavedDatasetWriter(ArrowTable):
     dataset: SavedDataset
 
     def check(self, edits: LabelEdits) -> None:
-        """Refuse labels that do not fit the type of the column. A ClassLabel column takes any new class."""
-        self._new_labels(edits, self.dataset.table().schema.field(self.label).type)
+        self.check_schema(self.dataset.table().schema, edits)
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the folder with the same number of data files."""
