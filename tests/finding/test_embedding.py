@@ -68,7 +68,7 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
     assert found.summary["kind"] == "text"
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
     assert found.summary["settings"]["embed"] == str(folder)
-    assert "texts are embedded by minilm in 3 directions." in found.summary["notes"]
+    assert "texts are embedded by minilm in 3 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
 
 
@@ -100,7 +100,7 @@ def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, enco
 
 
 def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp_path, texts):
-    monkeypatch.setattr(embedding, "AT_ONCE", 50)
+    monkeypatch.setattr(embedding, "BLOCK", 50)
     find = partial(errata.find, table, "kind", model="mlp", embed=folder)
     impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: impatient)
@@ -179,5 +179,5 @@ def test_vectors_that_are_none_are_refused(table, folder, monkeypatch, wrong):
             return wrong
 
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: Broken())
-    with pytest.raises(InputError, match="must give 180 vectors of finite numbers"):
+    with pytest.raises(InputError, match="the sentence model returned"):
         errata.find(table, "kind", embed=folder)

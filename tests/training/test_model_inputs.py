@@ -112,7 +112,7 @@ def test_nothing_of_a_picture_is_cut_off_when_it_is_decoded(tmp_path):
         assert raw.shape == (1, 4 if keep_shape else 3, 45, 45)
         assert raw[0, 0, 0, [0, -1]].tolist() == pytest.approx([1, 254], abs=2)
         assert not keep_shape or int((raw[0, 3] > 0).sum()) == 45 * height
-    with pytest.raises(InputError, match="images that keep their shape need RandomResizedCrop"):
+    with pytest.raises(InputError, match="images with keep_shape need RandomResizedCrop"):
         ImageFiles([tmp_path / "wide.png"], MEAN, STD, PadCropFlip(), crops[1], keep_shape=True)
 
 
@@ -154,7 +154,7 @@ def test_whatever_is_changed_in_a_file_it_is_decoded_or_named(paths):
 
 
 def test_a_file_that_is_not_there_is_named_before_anything_is_read(paths, tmp_path):
-    with pytest.raises(InputError, match=r"gone\.png is not there"):
+    with pytest.raises(InputError, match=r"gone\.png does not exist"):
         ImageFiles([*paths, tmp_path / "gone.png"], MEAN, STD)
 
 
@@ -170,7 +170,7 @@ def test_data_of_another_kind_is_refused(pixels):
         (pixels.astype(np.float32), MEAN, STD, "images must be uint8"),
         (pixels[0], MEAN, STD, "images must be uint8"),
         (pixels[:, :1], MEAN, STD, "images have 1 channels, but there are 3 means"),
-        (pixels, MEAN, STD[:2], "every channel needs a mean and a deviation"),
+        (pixels, MEAN, STD[:2], "each channel needs a mean and a standard deviation"),
         (pixels, MEAN, [0.1, 0.0, 0.1], "deviation above 0"),
     ):
         with pytest.raises(InputError, match=message):

@@ -25,19 +25,19 @@ def test_a_schedule_may_warm_up_from_its_first_epoch_on():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epochs": 0}, "at least one epoch"),
-        ({"batch_size": 0}, "one sample a batch"),
-        ({"parts": 0}, "at least one part"),
+        ({"epochs": 0}, "must be at least 1"),
+        ({"batch_size": 0}, "must be at least 1"),
+        ({"parts": 0}, "must be at least 1"),
         ({"optimizer": "adamw"}, "not 'adamw'"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
         ({"learning_rate": float("nan")}, "learning_rate > 0"),
         ({"weight_decay": -0.1}, "weight_decay >= 0"),
         ({"weight_decay": float("nan")}, "weight_decay >= 0"),
         ({"momentum": 1.0}, "momentum < 1"),
-        ({"schedule": ()}, "must start at epoch 0"),
-        ({"schedule": ((1, 1.0),)}, "must start at epoch 0"),
-        ({"schedule": ((0, 1.0), (5, 0.1), (3, 0.01))}, "go up"),
-        ({"schedule": ((0, 1.0), (0, 0.1))}, "go up"),
+        ({"schedule": ()}, "must start at 0"),
+        ({"schedule": ((1, 1.0),)}, "must start at 0"),
+        ({"schedule": ((0, 1.0), (5, 0.1), (3, 0.01))}, "and increase"),
+        ({"schedule": ((0, 1.0), (0, 0.1))}, "and increase"),
     ],
 )
 def test_a_recipe_that_cannot_be_followed_is_refused(changed, message):
@@ -84,7 +84,7 @@ def test_an_impossible_recipe_in_a_file_is_refused(tmp_path):
     path = tmp_path / "recipe.json"
     Recipe(**BASE).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"epochs": -1}))
-    with pytest.raises(StoreError, match="at least one epoch"):
+    with pytest.raises(StoreError, match="must be at least 1"):
         Recipe.load(path)
     with pytest.raises(StoreError, match="cannot be read"):
         Recipe.load(tmp_path / "none.json")

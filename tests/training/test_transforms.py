@@ -148,5 +148,5 @@ def test_all_of_a_picture_is_what_pillow_makes_of_it(height, width):
 
 
 def test_a_crop_larger_than_its_image_is_refused():
-    with pytest.raises(InputError, match="a crop of 64 pixels does not fit in an image brought to 32"):
+    with pytest.raises(InputError, match="a crop of 64 pixels does not fit in an image resized to 32"):
         ResizeCentreCrop(32, 64)

@@ -1,4 +1,4 @@
-"""Executors: train the models of several jobs side by side, an epoch at a time."""
+"""Executors train the models of several jobs side by side, one epoch at a time."""
 
 import math
 from abc import ABC, abstractmethod
@@ -16,14 +16,14 @@ EVALUATION_BATCH = 2048
 
 
 class Executor(ABC):
-    """Models of R jobs over shared inputs and labels; what happens to one never depends on its siblings."""
+    """The models of R jobs on shared inputs and labels. The result of a job does not depend on the other jobs."""
 
     def __init__(self, jobs: Sequence[TrainingJob], inputs: Inputs, labels: Tensor, num_classes: int) -> None:
         self.jobs = list(jobs)
         self.inputs = inputs
         self.labels = labels.to(inputs.device)
         self.num_classes = num_classes
-        # Orders and draws of a job come from its own generators, so that they are the same alone and in company.
+        # Each job has its own generator, so that its batches are the same alone and side by side with others.
         self._orders = [Generator().manual_seed(job.recipe.seed) for job in jobs]
         self._pending: list[list[Tensor]] = [[] for _ in jobs]
         self._stopped: set[int] = set()
@@ -31,36 +31,36 @@ class Executor(ABC):
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> list[Tensor]:
-        """Train every job for an epoch; returns its training pass's logits (n, K), in the order of its train_rows."""
+        """Train every job for an epoch; returns the logits (n, K) of each training pass, in the order of train_rows."""
 
     @abstractmethod
     def module(self, job: int) -> nn.Module:
-        """The job's model as it is now."""
+        """The current model of a job."""
 
     @abstractmethod
     def state(self, job: int) -> dict[str, Any]:
-        """Weights, optimiser and draws of a job, on the CPU: all that is needed to go on."""
+        """All that is needed to resume a job, on the CPU: weights, optimiser, random generators."""
 
     @abstractmethod
     def load_state(self, job: int, state: dict[str, Any]) -> None:
-        """Go on from a state."""
+        """Resume a job from a state."""
 
     @abstractmethod
     def weights(self, job: int) -> dict[str, Tensor]:
-        """The job's parameters and buffers, by their names in `module`, not copied where that can be."""
+        """The parameters and buffers of a job, by their names in `module`; not copied if possible."""
 
     def evaluate(self, job: int, rows: Tensor) -> Tensor:
-        """Logits (n, K) of some rows from the job's model as it is now, in evaluation."""
+        """Logits (n, K) of some rows from the current model of a job, in evaluation mode."""
         return evaluate(self.module(job), self.inputs, rows)
 
     def stop(self, job: int) -> None:
-        """Let a job stand still from here on."""
+        """Do not train a job any more."""
         self._stopped.add(job)
 
     def _batches(self, job: int) -> list[Tensor]:
-        """The job's next epoch: positions in its train_rows, shuffled and cut into batches; the last may be short.
+        """The batches of the next epoch of a job: shuffled positions in its train_rows; the last batch may be short.
 
-        Where an epoch is a part of a pass, the passes go on from one epoch to the next.
+        If an epoch is a part of a pass, the next epoch continues the pass.
         """
         if job in self._stopped:
             return []
@@ -68,19 +68,19 @@ class Executor(ABC):
         if recipe.parts == 1:
             order = torch.randperm(samples, generator=self._orders[job])
             return list(torch.split(order, recipe.batch_size))
-        wanted = math.ceil(samples / recipe.parts / recipe.batch_size)
-        while len(self._pending[job]) < wanted:
+        count = math.ceil(samples / recipe.parts / recipe.batch_size)
+        while len(self._pending[job]) < count:
             order = torch.randperm(samples, generator=self._orders[job])
             self._pending[job] += torch.split(order, recipe.batch_size)
-        batches, self._pending[job] = self._pending[job][:wanted], self._pending[job][wanted:]
+        batches, self._pending[job] = self._pending[job][:count], self._pending[job][count:]
         return batches
 
     def order_state(self, job: int) -> dict[str, Any]:
-        """Where the job is in its order of samples."""
+        """The state of the generator of a job, and its batches that are not used yet."""
         return {"generator": self._orders[job].get_state(), "pending": list(self._pending[job])}
 
     def load_order_state(self, job: int, state: dict[str, Any]) -> None:
-        """Go on in that order."""
+        """Resume the order of a job."""
         self._orders[job].set_state(state["generator"])
         self._pending[job] = list(state["pending"])
 
@@ -90,26 +90,23 @@ def evaluate(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
     """Logits (n, K) of some rows, in evaluation mode and with the test transforms."""
     model.eval()
     batches = torch.split(rows, EVALUATION_BATCH)
-    parts = [forward(model, inputs.test(raw)) for raw in inputs.fetch(batches)]
-    return torch.cat(parts)
+    return torch.cat([forward(model, inputs.test(raw)) for raw in inputs.fetch(batches)])
 
 
 @torch.no_grad()
 def features(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
-    """What goes into the last linear layer, (n, D), in evaluation mode and with the test transforms."""
-    model.eval()
-    caught: list[Tensor] = []
-    hook = penultimate(model).register_forward_pre_hook(lambda _, given: caught.append(given[0].flatten(1).float()))
+    """The inputs (n, D) of the last linear layer, in evaluation mode and with the test transforms."""
+    parts: list[Tensor] = []
+    hook = penultimate(model).register_forward_pre_hook(lambda _, args: parts.append(args[0].flatten(1).float()))
     try:
-        for raw in inputs.fetch(torch.split(rows, EVALUATION_BATCH)):
-            forward(model, inputs.test(raw))
+        evaluate(model, inputs, rows)
     finally:
         hook.remove()
-    return torch.cat(caught)
+    return torch.cat(parts)
 
 
 def forward(model: nn.Module, batch: Tensor) -> Tensor:
-    """Logits of a batch: on a GPU the matrix work is done in bfloat16, the logits are float32."""
+    """Logits of a batch. On a GPU, matrix products are in bfloat16, and the logits in float32."""
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.device.type == "cuda", cache_enabled=False):
         logits: Tensor = model(batch)
     return logits.float() if logits.dtype == torch.bfloat16 else logits

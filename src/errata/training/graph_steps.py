@@ -16,13 +16,13 @@ NUMBERS_AHEAD = 1 << 20
 
 
 def make_optimizer(parameters: Iterable[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser, with L2 in the gradient, in the form that can be part of a CUDA graph."""
+    """The recipe's optimiser, with L2 in the gradient, in a form that a CUDA graph can contain."""
     trained = list(parameters)
     if recipe.optimizer == "sgd":
         return torch.optim.SGD(
             trained, recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, foreach=True
         )
-    # On a CPU the fused form rounds by the place of a number in its tensor: not the same bits alone and in company.
+    # On a CPU, rounding in the fused form depends on the position in the tensor, so stacking would change the bits.
     on_gpu = trained[0].device.type == "cuda"
     return torch.optim.Adam(
         trained,
@@ -35,21 +35,21 @@ def make_optimizer(parameters: Iterable[Tensor], recipe: Recipe) -> torch.optim.
 
 
 class Step:
-    """A training step as a function of rows. On a GPU it runs on a stream of its own, as a CUDA graph.
+    """A training step as a function of rows. On a GPU it runs on its own stream, as a CUDA graph.
 
-    A graph is recorded for every shape of rows, and again when the learning rate changes: the rate is a constant of
-    what is recorded.
+    A graph is captured for every shape of rows, and again when the learning rate changes, because the rate is a
+    constant in the graph.
     """
 
     def __init__(
         self,
         step: Callable[[Tensor], None],
         optimizer: torch.optim.Optimizer,
-        weights: Callable[[], Iterable[Tensor]],
+        tensors: Callable[[], Iterable[Tensor]],
         example: Tensor,
     ) -> None:
-        """`weights` are all tensors but the optimiser's own that a step changes; `example` are rows to warm up with."""
-        self._step, self._optimizer, self._weights, self._example = step, optimizer, weights, example
+        """tensors: all tensors that a step changes, except those of the optimiser. example: rows for the warm-up."""
+        self._step, self._optimizer, self._tensors, self._example = step, optimizer, tensors, example
         self._graphs: dict[torch.Size, tuple[torch.cuda.CUDAGraph, Tensor]] = {}
         self._rate = float("nan")
         self._stream = torch.cuda.Stream() if example.is_cuda else None  # type: ignore[no-untyped-call]
@@ -57,7 +57,7 @@ class Step:
             self.warm_up()
 
     def __call__(self, rows: Tensor, rate: float) -> None:
-        """Take a step at that rate."""
+        """Take a step with that learning rate."""
         if rate != self._rate:
             self._graphs.clear()
             self._rate = rate
@@ -67,35 +67,36 @@ class Step:
             self._step(rows)
             return
         if rows.shape not in self._graphs:
-            self._graphs[rows.shape] = self._record(rows)
-        graph, held = self._graphs[rows.shape]
+            self._graphs[rows.shape] = self._capture(rows)
+        graph, graph_rows = self._graphs[rows.shape]
         with torch.cuda.stream(self._stream):
-            held.copy_(rows)
+            graph_rows.copy_(rows)
             graph.replay()
 
     def begin(self) -> None:
-        """Let the stream wait for what the device has been given so far."""
+        """Let the stream wait for the work that is queued on the device."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream())
 
     def end(self) -> None:
-        """Let the rest of the device wait for the stream."""
+        """Let later work on the device wait for the stream."""
         if self._stream is not None:
             torch.cuda.current_stream().wait_stream(self._stream)
 
-    def _record(self, rows: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor]:
-        held = rows.clone()
-        # While a graph is recorded nothing can be tried out: kernels were chosen in the warm-up, for its shape alone.
-        tried = rows.shape == self._example.shape
+    def _capture(self, rows: Tensor) -> tuple[torch.cuda.CUDAGraph, Tensor]:
+        graph_rows = rows.clone()
+        # cuDNN cannot benchmark kernels during capture; the warm-up did, but only for the shape of the example.
+        benchmarked = rows.shape == self._example.shape
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.backends.cudnn.flags(enabled=True, benchmark=tried), torch.cuda.graph(graph, stream=self._stream):
-            self._step(held)
-        return graph, held
+        flags = torch.backends.cudnn.flags(enabled=True, benchmark=benchmarked)
+        with flags, torch.cuda.graph(graph, stream=self._stream):
+            self._step(graph_rows)
+        return graph, graph_rows
 
     def warm_up(self) -> None:
-        """Let libraries choose their kernels and the optimiser make its state, then forget what was learned."""
-        before = [tensor.detach().clone() for tensor in self._weights()]
+        """Take a few steps, so that kernels are chosen and the optimiser has a state; then restore all tensors."""
+        before = [tensor.detach().clone() for tensor in self._tensors()]
         self.begin()
         side = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
         with side, torch.backends.cudnn.flags(enabled=True, benchmark=self._stream is not None):
@@ -103,7 +104,7 @@ class Step:
                 self._step(self._example)
         self.end()
         with torch.no_grad():
-            for tensor, saved in zip(self._weights(), before, strict=True):
+            for tensor, saved in zip(self._tensors(), before, strict=True):
                 tensor.copy_(saved)
             for state in self._optimizer.state.values():
                 for value in state.values():
@@ -112,7 +113,10 @@ class Step:
 
 
 class DeviceOrders:
-    """Shuffled positions of several jobs, several epochs at a time; each job's come from a generator of its own."""
+    """Shuffled positions of several jobs, drawn on a GPU for several epochs at a time, one generator per job.
+
+    For a small table, shuffling on the CPU takes longer than training.
+    """
 
     def __init__(self, jobs: Sequence[TrainingJob], width: int, padding: int, device: torch.device) -> None:
         self._samples = [len(job.train_rows) for job in jobs]
@@ -123,7 +127,7 @@ class DeviceOrders:
         self._drawn: Tensor | None = None
 
     def next_epoch(self) -> Tensor:
-        """Positions (R, width) of every job's next epoch, padded at the end."""
+        """Positions (R, width) of the next epoch of every job, padded at the end."""
         if self._drawn is None:
             self._drawn = self._draw()
         if self._used == len(self._drawn):
@@ -133,16 +137,16 @@ class DeviceOrders:
         return self._drawn[self._used - 1]
 
     def state(self, slot: int) -> dict[str, Any]:
-        """Where a job is in its order."""
+        """The state of the generator of a job, and how many of the drawn epochs are used."""
         return {"generator": self._before[slot], "used": self._used}
 
     def load_state(self, slot: int, state: dict[str, Any]) -> None:
-        """Go on in that order; all jobs are at the same epoch."""
+        """Resume from a state; all jobs are at the same epoch."""
         self._generators[slot].set_state(state["generator"])
         self._before[slot], self._used, self._drawn = state["generator"], state["used"], None
 
     def _draw(self) -> Tensor:
-        """Positions (epochs, R, width); a job alone is as wide as in company, so its numbers are the same."""
+        """Positions (epochs, R, width). The width does not depend on the other jobs, so neither do the positions."""
         epochs = max(1, min(EPOCHS_AHEAD, NUMBERS_AHEAD // self._width))
         shape = (epochs, len(self._samples), self._width)
         drawn = torch.full(shape, self._padding, device=self._device)

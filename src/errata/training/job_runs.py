@@ -118,10 +118,9 @@ class JobRun:
         swa_logits = None
         if self._options.swa and self._stopped is None:
             averaged = self._average.module(model)
-            if self._options.batch_norm:
-                train_rows = torch.from_numpy(self._job.train_rows).to(inputs.device)
-                generator = Generator(inputs.device).manual_seed(self._job.recipe.seed)
-                recompute_batch_norm(averaged, inputs, train_rows, generator)
+            train_rows = torch.from_numpy(self._job.train_rows).to(inputs.device)
+            generator = Generator(inputs.device).manual_seed(self._job.recipe.seed)
+            recompute_batch_norm(averaged, inputs, train_rows, generator)
             swa_logits = evaluate(averaged, inputs, self._rows)
         with_features = self._options.features and self._stopped is None
         return self._recorder.finish(

@@ -40,7 +40,7 @@ class TrainingOptions:
     """What is recorded of a job besides its logits, and how often it is checkpointed.
 
     when: record the logits of the training pass, or those of the watched rows evaluated after every epoch.
-    swa: record the logits of the averaged weights. batch_norm: recompute batch-norm statistics for these weights.
+    swa: record the logits of the averaged weights, with batch-norm statistics recomputed for them.
     features: record the inputs of the last layer and, for a table, its scaled columns, both used to find neighbours.
     stream: keep running sums for these methods instead of all logits; only without a folder.
     """
@@ -48,7 +48,6 @@ class TrainingOptions:
     when: Literal["training pass", "after epoch"] = "training pass"
     swa: bool = True
     features: bool = False
-    batch_norm: bool = True
     checkpoint_seconds: float = 30.0
     stream: tuple[str, ...] | None = None
 

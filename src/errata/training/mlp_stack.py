@@ -1,4 +1,4 @@
-"""A stack: MLPs of one shape as batched matrices, with one optimiser step for all of them."""
+"""A stack: MLPs of the same shape as batched matrices, with one optimiser step for all."""
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -14,9 +14,9 @@ from errata.training.jobs import TrainingJob
 from errata.training.models import mlp
 from errata.training.recipes import Recipe
 
-_through_relu = torch.ops.aten.threshold_backward.grad_input  # in place: no gradient where nothing was passed on
-GRAPH_STEPS = 64  # recorded and launched as one on a GPU, where small steps are over before the next is asked for
-ROW_MULTIPLE = 32  # a CPU's optimiser rounds the numbers that fill no vector another way: every job's fill theirs
+_relu_backward = torch.ops.aten.threshold_backward.grad_input  # works in place
+GRAPH_STEPS = 64  # steps per CUDA graph: a small step is finished before the next could be launched
+ROW_MULTIPLE = 32  # parameters per job are padded to this: a CPU rounds numbers that do not fill a vector differently
 
 
 class StackShape(NamedTuple):
@@ -33,47 +33,47 @@ class StackShape(NamedTuple):
 
 
 class Stack:
-    """R MLPs as weights (R, out, in) and biases (R, out, 1) a layer, which are parts of one tensor (R, P)."""
+    """R MLPs as weights (R, out, in) and biases (R, out, 1) per layer, which are views of one tensor (R, P)."""
 
     def __init__(
         self, shape: StackShape, jobs: Sequence[TrainingJob], values: Tensor, labels: Tensor, widths: Sequence[int]
     ) -> None:
-        """The last row of values (N + 1, D) and labels (N + 1,) is nobody: it pads, and weighs nothing."""
+        """The last row of values (N + 1, D) and labels (N + 1,) is padding, and has no weight."""
         self._shape, self._jobs, self._widths = shape, jobs, widths
         self._values, self._labels = values, labels
         self._flat = self._initial()
         gradients = torch.zeros_like(self._flat)
         self.weights, self.biases = self._layers(self._flat)
         self._weight_gradients, self._bias_gradients = self._layers(gradients)
-        # A GPU's optimiser works on tensors side by side, a CPU's on one after the other.
+        # On a GPU the optimiser processes several tensors in parallel; on a CPU one large tensor is faster.
         self._parameters = list(self._flat) if values.is_cuda else [self._flat]
         for parameter, gradient in zip(self._parameters, gradients if values.is_cuda else [gradients], strict=True):
             parameter.grad = gradient
         self._optimizer = make_optimizer(self._parameters, shape.recipe)
-        nobody = len(values) - 1
-        train_rows = [torch.from_numpy(np.append(job.train_rows, nobody)) for job in jobs]
-        self._train_rows = pad_sequence(train_rows, batch_first=True, padding_value=nobody).to(values.device)
-        self._padding = self._train_rows.shape[1] - 1  # a position that is nobody in every job
+        padding_row = len(values) - 1
+        train_rows = [torch.from_numpy(np.append(job.train_rows, padding_row)) for job in jobs]
+        self._train_rows = pad_sequence(train_rows, batch_first=True, padding_value=padding_row).to(values.device)
+        self._padding = self._train_rows.shape[1] - 1  # a position that is padding in every job
         self._logits = values.new_zeros((*self._train_rows.shape, widths[-1]))
         self._minus_one = values.new_full((), -1)
         self._offsets = torch.arange(len(jobs), device=values.device)[:, None] * self._train_rows.shape[1]
-        self._passes: dict[torch.Size, _Training] = {}
-        self._spaces: dict[int, _Space] = {}
+        self._backwards: dict[torch.Size, _Backward] = {}
+        self._buffers: dict[int, _Buffers] = {}
         self._in_flight: list[Tensor] = []
         self.orders = None
-        if values.is_cuda and shape.recipe.parts == 1:  # elsewhere the executor shuffles, and lays out its batches
+        if values.is_cuda and shape.recipe.parts == 1:  # otherwise the executor shuffles
             self.orders = DeviceOrders(jobs, shape.width, self._padding, values.device)
         example = torch.full((len(jobs), shape.recipe.batch_size), self._padding, device=values.device)
         self._step = Step(self._train_steps, self._optimizer, lambda: [self._flat], example)
-        self._step.warm_up()  # on a CPU too: a state can be loaded only into an optimiser that has one
+        self._step.warm_up()  # on a CPU too: a checkpoint is loaded into the existing state of the optimiser
 
     def train_epoch(self, epoch: int, positions: Tensor, after_step: Callable[[], None]) -> None:
         """Train every job on positions in its train_rows (R, T), batch by batch.
 
-        On a GPU this only asks for it, and `passes` waits. A job that has only padding stands still: its model is not
-        looked at any more.
+        On a GPU this returns before the work is done, and `train_logits` waits for it. A stopped job has only padding;
+        its model may change, but is not used any more.
         """
-        # Made before the stream begins and held until it ends: on a GPU nobody else waits for either.
+        # Kept until the stream is synchronised: on a GPU, the memory could be reused before.
         positions = positions.to(self._values.device, non_blocking=True)
         stride = (GRAPH_STEPS if self._values.is_cuda else 1) * self._shape.recipe.batch_size
         self._in_flight = [part.contiguous() for part in torch.split(positions, stride, dim=1)]
@@ -82,8 +82,8 @@ class Stack:
             self._step(part, self._shape.recipe.rate(epoch))
             after_step()
 
-    def laid_out(self, orders: Sequence[list[Tensor]]) -> Tensor:
-        """Positions (R, T) from the batches of every job, padded where a batch is short."""
+    def pad(self, orders: Sequence[list[Tensor]]) -> Tensor:
+        """Positions (R, T) from the batches of every job; short batches are padded."""
         size = self._shape.recipe.batch_size
         positions = torch.full((len(self._jobs), self._shape.width), self._padding, pin_memory=self._values.is_cuda)
         for row, batches in zip(positions.numpy(), orders, strict=True):
@@ -91,29 +91,29 @@ class Stack:
                 row[number * size : number * size + len(batch)] = batch.numpy()
         return positions
 
-    def passes(self) -> list[Tensor]:
-        """The logits (n, K) of every job before the updates of the last epoch, by train_rows; good until the next."""
+    def train_logits(self) -> list[Tensor]:
+        """The logits (n, K) of the last training pass of every job, by train_rows; valid until the next epoch."""
         self._step.end()
         return [logits[: len(job.train_rows)] for logits, job in zip(self._logits, self._jobs, strict=True)]
 
     def evaluate(self, slot: int, rows: Tensor) -> Tensor:
         """Logits (n, K) of some rows from one of the models."""
-        if len(rows) not in self._spaces:
-            self._spaces[len(rows)] = _Space(torch.Size((1, len(rows))), self._widths, self._values)
+        if len(rows) not in self._buffers:
+            self._buffers[len(rows)] = _Buffers(torch.Size((1, len(rows))), self._widths, self._values)
         one = slice(slot, slot + 1)
-        forward = _Forward(self._spaces[len(rows)], [w[one] for w in self.weights], [b[one] for b in self.biases])
+        forward = _Forward(self._buffers[len(rows)], [w[one] for w in self.weights], [b[one] for b in self.biases])
         return forward(self._values, rows[None])[0].T.contiguous()
 
     def state(self, slot: int) -> dict[str, Tensor]:
-        """A job's weights and what the optimiser remembers of them, not copied; its number of steps is the stack's."""
+        """The weights and optimiser state of a job, not copied. The number of steps is that of the whole stack."""
         whole = self._parameters[0] is self._flat
         parameter = self._parameters[0 if whole else slot]
-        remembered = {name: value for name, value in self._optimizer.state[parameter].items() if value is not None}
-        own = {"weights": parameter, **remembered}
+        moments = {name: value for name, value in self._optimizer.state[parameter].items() if value is not None}
+        own = {"weights": parameter, **moments}
         return {name: value[slot] if whole and value.ndim else value for name, value in own.items()}
 
     def _initial(self) -> Tensor:
-        """Weights and biases of every layer, each job's as `mlp` draws them from its seed, and padding, (R, P)."""
+        """Initial parameters (R, P), padding included; those of a job are as `mlp` draws them with its seed."""
         rows = []
         for job in self._jobs:
             with torch.random.fork_rng(devices=[]):
@@ -133,46 +133,48 @@ class Stack:
         return weights, biases
 
     def _train_steps(self, positions: Tensor) -> None:
-        """One update of every job after the other, from positions (R, steps * size)."""
+        """Several updates of every job, from positions (R, steps * size)."""
         rows = self._train_rows.gather(1, positions)
         labels = self._labels[rows][:, None]
         places = positions + self._offsets
-        shares = self._shares(positions)[:, None]
-        steps = [torch.split(part, self._shape.recipe.batch_size, dim=-1) for part in (rows, labels, places, shares)]
+        sample_weights = self._sample_weights(positions)[:, None]
+        steps = [
+            torch.split(part, self._shape.recipe.batch_size, dim=-1) for part in (rows, labels, places, sample_weights)
+        ]
         for batch in zip(*steps, strict=True):
             self._train_step(*(part.contiguous() for part in batch))
 
-    def _shares(self, positions: Tensor) -> Tensor:
-        """What a position weighs in its batch (R, T): one over the samples there; padding weighs nothing."""
+    def _sample_weights(self, positions: Tensor) -> Tensor:
+        """The weight (R, T) of each position in the loss: 1 / samples in its batch, and 0 for padding."""
         real = (positions != self._padding).to(self._values.dtype)
         size = self._shape.recipe.batch_size
         batches = nn.functional.pad(real, (0, -real.shape[1] % size)).view(len(real), -1, size)
         counts = batches.sum(dim=2).clamp(min=1)
         return real / counts.repeat_interleave(size, dim=1)[:, : real.shape[1]]
 
-    def _train_step(self, rows: Tensor, labels: Tensor, places: Tensor, shares: Tensor) -> None:
-        """One update of every job from rows (R, B): cross-entropy averaged over those that are somebody.
+    def _train_step(self, rows: Tensor, labels: Tensor, places: Tensor, sample_weights: Tensor) -> None:
+        """One update of every job from rows (R, B), by the mean cross-entropy without padding.
 
-        labels and shares (R, 1, B); places (R, B) are where the logits are kept.
+        labels and sample_weights: (R, 1, B). places (R, B): where the logits are stored.
         """
-        if rows.shape not in self._passes:
-            forward = _Forward(_Space(rows.shape, self._widths, self._values), self.weights, self.biases)
-            self._passes[rows.shape] = _Training(forward, self._weight_gradients, self._bias_gradients)
-        training = self._passes[rows.shape]
-        logits = training.forward(self._values, rows)
-        kept = self._logits.view(-1, logits.shape[1])
-        kept.index_copy_(0, places.flatten(), logits.transpose(1, 2).flatten(0, 1))
-        torch.softmax(logits, dim=1, out=training.delta)
-        training.delta.scatter_add_(1, labels, self._minus_one.expand(labels.shape))
-        training.delta.mul_(shares)
-        training.backward()
+        if rows.shape not in self._backwards:
+            forward = _Forward(_Buffers(rows.shape, self._widths, self._values), self.weights, self.biases)
+            self._backwards[rows.shape] = _Backward(forward, self._weight_gradients, self._bias_gradients)
+        backward = self._backwards[rows.shape]
+        logits = backward.forward(self._values, rows)
+        stored = self._logits.view(-1, logits.shape[1])
+        stored.index_copy_(0, places.flatten(), logits.transpose(1, 2).flatten(0, 1))
+        torch.softmax(logits, dim=1, out=backward.delta)
+        backward.delta.scatter_add_(1, labels, self._minus_one.expand(labels.shape))
+        backward.delta.mul_(sample_weights)
+        backward()
         self._optimizer.step()
 
 
-class _Space:
-    """Memory for what goes into every layer and comes out: taking it anew would cost more than its use.
+class _Buffers:
+    """Memory for the inputs and outputs of every layer; allocating it for every step would be slow.
 
-    For rows (R, B) activations are (R, width, B), samples last: long rows are faster in all that is done to them.
+    For rows (R, B), activations are (R, width, B): with samples last, all operations are faster.
     """
 
     def __init__(self, shape: torch.Size, widths: Sequence[int], like: Tensor) -> None:
@@ -182,16 +184,16 @@ class _Space:
 
 
 class _Forward:
-    """The way from rows (R, B) to logits (R, K, B)."""
+    """The forward pass from rows (R, B) to logits (R, K, B)."""
 
-    def __init__(self, space: _Space, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:
-        self.weights, self.activations = weights, space.activations
-        self._inputs, self._biases = space.inputs, biases
-        layers = zip(weights, pairwise(space.activations), strict=True)
+    def __init__(self, buffers: _Buffers, weights: Sequence[Tensor], biases: Sequence[Tensor]) -> None:
+        self.weights, self.activations = weights, buffers.activations
+        self._inputs, self._biases = buffers.inputs, biases
+        layers = zip(weights, pairwise(buffers.activations), strict=True)
         self._products = [_Products(weight, inputs, outputs) for weight, (inputs, outputs) in layers]
 
     def __call__(self, values: Tensor, rows: Tensor) -> Tensor:
-        """Logits of those rows of values (N, D); good until the next call."""
+        """Logits of those rows of values (N, D); valid until the next call."""
         torch.index_select(values, 0, rows.flatten(), out=self._inputs.view(-1, self._inputs.shape[2]))
         for products, bias in zip(self._products, self._biases, strict=True):
             outputs = products().add_(bias)
@@ -200,8 +202,8 @@ class _Forward:
         return self.activations[-1]
 
 
-class _Training:
-    """A way forward and the way back through it, from the gradient of the logits to that of every parameter."""
+class _Backward:
+    """The backward pass: from `delta`, the gradient of the logits (R, K, B), to the gradients of all parameters."""
 
     def __init__(self, forward: _Forward, weight_gradients: Sequence[Tensor], bias_gradients: Sequence[Tensor]) -> None:
         self.forward, self._bias_gradients = forward, bias_gradients
@@ -216,22 +218,22 @@ class _Training:
                 to_inputs = _Products(forward.weights[number].transpose(1, 2), deltas[number], deltas[number - 1])
             self._layers.append((deltas[number], forward.activations[number], to_weights, to_inputs))
 
-    def backward(self) -> None:
-        """Fill the gradients of all parameters, from `delta`, that of the logits (R, K, B)."""
+    def __call__(self) -> None:
+        """Write the gradients."""
         for number in reversed(range(len(self._layers))):
             delta, activations, to_weights, to_inputs = self._layers[number]
             to_weights()
             torch.sum(delta, dim=2, keepdim=True, out=self._bias_gradients[number])
             if to_inputs is not None:
-                passed_on = to_inputs()
-                _through_relu(passed_on, activations, 0, grad_input=passed_on)
+                gradient = to_inputs()
+                _relu_backward(gradient, activations, 0, grad_input=gradient)
 
 
 class _Products:
-    """Matrix products (R, n, m) of a (R, n, k) and b (R, k, m), always of the same tensors.
+    """Matrix products (R, n, m) of the same tensors a (R, n, k) and b (R, k, m) at every call.
 
-    On a CPU one after the other: there a batched product takes another way for one matrix than for several, and its
-    last bits with it.
+    On a CPU they are computed one by one: a batched product of one matrix uses another algorithm than one of several,
+    and differs in the last bits.
     """
 
     def __init__(self, a: Tensor, b: Tensor, out: Tensor) -> None:

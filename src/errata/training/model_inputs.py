@@ -1,4 +1,4 @@
-"""What a model is fed: samples on the device, or streaming past it, with their training and test transforms."""
+"""The samples that models are trained on, in memory or read from files, with their training and test transforms."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
@@ -21,10 +21,10 @@ Rows = Tensor
 
 
 class Inputs(ABC):
-    """N samples. `fetch` brings raw batches to the device; `train` and `test` make of them what a model takes."""
+    """N samples. `fetch` moves raw batches to the device; `train` and `test` transform them into inputs of a model."""
 
     device: torch.device
-    resident = True  # every sample is on the device: a batch is an index away
+    resident = True  # whether all samples are on the device
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -39,11 +39,11 @@ class Inputs(ABC):
 
     @abstractmethod
     def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
-        """A raw batch as seen in training."""
+        """A raw batch with the training transform."""
 
     @abstractmethod
     def test(self, raw: Tensor) -> Tensor:
-        """A raw batch as seen in evaluation."""
+        """A raw batch with the test transform."""
 
 
 def check_labelled(inputs: Inputs, labels: ArrayLike, num_classes: int) -> NDArray[np.int64]:
@@ -57,13 +57,13 @@ def check_labelled(inputs: Inputs, labels: ArrayLike, num_classes: int) -> NDArr
 
 
 class TableInputs(Inputs):
-    """Rows of numbers (N, D); training and test see the same."""
+    """A table (N, D) of numbers, without transforms."""
 
     def __init__(self, values: Any) -> None:
         self.values = torch.as_tensor(values)
         if self.values.ndim != 2 or not self.values.is_floating_point():
             raise InputError(
-                f"a table must be floats of shape (N, D), not {self.values.dtype} {tuple(self.values.shape)}"
+                f"a table must have floats of shape (N, D), not {self.values.dtype} {tuple(self.values.shape)}"
             )
         if not bool(torch.isfinite(self.values).all()):
             row = int((~torch.isfinite(self.values).all(dim=1)).nonzero()[0])
@@ -74,7 +74,7 @@ class TableInputs(Inputs):
         return len(self.values)
 
     def scaled(self, rows: Rows) -> Tensor:
-        """Columns (n, D) of mean 0 and deviation 1 over all rows; one that is constant is 0."""
+        """Columns (n, D) scaled to mean 0 and standard deviation 1 over all rows; constant columns become 0."""
         centred = self.values - self.values.mean(dim=0)
         deviation = centred.square().mean(dim=0).sqrt()
         return (centred / torch.where(deviation > 0, deviation, 1))[rows]
@@ -88,16 +88,16 @@ class TableInputs(Inputs):
         return (self.values[rows] for rows in batches)
 
     def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
-        """As they are."""
+        """Unchanged."""
         return raw
 
     def test(self, raw: Tensor) -> Tensor:
-        """As they are."""
+        """Unchanged."""
         return raw
 
 
-class _Normalised(Inputs):
-    """Images: uint8 up to here, floats of mean 0 and deviation 1 a channel from here on."""
+class _NormalisedImages(Inputs):
+    """Images as uint8, which `train` and `test` turn into floats of mean 0 and standard deviation 1 per channel."""
 
     def __init__(
         self,
@@ -107,12 +107,14 @@ class _Normalised(Inputs):
         prepare: ResizeCentreCrop | None,
     ) -> None:
         if len(mean) != len(std) or not all(deviation > 0 for deviation in std):
-            raise InputError(f"every channel needs a mean and a deviation above 0, not {list(mean)} and {list(std)}")
+            raise InputError(
+                f"each channel needs a mean and a standard deviation above 0, not {list(mean)} and {list(std)}"
+            )
         self._mean, self._std = mean, std
         self.augment, self.prepare = augment, prepare
 
     def _place(self, device: torch.device) -> None:
-        """Hold the constants on the device: inside a CUDA graph nothing may come from the host."""
+        """Move the constants to the device: a CUDA graph cannot copy from the CPU."""
         self.device = device
         self._offset, self._scale = (
             torch.tensor(values, device=device, dtype=torch.float32).view(1, -1, 1, 1) * 255
@@ -120,11 +122,11 @@ class _Normalised(Inputs):
         )
 
     def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
-        """Augmented, each image by its own draw, and normalised."""
+        """Augmented, each image differently, and normalised."""
         return self._normalise(raw if self.augment is None else self.augment(raw, generator))
 
     def test(self, raw: Tensor) -> Tensor:
-        """Prepared without a draw, and normalised."""
+        """Prepared without randomness, and normalised."""
         return self._normalise(raw if self.prepare is None else self.prepare(raw))
 
     def _normalise(self, images: Tensor) -> Tensor:
@@ -132,8 +134,8 @@ class _Normalised(Inputs):
         return floats.contiguous(memory_format=torch.channels_last)
 
 
-class Images(_Normalised):
-    """Images of one size that fit in memory, uint8 (N, 3, H, W), moved to the device once."""
+class Images(_NormalisedImages):
+    """Images of one size that fit in memory, uint8 (N, 3, H, W)."""
 
     def __init__(
         self,
@@ -163,10 +165,11 @@ class Images(_Normalised):
         return (self.pixels[rows] for rows in batches)
 
 
-class ImageFiles(_Normalised):
-    """Images in files, too many for memory: decoding workers bring each to one size, batches stream past.
+class ImageFiles(_NormalisedImages):
+    """Image files that do not fit in memory: worker processes decode and resize them, batch by batch.
 
-    The whole image is squashed to a square; with `keep_shape` it stays in shape, its longer side `decoded_size`.
+    Images become squares of side `decoded_size`; with `keep_shape`, they keep their proportions and this is the longer
+    side.
     """
 
     resident = False
@@ -185,12 +188,12 @@ class ImageFiles(_Normalised):
     ) -> None:
         super().__init__(mean, std, augment, prepare)
         if keep_shape and not (isinstance(augment, RandomResizedCrop) and isinstance(prepare, ResizeCentreCrop)):
-            raise InputError("images that keep their shape need RandomResizedCrop and ResizeCentreCrop to share a size")
+            raise InputError("images with keep_shape need RandomResizedCrop and ResizeCentreCrop to get a common size")
         require_pillow("reading image files")
         self._paths = [str(path) for path in paths]
         missing = next((path for path in self._paths if not Path(path).is_file()), None)
         if missing is not None:
-            raise InputError(f"image {missing} is not there")
+            raise InputError(f"image {missing} does not exist")
         self._decoded_size, self._keep_shape, self._workers = decoded_size, keep_shape, workers
         self._place(torch.device("cpu"))
 
@@ -213,22 +216,22 @@ class ImageFiles(_Normalised):
         return files
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
-        """Decoded images of each batch; workers read ahead while the model is at work."""
+        """Decoded images of each batch; workers prepare the next batches while the model trains."""
         loader: DataLoader[Tensor | InputError] = DataLoader(
             _Decoded(self._paths, self._decoded_size, self._keep_shape),
             batch_sampler=[rows.tolist() for rows in batches],
             num_workers=self._workers,
             pin_memory=self.device.type == "cuda",
-            collate_fn=_stacked,
-            generator=Generator(),  # workers draw nothing; without one of its own a loader takes from everybody's
+            collate_fn=_collate,
+            generator=Generator(),  # otherwise the loader draws a seed from torch's default generator
         )
-        return (_whole(raw).to(self.device, non_blocking=True) for raw in loader)
+        return (_raise_error(raw).to(self.device, non_blocking=True) for raw in loader)
 
 
 class _Decoded(Dataset[Tensor | InputError]):
-    """Image files as uint8 (3, size, size), squashed; in their own shape as (4, size, size), see `transforms`.
+    """Image files as uint8 (3, size, size), or with `keep_shape` as (4, size, size): see `transforms`.
 
-    A file that cannot be read gives the error itself: raised in a worker it would arrive with the worker's traceback.
+    For a file that cannot be read, the error is returned. Raised in a worker, it would have the worker's traceback.
     """
 
     def __init__(self, paths: Sequence[str], size: int, keep_shape: bool) -> None:
@@ -244,12 +247,12 @@ class _Decoded(Dataset[Tensor | InputError]):
             with Image.open(self._paths[row]) as file:
                 picture = file.convert("RGB")
             pixels = np.array(picture.resize(self._target(*picture.size), Image.Resampling.BILINEAR))
-        except Exception as error:  # what a decoder raises for a broken file is anything from OSError to SyntaxError
+        except Exception as error:  # decoders raise many types of error for broken files
             return InputError(f"image {self._paths[row]} cannot be read: {one_line(error)}")
         return torch.from_numpy(self._placed(pixels) if self._keep_shape else pixels).permute(2, 0, 1)
 
     def _target(self, width: int, height: int) -> tuple[int, int]:
-        """Width and height to bring an image to."""
+        """The width and height to resize an image to."""
         if not self._keep_shape:
             return self._size, self._size
         factor = self._size / max(width, height)
@@ -263,13 +266,13 @@ class _Decoded(Dataset[Tensor | InputError]):
         return square
 
 
-def _stacked(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
+def _collate(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
     """A batch (n, 3 or 4, size, size) of decoded images, or the first error among them."""
     broken = next((image for image in images if isinstance(image, InputError)), None)
     return torch.stack([image for image in images if isinstance(image, Tensor)]) if broken is None else broken
 
 
-def _whole(batch: Tensor | InputError) -> Tensor:
+def _raise_error(batch: Tensor | InputError) -> Tensor:
     if isinstance(batch, InputError):
         raise batch
     return batch

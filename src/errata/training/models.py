@@ -1,4 +1,4 @@
-"""Networks. Any `nn.Module` that ends in a linear layer does as well."""
+"""Networks. Any other `nn.Module` can be trained too; recording features needs a linear last layer."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +12,7 @@ from errata.errors import InputError
 
 
 def mlp(widths: Sequence[int]) -> nn.Sequential:
-    """Fully connected layers of the given widths, inputs first and classes last, with ReLU between them."""
+    """Linear layers with ReLU between them; `widths` starts with the inputs and ends with the classes."""
     layers: list[nn.Module] = []
     for inputs, outputs in pairwise(widths):
         layers += [nn.Linear(inputs, outputs), nn.ReLU()]
@@ -20,7 +20,7 @@ def mlp(widths: Sequence[int]) -> nn.Sequential:
 
 
 def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
-    """The nine-layer network of Co-teaching for 32 x 32 images; whole channels are dropped, in training only."""
+    """The nine-layer network of Co-teaching for 32 x 32 images, with dropout of whole channels."""
     return nn.Sequential(
         *_convolution(3, 128),
         *_convolution(128, 128),
@@ -42,7 +42,7 @@ def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
 
 
 def cnn4(num_classes: int) -> nn.Sequential:
-    """Four convolutions for small images, a thirtieth of the arithmetic of cnn9: what a CPU can train."""
+    """Four convolutions for small images, with 1/30 of the arithmetic of cnn9, for training on a CPU."""
     return nn.Sequential(
         *_convolution(3, 32),
         *_convolution(32, 32),
@@ -63,10 +63,9 @@ def _convolution(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]
 
 
 class _CentredConv2d(nn.Conv2d):
-    """A convolution before batch norm, which takes any bias out again: the bias stays 0 and is not even added.
+    """A convolution before batch norm. Its bias stays 0 and is not added, because batch norm would remove it.
 
-    Adding and training it would change no logit and only cost time. Weights with biases that are not 0
-    load all the same, and are then used.
+    Training the bias would only take time. But loaded biases that are not 0 are used.
     """
 
     def __init__(self, inputs: int, outputs: int, kernel: int, padding: int) -> None:
@@ -137,7 +136,7 @@ class BasicBlock(nn.Module):
             self.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(outputs))
 
     def forward(self, x: Tensor) -> Tensor:
-        """The residual added to its input."""
+        """The input plus the residual."""
         shortcut = x if self.downsample is None else self.downsample(x)
         residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
         result: Tensor = self.relu(residual + shortcut)
@@ -150,12 +149,12 @@ def _stage(inputs: int, outputs: int, blocks: int, stride: int) -> nn.Sequential
 
 
 def transformer(num_classes: int) -> "VisionTransformer":
-    """Six small blocks for 32 x 32 images, a quarter of the arithmetic of cnn9."""
+    """A vision transformer of six small blocks for 32 x 32 images, with 1/4 of the arithmetic of cnn9."""
     return VisionTransformer(num_classes, side=32, patch=4, width=192, depth=6, heads=3)
 
 
 class VisionTransformer(nn.Module):
-    """Transformer of image patches (Dosovitskiy et al., 2021) whose tokens are averaged before the last layer."""
+    """Vision transformer (Dosovitskiy et al., 2021) that averages its tokens before the last layer."""
 
     def __init__(self, num_classes: int, *, side: int, patch: int, width: int, depth: int, heads: int) -> None:
         super().__init__()
@@ -180,8 +179,8 @@ class VisionTransformer(nn.Module):
 
 
 def penultimate(model: nn.Module) -> nn.Linear:
-    """The last linear layer of the model: what goes into it are the features."""
+    """The last linear layer of the model; its inputs are the features."""
     layers = [module for module in model.modules() if isinstance(module, nn.Linear)]
     if not layers:
-        raise InputError(f"{type(model).__name__} has no linear layer, so it has no features to speak of")
+        raise InputError(f"{type(model).__name__} has no linear layer, so it has no features to record")
     return layers[-1]

@@ -1,4 +1,4 @@
-"""Any modules side by side: step by step on the CPU; on a GPU a whole step is one CUDA graph, one stream a job."""
+"""Train any modules side by side. On a GPU each job has its own stream, and a step is one CUDA graph."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +20,7 @@ Builder = Callable[[], nn.Module]
 
 
 class ModuleExecutor(Executor):
-    """One module a job, each with its own optimiser, draws and, on a GPU, stream and graph."""
+    """One module per job, with its own optimiser, random generators and, on a GPU, stream and graph."""
 
     def __init__(
         self,
@@ -32,53 +32,53 @@ class ModuleExecutor(Executor):
         *,
         keep_passes: bool = True,
     ) -> None:
-        """Without `keep_passes` the logits of the training passes are not kept."""
+        """keep_passes: keep the logits of the training passes."""
         super().__init__(jobs, inputs, labels, num_classes)
-        self._lanes = [_Lane(job, inputs, self.labels, num_classes, build, keep_passes) for job in jobs]
-        if len({id(lane.model) for lane in self._lanes}) < len(jobs):
-            raise InputError("the function that builds a module gave the same one twice: runs would train it together")
+        self._modules = [_JobModule(job, inputs, self.labels, num_classes, build, keep_passes) for job in jobs]
+        if len({id(module.model) for module in self._modules}) < len(jobs):
+            raise InputError("the function that builds a module returned the same one twice; it must build a new one")
 
     def train_epoch(self, epoch: int) -> list[Tensor]:
-        """Steps of all jobs in turn, so that their streams are busy together."""
-        epochs = [lane.epoch(epoch, self._batches(number)) for number, lane in enumerate(self._lanes)]
+        """Steps of all jobs in turn, so that their streams run at the same time."""
+        epochs = [module.epoch(epoch, self._batches(number)) for number, module in enumerate(self._modules)]
         for _ in zip_longest(*epochs):
             self.after_step()
-        return [lane.logits for lane in self._lanes]
+        return [module.logits for module in self._modules]
 
     def module(self, job: int) -> nn.Module:
-        """The job's model as it is now."""
-        return self._lanes[job].model
+        """The current model of a job."""
+        return self._modules[job].model
 
     def weights(self, job: int) -> dict[str, Tensor]:
-        """The job's parameters and buffers."""
-        return dict(self._lanes[job].model.state_dict())
+        """The parameters and buffers of a job."""
+        return dict(self._modules[job].model.state_dict())
 
     def state(self, job: int) -> dict[str, Any]:
-        """Weights, optimiser and draws of a job, on the CPU."""
-        lane = self._lanes[job]
-        learned = {"model": dict(lane.model.state_dict()), "optimizer": lane.optimizer.state_dict()}
-        copied: dict[str, Any] = _on_cpu(learned)
-        return copied | {"order": self.order_state(job), "draws": lane.draws.state}
+        """Weights, optimiser and random generators of a job, on the CPU."""
+        module = self._modules[job]
+        trained = {"model": dict(module.model.state_dict()), "optimizer": module.optimizer.state_dict()}
+        copied: dict[str, Any] = _on_cpu(trained)
+        return copied | {"order": self.order_state(job), "draws": module.rng.state}
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
-        """Go on from a state."""
-        lane = self._lanes[job]
-        lane.model.load_state_dict(state["model"])
-        lane.optimizer.load_state_dict(state["optimizer"])
-        lane.draws.state = state["draws"]
+        """Resume a job from a state."""
+        module = self._modules[job]
+        module.model.load_state_dict(state["model"])
+        module.optimizer.load_state_dict(state["optimizer"])
+        module.rng.state = state["draws"]
         self.load_order_state(job, state["order"])
 
 
-class _Lane:
-    """A job's module, and the logits (n, K) its last epoch of training passes gave, by train_rows."""
+class _JobModule:
+    """The module of one job, and the logits (n, K) of its last training pass, in the order of train_rows."""
 
     def __init__(
         self, job: TrainingJob, inputs: Inputs, labels: Tensor, num_classes: int, build: Builder, keep_passes: bool
     ) -> None:
         self._keep_passes = keep_passes
         self._recipe, self._inputs, self._labels = job.recipe, inputs, labels
-        self.draws = _Draws(job.recipe.seed)
-        with self.draws:
+        self.rng = _JobRng(job.recipe.seed)
+        with self.rng:
             self.model = build().to(inputs.device)
         if inputs.device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -88,10 +88,10 @@ class _Lane:
         self.model.train()
         if inputs.resident:
             first = torch.arange(min(job.recipe.batch_size, len(job.train_rows)), device=inputs.device)
-            self._step = Step(self._step_at, self.optimizer, self._changed, first)
+            self._step = Step(self._step_rows, self.optimizer, self._tensors, first)
 
     def epoch(self, epoch: int, batches: list[Tensor]) -> Iterator[None]:
-        """Train for an epoch, yielding after every batch of positions in train_rows."""
+        """Train on batches of positions in train_rows, yielding after every batch."""
         if not batches:
             return
         self.model.train()
@@ -109,20 +109,20 @@ class _Lane:
         rows = torch.split(self._train_rows[positions], self._recipe.batch_size)
         at = torch.split(positions, self._recipe.batch_size)
         for batch, raw in zip(at, self._inputs.fetch(rows), strict=True):
-            self._learn(batch, raw)
+            self._update(batch, raw)
             yield
 
-    def _step_at(self, positions: Tensor) -> None:
+    def _step_rows(self, positions: Tensor) -> None:
         (raw,) = self._inputs.fetch([self._train_rows[positions]])
-        self._learn(positions, raw)
+        self._update(positions, raw)
 
-    def _learn(self, positions: Tensor, raw: Tensor) -> None:
-        """One update; the logits before it are kept."""
-        with self._drawing():
+    def _update(self, positions: Tensor, raw: Tensor) -> None:
+        """One update; the logits before it are kept if keep_passes is set."""
+        with self._rng_context():
             logits = forward(self.model, self._inputs.train(raw, None))
         if logits.shape != (len(positions), self.logits.shape[1]):
             raise InputError(
-                f"the model gives logits of shape {tuple(logits.shape)} for {len(positions)} samples "
+                f"the model returns logits of shape {tuple(logits.shape)} for {len(positions)} samples "
                 f"of {self.logits.shape[1]} classes"
             )
         self.optimizer.zero_grad(set_to_none=True)
@@ -131,16 +131,16 @@ class _Lane:
         if self._keep_passes:
             self.logits.index_copy_(0, positions, logits.detach().to(self.logits.dtype))
 
-    def _drawing(self) -> AbstractContextManager[None]:
-        # On a GPU jobs share the default generator: a recorded step cannot change it.
-        return self.draws if self._inputs.device.type == "cpu" else nullcontext()
+    def _rng_context(self) -> AbstractContextManager[None]:
+        # On a GPU, all jobs share the default generator: a CUDA graph cannot switch generators.
+        return self.rng if self._inputs.device.type == "cpu" else nullcontext()
 
-    def _changed(self) -> Iterable[Tensor]:
+    def _tensors(self) -> Iterable[Tensor]:
         return chain(self.model.parameters(), self.model.buffers())
 
 
-class _Draws(AbstractContextManager[None]):
-    """A job's own stream of random draws: within it, torch's default generator of the CPU is this job's."""
+class _JobRng(AbstractContextManager[None]):
+    """A context in which torch's default generator of the CPU has the state of this job."""
 
     def __init__(self, seed: int) -> None:
         with torch.random.fork_rng(devices=[]):
@@ -158,7 +158,7 @@ class _Draws(AbstractContextManager[None]):
 
 
 def _on_cpu(value: Any) -> Any:
-    """A copy on the CPU of tensors in dicts and lists."""
+    """A copy on the CPU of the tensors in dicts and lists."""
     if isinstance(value, Tensor):
         return value.detach().cpu().clone()
     if isinstance(value, dict):

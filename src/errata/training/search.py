@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 VALIDATION = 0.2  # share of the samples
 
-
 # Models.
 
 MAX_TRIAL_SAMPLES = 50_000  # more samples did not improve the choice
@@ -45,13 +44,10 @@ CLEAR_DIFFERENCE, CLEAR_SAMPLES = 0.02, 2_000
 
 
 class TrialProgress(Protocol):
-    """Where the progress of trials is shown."""
+    """Shows that a trial of at most so many epochs starts, and how many are done."""
 
-    def begin(self, name: str, epochs: int) -> None:
-        """A trial of at most that many epochs starts."""
-
-    def advance(self, epochs: int) -> None:
-        """That many epochs are done."""
+    def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
+    def advance(self, epochs: int) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +133,13 @@ def choose_rounds(
     recipe: BoostingRecipe | None = None,
     *,
     validation: float = VALIDATION,
-    progress: Callable[[int], object] = lambda _: None,
+    progress: Progress = lambda _: None,
 ) -> BoostingRecipe:
     """The recipe with the number of rounds, up to its own, that has the lowest log loss on a validation split."""
     longest = BoostingRecipe(MAX_ROUNDS) if recipe is None else recipe
     labels = check_labelled(inputs, labels, num_classes)
     split = ValidationSplit.draw(labels, num_classes, validation, longest.seed)
-    rows = split.train_rows, split.validation_rows
-    return best_rounds(inputs, labels, num_classes, longest, *rows, progress)[0]
+    return best_rounds(inputs, labels, num_classes, longest, split.train_rows, split.validation_rows, progress)[0]
 
 
 # Recipes.
@@ -177,10 +172,9 @@ class RecipeChoice:
 def candidate_widths(features: int, num_classes: int) -> list[Widths]:
     """Hidden widths to search: CTRL's eight networks for each of several bases, smallest base first.
 
-    For a base b these have two or three hidden layers of h1 in {2b, 4b}, h2 in {b, 2b} and h3 = b. CTRL uses one base
-    per dataset, up to ten times the number of features. Networks that wide memorise, so the bases here start at four
-    times the number of features, at most 64, and are halved down to 8 (the network 16-8), or to half the number of
-    classes if that is more.
+    For a base b, they have two or three hidden layers of h1 in {2b, 4b}, h2 in {b, 2b} and h3 = b. CTRL uses one base
+    per dataset, up to 10 times the features. Such wide networks memorise, so the bases here start at 4 times the
+    features, at most 64, and are halved down to 8 (the network 16-8), or to half the classes if that is more.
     """
     if features < 1 or num_classes < 2:
         raise InputError(f"networks need at least one feature and two classes, not {features} and {num_classes}")
@@ -217,10 +211,9 @@ def choose_recipe(
     """Search an MLP's widths, learning rate, weight decay and number of epochs by the 10-epoch mean of the accuracy.
 
     search: "full" trains every candidate for max_epochs, as the paper did: about 15 minutes for Satellite (4,435 x 36)
-    on two cores. "halving" takes a third of the time: it trains all for max_epochs / 8, the best quarter of each
-    learning rate for max_epochs / 2, and the best quarter of those for max_epochs. On Satellite its accuracy was within
-    half a point of the full search. But it chose a wide network with a low learning rate, because small networks that
-    learn slowly are dropped early, and wide networks memorise.
+    on two cores. "halving" takes a third of that: it trains all for max_epochs / 8, the best quarter of each learning
+    rate for max_epochs / 2, and the best quarter of those for max_epochs. On Satellite its accuracy was half a point
+    lower at most. But it drops small networks that learn slowly, and the wide network that it chose memorises.
     journal: a file from which an interrupted search resumes; it is deleted at the end.
     progress: called with the share of the whole search that was just done.
     """

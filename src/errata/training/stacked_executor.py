@@ -1,9 +1,9 @@
-"""MLPs side by side as stacked models: batched matrix products, one optimiser step for all.
+"""Train MLPs side by side as stacks: batched matrix products, and one optimiser step for all.
 
-Jobs are stacked if every step of theirs has the same shape, so that what is computed for a job has the same shapes, and
-the same bits, alone or in company (on a CPU in float64; in float32 a large network alone uses several threads, which
-shows in the last bits). On a CPU a stack is kept small enough for the cache, and stacks run on threads; on a GPU an
-epoch of a stack is a CUDA graph.
+Jobs are stacked if all their steps have the same shape. So the computation of a job has the same shapes and gives the
+same bits alone and with others (on a CPU in float64; in float32 a large network alone uses several threads, which
+changes the last bits). On a CPU, a stack is small enough for the cache, and stacks run on threads. On a GPU, steps are
+CUDA graphs.
 """
 
 import math
@@ -22,9 +22,9 @@ from errata.training.mlp_stack import Stack, StackShape
 from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
 
-TAIL_MULTIPLE = 64  # a short last batch is padded to a multiple of this, so that folds one sample apart stack
-LARGE_PRODUCT = 1 << 26  # multiplications from which several threads are worth their meeting after each product
-CACHED_NUMBERS = 1 << 19  # activations of one layer and step that a stack on a CPU may have
+TAIL_MULTIPLE = 64  # a short last batch is padded to a multiple of this, so that folds of different size can be stacked
+LARGE_PRODUCT = 1 << 26  # multiplications from which several threads are faster, although they synchronise
+MAX_ACTIVATIONS = 1 << 19  # of one layer and step of a stack on a CPU, so that they fit in the cache
 
 
 class StackedExecutor(Executor):
@@ -53,38 +53,38 @@ class StackedExecutor(Executor):
                 self._place |= {number: (stack, slot) for slot, number in enumerate(members)}
 
     def train_epoch(self, epoch: int) -> list[Tensor]:
-        """An epoch of every stack that is not done: each of its steps is one batch of each of its jobs."""
+        """An epoch of every stack that is not stopped; each step trains one batch of each of its jobs."""
         result: list[Tensor] = [torch.empty(0)] * len(self.jobs)
-        going = [(stack, members) for stack, members in self._stacks if not self._stopped.issuperset(members)]
+        active = [(stack, members) for stack, members in self._stacks if not self._stopped.issuperset(members)]
 
         def work(item: tuple[Stack, list[int]]) -> None:
             stack, members = item
             if stack.orders is None:
-                positions = stack.laid_out([self._batches(number) for number in members])
+                positions = stack.pad([self._batches(number) for number in members])
             else:
                 positions = stack.orders.next_epoch()
             stack.train_epoch(epoch, positions, self.after_step)
 
-        _on_threads(work, going, self.inputs.values, large=self._is_large)
-        for stack, members in going:  # on a GPU all of them are at work by now, each on a stream of its own
-            for number, logits in zip(members, stack.passes(), strict=True):
+        _on_threads(work, active, self.inputs.values, large=self._is_large)
+        for stack, members in active:  # on a GPU all stacks are running by now, each on its own stream
+            for number, logits in zip(members, stack.train_logits(), strict=True):
                 result[number] = logits
         return result
 
     def evaluate(self, job: int, rows: Tensor) -> Tensor:
-        """Logits (n, K) of some rows from the job's model as it is now."""
+        """Logits (n, K) of some rows from the current model of a job."""
         stack, slot = self._place[job]
         return stack.evaluate(slot, rows)
 
     def module(self, job: int) -> nn.Module:
-        """The job's model as a module of its own."""
-        with torch.device("meta"):  # nothing is drawn: the weights are there already
+        """The current model of a job, as a separate module."""
+        with torch.device("meta"):  # no weights are drawn, because they are replaced
             model = mlp(self._widths)
         model.load_state_dict({name: value.clone() for name, value in self.weights(job).items()}, assign=True)
         return model
 
     def weights(self, job: int) -> dict[str, Tensor]:
-        """The job's parameters, by their names in `mlp`."""
+        """The parameters of a job, by their names in `mlp`."""
         stack, slot = self._place[job]
         named: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
@@ -92,7 +92,7 @@ class StackedExecutor(Executor):
         return named
 
     def state(self, job: int) -> dict[str, Any]:
-        """Weights, optimiser and draws of a job, on the CPU."""
+        """Weights, optimiser and order of a job, on the CPU."""
         stack, slot = self._place[job]
         return {
             "model": {name: value.cpu().clone() for name, value in stack.state(slot).items()},
@@ -100,7 +100,7 @@ class StackedExecutor(Executor):
         }
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
-        """Go on from a state; all jobs of a stack are at the same step."""
+        """Resume a job from a state; all jobs of a stack are at the same step."""
         stack, slot = self._place[job]
         for name, value in stack.state(slot).items():
             value.copy_(state["model"][name])
@@ -112,11 +112,11 @@ class StackedExecutor(Executor):
     def _stack_size(self, shape: StackShape) -> int:
         if self.inputs.device.type == "cuda":
             return len(self.jobs)
-        return max(1, CACHED_NUMBERS // (shape.recipe.batch_size * max(self._widths)))
+        return max(1, MAX_ACTIVATIONS // (shape.recipe.batch_size * max(self._widths)))
 
 
 def _shape(job: TrainingJob) -> StackShape:
-    """The batches of an epoch; parts of a pass may hold a short batch anywhere, so all of theirs are padded."""
+    """The shape of the steps of a job. In parts of a pass, any batch may be short, so all are padded."""
     size = job.recipe.batch_size
     if job.recipe.parts > 1:
         return StackShape(replace(job.recipe, seed=0), math.ceil(len(job.train_rows) / job.recipe.parts / size), 0)
@@ -125,15 +125,15 @@ def _shape(job: TrainingJob) -> StackShape:
 
 
 def _cut(numbers: list[int], size: int) -> list[list[int]]:
-    """Parts of at most `size`, as even as it goes."""
+    """Parts of at most `size`, as even as possible."""
     parts = math.ceil(len(numbers) / size)
     return [numbers[part::parts] for part in range(parts)]
 
 
 def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tensor, *, large: bool) -> None:
-    """Call `work` on every item: on a CPU by one thread a core, each of which computes alone.
+    """Call `work` on every item: on a CPU by one thread per core, each of which computes with a single thread.
 
-    A single large item may have all cores, unless its numbers are float64: sums over several threads round another way.
+    A single large item may use all cores, except in float64: sums over several threads round differently.
     """
     cores = torch.get_num_threads()
     alone = len(items) == 1 and large and values.dtype != torch.float64

@@ -1,8 +1,8 @@
-"""Image transforms in batched tensor code: one call augments a whole batch, each image by its own draw.
+"""Image transforms as batched tensor code: one call augments a whole batch, each image differently.
 
-Images are uint8 (n, 3, H, W) and stay so through every crop. Images of different shapes share a batch as (n, 4, H, W):
-each lies in the upper left corner, and the fourth channel is not 0 where it is. Everything runs on the device of the
-images and inside a CUDA graph: no draw leaves the device and no shape depends on one.
+Images are uint8 (n, 3, H, W), before and after. A batch of images of different shapes is (n, 4, H, W): each is in the
+upper left corner, and the fourth channel is not 0 where the image is. Everything runs on the device of the images, and
+inside a CUDA graph: random numbers stay on the device, and no shape depends on them.
 """
 
 import math
@@ -20,7 +20,7 @@ Augmentation = Callable[[Tensor, Generator | None], Tensor]
 
 @dataclass(frozen=True)
 class PadCropFlip:
-    """Zero-pad by `pad`, crop to `size` (by default as it was) at a random place, mirror half of the images."""
+    """Zero-pad by `pad`, crop to `size` (by default the original size) at a random place, mirror half of the images."""
 
     pad: int = 4
     size: int | None = None
@@ -46,7 +46,7 @@ class PadCropFlip:
 
 @dataclass(frozen=True)
 class RandomResizedCrop:
-    """A random part of each image, `scale` of its area and up to 4:3 out of shape, brought to `size`; half mirrored."""
+    """Crop a random part (share of the area in `scale`, aspect ratio in `ratio`), resize it to `size`, mirror half."""
 
     size: int
     scale: tuple[float, float] = (0.08, 1.0)
@@ -75,23 +75,23 @@ class RandomResizedCrop:
 
 @dataclass(frozen=True)
 class ResizeCentreCrop:
-    """The centre of each image after its shorter side was brought to `resize`, `size` wide and high."""
+    """Resize the shorter side to `resize`, then crop the centre, `size` wide and high."""
 
     resize: int
     size: int
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= self.resize:
-            raise InputError(f"a crop of {self.size} pixels does not fit in an image brought to {self.resize}")
+            raise InputError(f"a crop of {self.size} pixels does not fit in an image resized to {self.resize}")
 
     def __call__(self, images: Tensor, generator: Generator | None = None) -> Tensor:
-        """Images (n, 3, size, size); nothing is drawn."""
+        """Images (n, 3, size, size); there is no randomness."""
         pictures, height, width = _pictures(images)
         factor = self.resize / torch.minimum(height, width)
         return _resample(pictures, self._centre(height, factor), self._centre(width, factor), self.size)
 
     def _centre(self, length: Tensor, factor: Tensor) -> "_Span":
-        """The middle of a side that becomes a whole number of pixels long, begun at a whole pixel."""
+        """The centre of a side whose new length is rounded to whole pixels; the crop starts at a whole pixel."""
         target = (length * factor).round()
         step = length / target
         return _Span(((target - self.size) / 2).floor() * step, self.size * step, length)
@@ -99,9 +99,9 @@ class ResizeCentreCrop:
 
 @dataclass(frozen=True)
 class _Span:
-    """Where a part of each image lies along one side, in pixels; one that is mirrored has a negative length.
+    """A part of each image along one axis, in pixels; a mirrored part has a negative length.
 
-    start, length, side: (n,), or (1,) where it is the same for all; `side` is how long the image itself is.
+    start, length and side (the length of the whole image): (n,), or (1,) if the same for all.
     """
 
     start: Tensor
@@ -110,7 +110,7 @@ class _Span:
 
 
 def _pictures(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Images (n, 3, H, W), and the height and width of the picture in each: (n,), or (1,) where all are alike."""
+    """Images (n, 3, H, W), and the height and width of the content of each: (n,), or (1,) if all are equal."""
     if images.shape[1] == 3:
         height, width = (torch.full((1,), float(side), device=images.device) for side in images.shape[2:])
         return images, height, width
@@ -119,16 +119,16 @@ def _pictures(images: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _resample(images: Tensor, down: _Span, across: _Span, size: int) -> Tensor:
-    """A part of each image brought to (n, 3, size, size)."""
+    """A part of each image, resized to (n, 3, size, size)."""
     height, width = images.shape[2:]
     rows, columns = _weights(down, height, size)[:, None], _weights(across, width, size)[:, None]
     return (rows @ images.float() @ columns.mT).round().clamp(0, 255).to(torch.uint8)
 
 
 def _weights(span: _Span, pixels: int, size: int) -> Tensor:
-    """How much each of `pixels` counts in each of `size` that are spread over a span, (n, size, pixels).
+    """The weight (n, size, pixels) of every source pixel in each of `size` target pixels that cover a span.
 
-    The filter of Pillow and torchvision: bilinear, and widened where the image becomes smaller, against aliasing.
+    As in Pillow and torchvision, the filter is bilinear, and wider when the image shrinks, to avoid aliasing.
     """
     step = span.length / size
     centres = span.start[:, None] + step[:, None] * (torch.arange(size, device=step.device) + 0.5)
