@@ -6,7 +6,6 @@ from errata.bench.evaluation import published
 from errata.bench.plan import suite
 from errata.core.methods import paper_methods, parse
 from errata.datasets.registry import setting
-from errata.errors import InputError
 
 PER_SETTING = {
     published.fnr_at_noise_rate: 25,
@@ -72,12 +71,6 @@ def test_the_order_is_the_papers():
         "Last-LM (OOS)",
         "Mean-CE",
     ]
-
-
-@pytest.mark.parametrize("column", [("letter", "pairflip", 0.2), ("letter", "symmetric", 0.3), ("mnist", "real", 0.2)])
-def test_a_column_that_is_no_setting_is_refused(column):
-    with pytest.raises(InputError, match="must be one setting, not none"):
-        published.setting_name(*column)
 
 
 def test_nobody_changes_the_numbers_of_the_next_reader():

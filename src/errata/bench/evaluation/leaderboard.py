@@ -168,18 +168,17 @@ def _numbers(
             "wins": ranks.eq(ranks.min(axis=1), axis=0).sum(),
         }
     ).sort_values(["rank_mean", "fnr_percent_mean"], kind="stable")
-    return frame.join(_differences(shared, str(frame.index[0])))
+    return frame.join(_differences(shared, table, str(frame.index[0])))
 
 
-def _differences(shared: "pd.DataFrame", leader: str) -> "pd.DataFrame":
+def _differences(shared: "pd.DataFrame", table: "pd.DataFrame", leader: str) -> "pd.DataFrame":
     """One row per method except the leader: the difference to the leader with its interval, and p-values."""
-    drawn = stats.paired_bootstrap(shared, leader)
-    tested = stats.compare_with(shared, leader).set_index(["over", "method"]).loc["settings"]
+    drawn, p = stats.paired_bootstrap(shared, leader), stats.wilcoxon_p(table, leader)
     points = (100 * drawn[["difference", "low", "high"]]).rename(
         columns={"difference": "difference_mean", "low": "difference_low", "high": "difference_high"}
     )
-    compared = points.assign(p=tested["p"], p_holm=tested["p_holm"], p_bootstrap=drawn["p"])
-    if shared.index.get_level_values("setting").nunique() == 1:
+    compared = points.assign(p=p, p_holm=stats.holm(p), p_bootstrap=drawn["p"])
+    if len(table) == 1:
         compared.loc[:, compared.columns != "difference_mean"] = float("nan")  # one setting cannot be resampled
     return compared
 

@@ -6,10 +6,6 @@ from importlib.resources import files
 from typing import TYPE_CHECKING
 
 from errata.core.methods import parse
-from errata.datasets.label_noise import RecordedNoise, TransitionNoise
-from errata.datasets.registry import settings
-from errata.datasets.spec import Setting
-from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,22 +66,11 @@ def paper_method_names() -> list[str]:
     return list(dict.fromkeys(_read("fnr_at_noise_rate")["method"]))
 
 
-def setting_name(dataset: str, noise: str, noise_rate: float) -> str:
+def _setting_name(dataset: str, noise: str, noise_rate: float) -> str:
     """The setting of a column of the paper's tables."""
-    found = [one.name for one in settings().values() if one.in_paper and _is(one, dataset, noise, noise_rate)]
-    if len(found) != 1:
-        raise InputError(
-            f"The paper's {dataset}, {noise}, {noise_rate:g} must be one setting, not {', '.join(found) or 'none'}."
-        )
-    return found[0]
-
-
-def _is(setting: Setting, dataset: str, noise: str, rate: float) -> bool:
-    if setting.dataset != dataset:
-        return False
-    if isinstance(setting.noise, TransitionNoise):
-        return (setting.noise.kind, setting.noise.rate) == (noise, rate)
-    return isinstance(setting.noise, RecordedNoise) and (setting.noise.column or "real") == noise
+    if noise == "real":
+        return dataset
+    return f"{dataset}-{noise}" if dataset == "cifar10n" else f"{dataset}-{noise}-{round(100 * noise_rate)}"
 
 
 def _read(name: str) -> "pd.DataFrame":
@@ -101,7 +86,7 @@ def _cached(name: str) -> "pd.DataFrame":
     with (files("errata.bench.evaluation") / "paper" / f"{name}.csv").open(encoding="utf-8") as file:
         table = pd.read_csv(file, dtype=text).rename(columns={"std": "std_percent"})
     columns = zip(table.pop("dataset"), table.pop("noise"), table["noise_rate"], strict=True)
-    table.insert(0, "setting", [setting_name(*column) for column in columns])
+    table.insert(0, "setting", [_setting_name(*column) for column in columns])
     if "method" in table:
         table["method"] = _canonical(table["method"])
     return table

@@ -136,6 +136,7 @@ def render(table: ResultTable, form: str) -> str:
 
 
 def _rich_table(table: ResultTable, columns: Iterable[int]) -> "RichTable":
+    from rich.style import Style
     from rich.table import Table as RichTable
     from rich.text import Text
 
@@ -147,13 +148,10 @@ def _rich_table(table: ResultTable, columns: Iterable[int]) -> "RichTable":
     for number, row in enumerate(table.rows):
         if number in table.rules:
             shown.add_section()
-        # The style of a span: the style of the whole text would underline the padding too.
-        shown.add_row(*(Text.assemble((row[column].text, _rich_style(row[column]))) for column in columns))
+        entries = (row[column] for column in columns)
+        # A span has the style, not the whole text: otherwise the padding would be underlined too.
+        shown.add_row(*(Text.assemble((one.text, Style(bold=one.bold, underline=one.underline))) for one in entries))
     return shown
-
-
-def _rich_style(entry: TableEntry) -> str:
-    return " ".join(name for name, on in (("bold", entry.bold), ("underline", entry.underline)) if on)
 
 
 def _parts(table: ResultTable, width: int) -> Iterator[list[int]]:
@@ -181,9 +179,7 @@ def _markdown_text(text: str) -> str:
 
 
 def _markdown_entry(entry: TableEntry) -> str:
-    text = _markdown_text(entry.text)
-    text = f"<ins>{text}</ins>" if entry.underline else text
-    return f"**{text}**" if entry.bold else text
+    return _styled(_markdown_text(entry.text), (entry.underline, "<ins>{}</ins>"), (entry.bold, "**{}**"))
 
 
 def _latex_row(cells: Iterable[str]) -> str:
@@ -195,15 +191,18 @@ def _latex_text(text: str) -> str:
 
 
 def _latex_entry(entry: TableEntry) -> str:
-    text = _latex_text(entry.text)
-    text = rf"\textbf{{{text}}}" if entry.bold else text
-    return rf"\underline{{{text}}}" if entry.underline else text
+    return _styled(_latex_text(entry.text), (entry.bold, r"\textbf{{{}}}"), (entry.underline, r"\underline{{{}}}"))
 
 
 def _html_entry(entry: TableEntry, is_label: bool) -> str:
-    text = markup.escape(entry.text)
-    text = f"<strong>{text}</strong>" if entry.bold else text
-    text = f"<u>{text}</u>" if entry.underline else text
+    text = _styled(markup.escape(entry.text), (entry.bold, "<strong>{}</strong>"), (entry.underline, "<u>{}</u>"))
     sort_key = repr(entry.value) if entry.value is not None else "" if entry.text == MISSING else entry.text
     key = markup.escape(sort_key)
     return f'<th scope="row" data-sort="{key}">{text}</th>' if is_label else f'<td data-sort="{key}">{text}</td>'
+
+
+def _styled(text: str, *styles: tuple[bool, str]) -> str:
+    """The text in the templates of the styles that are on."""
+    for is_on, template in styles:
+        text = template.format(text) if is_on else text
+    return text

@@ -1,10 +1,9 @@
 """Statistical comparison of methods. Lower values are better, as for the FNR.
 
-A *table* has one row per setting and one column per method, without gaps. *Cells* have one row per (setting, seed) and
-may have gaps where a method was not run.
+A *table* has one row per setting and one column per method, without gaps.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -28,23 +27,6 @@ class FriedmanTest(NamedTuple):
     """Whether any method differs from the others."""
 
     statistic: float
-    p: float
-
-
-@dataclass(frozen=True)
-class PairedComparison:
-    """One method compared with another on the same items.
-
-    difference: mean of first - second. effect: matched-pairs rank-biserial correlation, 1 if the first is always lower,
-    -1 if the second is. p: two-sided Wilcoxon signed-rank test without ties.
-    """
-
-    pairs: int
-    wins: int
-    ties: int
-    losses: int
-    difference: float
-    effect: float
     p: float
 
 
@@ -86,10 +68,6 @@ def nemenyi_critical_difference(methods: int, settings: int, alpha: float = ALPH
     """The smallest significant difference of average ranks at level `alpha`, for all pairs of methods."""
     from scipy.stats import studentized_range
 
-    if methods < 2 or settings < 1:
-        raise InputError(f"A critical difference needs at least 2 methods on 1 setting, not {methods} on {settings}.")
-    if not 0 < alpha < 1:
-        raise InputError(f"alpha must be between 0 and 1, not {alpha}.")
     quantile = studentized_range.ppf(1 - alpha, methods, np.inf) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * settings)))
 
@@ -161,13 +139,12 @@ def paired_bootstrap(
 ) -> "pd.DataFrame":
     """Every other method compared with the reference on resampled settings and seeds, the same for both methods.
 
-    Cells must have no gaps. One row per method (index): difference, the mean over settings of method - reference; low
-    and high of its percentile interval; p, two-sided. With few settings, interval and p are too optimistic; use the
-    Wilcoxon p over settings then.
+    cells: one row per (setting, seed), without gaps. One row per method (index): difference, the mean over settings of
+    method - reference; low and high of its percentile interval; p, two-sided. With few settings, interval and p are too
+    optimistic; use `wilcoxon_p` then.
     """
     import pandas as pd
 
-    _check_reference(cells, reference)
     whole = _without_gaps(cells)
     differences = whole.drop(columns=reference).sub(whole[reference], axis=0).round(_DECIMALS)
     settings = differences.index.get_level_values("setting")
@@ -198,72 +175,25 @@ def _cell_weights(settings: "pd.Index[str]", draws: int, seed: int) -> Floats:
 
 def _times_drawn(items: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """How often each of n items is drawn in n draws with replacement, (draws, n)."""
-    if draws < 1:
-        raise InputError(f"The number of draws must be at least 1, not {draws}.")
     return rng.multinomial(items, np.full(items, 1 / items), size=draws)
 
 
-def paired(first: ArrayLike, second: ArrayLike) -> PairedComparison:
-    """Compare values (n,) of two methods on the same n items."""
-    from scipy.stats import rankdata, wilcoxon
+def wilcoxon_p(table: "pd.DataFrame", reference: str) -> "pd.Series[float]":
+    """P-values of every other method against the reference: two-sided Wilcoxon signed-rank test without ties."""
+    from scipy.stats import wilcoxon
 
-    one, other = np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
-    if one.shape != other.shape or one.ndim != 1 or not len(one):
-        raise InputError(f"A paired comparison needs equally many values, not shapes {one.shape} and {other.shape}.")
-    if not (np.isfinite(one).all() and np.isfinite(other).all()):
-        raise InputError("A paired comparison needs finite values.")
-    difference = np.round(one - other, _DECIMALS)
-    apart = difference[difference != 0]
-    sizes = rankdata(np.abs(apart))
-    effect = -float(np.sum(np.sign(apart) * sizes) / sizes.sum()) if len(apart) else 0.0
-    return PairedComparison(
-        pairs=len(one),
-        wins=int((apart < 0).sum()),
-        ties=len(one) - len(apart),
-        losses=int((apart > 0).sum()),
-        difference=float(difference.mean()),
-        effect=effect,
-        p=float(wilcoxon(apart).pvalue) if len(apart) else 1.0,
-    )
-
-
-def compare_with(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
-    """Every other method compared with the reference, over cells and over settings (means of seeds).
-
-    One row per method and `over`: the fields of `PairedComparison`, and p_holm after Holm's correction. The seeds of a
-    setting share data and noise, so p over cells is too small; use p over settings. Methods that share no cell with the
-    reference are left out.
-    """
-    import pandas as pd
-
-    _check_reference(cells, reference)
-    rows = []
-    for method in cells.columns.drop(reference):
-        shared = cells[[method, reference]].dropna()
-        if shared.empty:
-            continue
-        for over, pairs in (("cells", shared), ("settings", shared.groupby(level="setting").mean())):
-            rows.append({"method": method, "over": over, **asdict(paired(pairs[method], pairs[reference]))})
-    if not rows:
-        raise InputError(f"No method shares a cell with {reference}.")
-    compared = pd.DataFrame(rows)
-    return compared.assign(p_holm=compared.groupby("over")["p"].transform(lambda p: holm(p.to_numpy())))
+    whole = _without_gaps(table)
+    differences = whole.drop(columns=reference).sub(whole[reference], axis=0).round(_DECIMALS)
+    return differences.apply(lambda column: float(wilcoxon(column[column != 0]).pvalue) if column.any() else 1.0)
 
 
 def holm(p_values: ArrayLike) -> Floats:
     """P-values (n,) of n tests after Holm's step-down correction, in their order."""
     values = np.asarray(p_values, dtype=np.float64)
-    if values.ndim != 1 or not ((values >= 0) & (values <= 1)).all():
-        raise InputError(f"p-values must be numbers (n,) between 0 and 1, not {p_values!r}.")
     order = np.argsort(values, kind="stable")
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
     return adjusted
-
-
-def _check_reference(cells: "pd.DataFrame", reference: str) -> None:
-    if reference not in cells:
-        raise InputError(f"There are no values of {reference!r} to compare with. Methods: {', '.join(cells.columns)}.")
 
 
 def _without_gaps(table: "pd.DataFrame") -> "pd.DataFrame":

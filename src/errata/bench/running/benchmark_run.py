@@ -68,14 +68,7 @@ class BenchmarkRun(Campaign):
     def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
         # A broken plugin raises here, before anything is trained.
         self._extra_methods = (*options.methods, *plugin_methods(options.plugins))
-        super().__init__(out, options, progress)
-
-    def has(self, cell: Cell) -> bool:
-        """Whether the cell is scored."""
-        return self.results.has(cell)
-
-    def _write_failure(self, cell: Cell, reason: str) -> None:
-        self.results.write_failure(cell, reason)
+        super().__init__(out, options, progress, Results(out))
 
     def _work(self, group: CellGroup) -> Path:
         return self.results.work(f"{group.setting.name}-{group.gathering}")

@@ -4,7 +4,7 @@ import shutil
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -15,6 +15,7 @@ from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results
 from errata.bench.running.cell_training import device_name, train_group, training_device
 from errata.bench.running.cost import FOLDS, reason_to_skip
+from errata.bench.tuning_results import TuningResults
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
 from errata.training.recipes import AnyRecipe
@@ -47,14 +48,6 @@ class CampaignProgress(Protocol):
 
     def advance(self, epochs: int) -> None:
         """So many more epochs are trained."""
-
-
-class CellJob(Protocol):
-    """A trained cell, to be scored in another process."""
-
-    @property
-    def cell(self) -> Cell:
-        """The cell."""
 
 
 @dataclass
@@ -102,9 +95,9 @@ class ScoringQueue:
         self._pool, self._score, self._on_done, self._on_failure = pool, score, on_done, on_failure
         self._waiting: list[tuple[dict[Cell, Future[float]], Callable[[bool], None]]] = []
 
-    def submit(self, jobs: Sequence[CellJob], close: Callable[[bool], None]) -> None:
+    def submit(self, jobs: Mapping[Cell, Any], close: Callable[[bool], None]) -> None:
         """Score the cells of a group. `close` is then called with whether all succeeded."""
-        self._waiting.append(({job.cell: self._pool.submit(self._score, job) for job in jobs}, close))
+        self._waiting.append(({cell: self._pool.submit(self._score, job) for cell, job in jobs.items()}, close))
 
     def collect(self, *, wait: bool) -> None:
         """Report the groups that are scored. With `wait`, wait for all of them."""
@@ -127,23 +120,19 @@ class Campaign(ABC):
 
     verb: ClassVar[str]  # as in "seed0: scored in 3 s"
 
-    def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
+    def __init__(
+        self, out: Path, options: RunOptions, progress: CampaignProgress, store: Results | TuningResults
+    ) -> None:
+        """store: where the results of this campaign are."""
         out.mkdir(parents=True, exist_ok=True)
         self.results, self.options = Results(out), options
-        self._progress, self._machine = progress, device_name(options.device)
+        self._store, self._progress, self._machine = store, progress, device_name(options.device)
         self._outcome = CampaignOutcome()
 
     @staticmethod
     @abstractmethod
     def score(job: Any) -> float:
         """Write the results of a job; the seconds that took."""
-
-    @abstractmethod
-    def has(self, cell: Cell) -> bool:
-        """Whether the cell has results."""
-
-    @abstractmethod
-    def _write_failure(self, cell: Cell, reason: str) -> None: ...
 
     @abstractmethod
     def _work(self, group: CellGroup) -> Path:
@@ -155,15 +144,15 @@ class Campaign(ABC):
     @abstractmethod
     def _job(
         self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting, metadata: dict[str, Any]
-    ) -> CellJob:
-        """The scoring job of a trained cell. metadata: device and seconds of the training."""
+    ) -> Any:
+        """The argument of `score` for a trained cell. metadata: device and seconds of the training."""
 
     def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting) -> None:  # noqa: B027
         """Raise before training if the results could not be stored."""
 
     def run(self, cells: Sequence[Cell]) -> CampaignOutcome:
         """Compute every cell that has no results yet. The seeds of a setting train together."""
-        self._outcome.reused = [cell for cell in cells if self.has(cell)]
+        self._outcome.reused = [cell for cell in cells if self._store.has(cell)]
         on_gpu = not self._machine.startswith("cpu")
         pool = ProcessPoolExecutor(PROCESSES, get_context("spawn")) if on_gpu else InlineExecutor()
         with pool:
@@ -176,7 +165,7 @@ class Campaign(ABC):
 
     def epochs(self, cells: Sequence[Cell]) -> int:
         """Epochs still to train, summed over all models."""
-        missing = group_cells([cell for cell in cells if not self.has(cell)])
+        missing = group_cells([cell for cell in cells if not self._store.has(cell)])
         return sum(_model_epochs(group, self._recipe(group)) for group in missing)
 
     def _run_group(self, group: CellGroup, queue: ScoringQueue) -> None:
@@ -198,7 +187,7 @@ class Campaign(ABC):
             lock.release()
 
         # Another process may have finished some seeds since this one checked.
-        done = [seed for seed in group.seeds if self.has(group.cell(seed))]
+        done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
         self._outcome.reused += map(group.cell, done)
         jobs = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
         if jobs:
@@ -206,24 +195,24 @@ class Campaign(ABC):
         else:
             lock.release()
 
-    def _train(self, group: CellGroup) -> list[CellJob]:
+    def _train(self, group: CellGroup) -> dict[Cell, Any]:
         """Train a group. Errors are recorded, and the campaign goes on with the next group."""
         try:
-            return self._trained_jobs(group) if group.seeds else []
+            return self._trained_jobs(group) if group.seeds else {}
         except MissingDataError as error:
             self._skip(group, str(error))
         except Exception as error:
             for seed in group.seeds:
                 self._report_failure(group.cell(seed), _describe(error))
-        return []
+        return {}
 
-    def _trained_jobs(self, group: CellGroup) -> list[CellJob]:
+    def _trained_jobs(self, group: CellGroup) -> dict[Cell, Any]:
         recipe = self._recipe(group)
         labelled = load_setting(group.setting.name, self.options.data_dir)
         reason = reason_to_skip(group, recipe, labelled, self._machine, self.results.folder)
         if reason is not None:
             self._skip(group, reason)
-            return []
+            return {}
         self._check(group, recipe, labelled)
         for remark in labelled.data.remarks if not labelled.data.complete else ():
             self._progress.say(f"{group.name}: incomplete data: {remark}")
@@ -233,13 +222,13 @@ class Campaign(ABC):
         seconds = (time.monotonic() - start) / len(group.seeds)
         self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
         metadata = {"device": training_device(recipe, self._machine), "seconds": seconds}
-        jobs = []
+        jobs = {}
         for gathered in trained:
             cell = group.cell(gathered.seed)
             if gathered.dynamics is None:
                 self._report_failure(cell, gathered.stopped or "no dynamics")
             else:
-                jobs.append(self._job(cell, gathered, recipe, labelled, metadata))
+                jobs[cell] = self._job(cell, gathered, recipe, labelled, metadata)
         return jobs
 
     def _report_done(self, cell: Cell, seconds: float) -> None:
@@ -247,7 +236,7 @@ class Campaign(ABC):
         self._progress.say(f"{cell.name}: {self.verb} in {seconds:,.0f} s")
 
     def _report_failure(self, cell: Cell, reason: str) -> None:
-        self._write_failure(cell, reason)
+        self._store.write_failure(cell, reason)
         self._outcome.failed[cell] = reason
         self._progress.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
 

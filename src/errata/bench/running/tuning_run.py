@@ -50,15 +50,8 @@ class TuningRun(Campaign):
         return time.monotonic() - start
 
     def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
-        super().__init__(out, options, progress)
         self._tuning = TuningResults(out)
-
-    def has(self, cell: Cell) -> bool:
-        """Whether the seed is tuned."""
-        return self._tuning.has(cell)
-
-    def _write_failure(self, cell: Cell, reason: str) -> None:
-        self._tuning.write_failure(cell, reason)
+        super().__init__(out, options, progress, self._tuning)
 
     def _work(self, group: CellGroup) -> Path:
         return self.results.work(f"{group.setting.name}-tuning")
