@@ -51,7 +51,8 @@ def confident_classes(
 ) -> int:
     """Write the confident class of every row, and whether its arg max is not its label.
 
-    The confident class is the one class that reaches its threshold, the arg max if several do, NO_CLASS if none does.
+    The confident class is the one class that reaches its threshold, the arg max of the row if several do, and NO_CLASS
+    if none does.
     `slack` is added to the label's probability before it is compared with the largest probability.
     Returns the first row that is not a probability distribution, or -1.
     """

@@ -40,7 +40,7 @@ class Last(VectorAggregation):
 
 
 class _ProbabilityAggregation(VectorAggregation):
-    """Sums the probabilities of the epochs; the vector is the logarithm of the sums, which normalise to means."""
+    """Adds up weighted probabilities of the epochs; the vector is the logarithm of the sums, not normalised."""
 
     def start(self, samples: int, classes: int, epochs: int) -> SampleArrays:
         return {"probabilities": np.full((samples, classes), -np.inf)}
@@ -114,7 +114,7 @@ class EarlyProb(VectorAggregation):
 
 @dataclass(frozen=True)
 class LastQuarter(EarlyProb):
-    """Sums over all but the last quarter of the epochs, and over all. Only errata.core.memorising needs them."""
+    """Sums over all but the last quarter of the epochs, and over all: the input of `memorising.from_logits`."""
 
     def start(self, samples: int, classes: int, epochs: int) -> SampleArrays:
         ends = dict.fromkeys([*early.window_ends(epochs)[-2:-1], epochs])

@@ -115,7 +115,7 @@ class ComposedMethod:
 
 @dataclass(frozen=True)
 class Suggestion:
-    """The suggested label of a run: the class with the largest mean probability over the epochs."""
+    """The suggested label for methods without class probabilities of their own: the class with the largest MeanProb."""
 
     name = "the suggested label"
 

@@ -1,7 +1,8 @@
 """Confident learning: flag labels that contradict the classes a model is confident in (Northcutt et al., 2021).
 
 A row of the probabilities P (N, K) is *confident* in class k if P_k reaches the threshold t_k, the mean of P_k over the
-samples labelled k. The confident joint counts samples by given label and confident class. Calibrated, it estimates how
+samples labelled k. If several classes reach theirs, it is confident in the arg max of the row, as cleanlab does. The
+confident joint counts samples by given label and confident class. Calibrated, it estimates how
 many samples labelled i are truly of class j. The variants flag:
 
 - CC: samples whose arg max is not the label;

@@ -14,20 +14,24 @@ Choose the method (`choose_default`):
 4. Otherwise: `Unmixed-MeanProb-LM`.
 
 If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
-EarlyProb, and rule 3 does not apply. Rule 2 is skipped if the sums of RampProb were not kept; if those of MeanProb were
-not kept, it assumes that nothing was memorised.
+EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, errata cannot
+tell whether the features have memorised the labels, and uses them (errata.dynamics.run_methods reads the run).
 
-Score each sample, with the parts of the name from right to left and the measure last:
+Score each sample. First the aggregation is applied, then kNN, then Unmixed, then the measure LM:
 
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
-   MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because image models seldom memorise before their last
-   epochs. EarlyProb: equal weights until the epoch at which the model starts to memorise (errata.core.early).
+   MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
+   excluded runs that memorise. EarlyProb: equal weights until the epoch at which the model starts to memorise, one
+   epoch for the whole run (errata.core.early).
 6. kNN (errata.core.smoothing): replace log p(i) by a log p(i) + (1 - a) log n(i), where n(i) comes from neighbours.
-   Inputs: n(i) = (the votes of the labels of the 10 nearest samples + 1/K) / 11 and a = 0.7; but a = 1 if these votes
-   agree with the given labels less than 70 % as often as the model. Features: n(i) = the mean of p over the 50 nearest
-   samples and a = 0.5.
+   Inputs: n(i) = (the votes of the labels of the 10 nearest samples by Euclidean distance + 1/K) / 11, and a = 0.7; but
+   a = 1 if these votes agree with the given labels less than 70 % as often as the model. Features: n(i) = the mean of p
+   over the 50 nearest samples by cosine distance, and a = 0.5. With fewer samples there are fewer neighbours; with more
+   than 300,000 the search is approximate, unless there is a GPU (errata.core.neighbours).
 7. Unmixed (errata.core.unmixing): p(i) predicts given labels; compute q(i), the probabilities of true classes, from
-   p = q T. T (K, K) is an estimate of how often samples of each class get each label.
+   p = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: assign
+   each sample the class in which n(i) is confident (errata.core.confident_learning), or p(i) if step 6 did not use
+   neighbours; count pairs of class and label, add 1 to each count, and divide each row by its sum. If N < K², q = p.
 8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
    suspicious. The class with the largest q is the suggested label.
 """
@@ -39,7 +43,7 @@ from errata.core.methods import Gathering, Method, parse, with_gathering
 from errata.core.neighbourhood import SpaceName
 
 DEFAULT = "default"
-"""The name, in any case, of the method that `choose_default` returns for a run."""
+"""The name of the method that `choose_default` returns for a run; upper or lower case."""
 
 WITH_INPUTS = "Unmixed-kNN-EarlyProb-LM"
 WITH_INPUTS_FROM_SUMS = "Unmixed-kNN-MeanProb-LM"
@@ -48,11 +52,11 @@ WITHOUT_LATE_EPOCHS = "Unmixed-EarlyProb-LM"
 OTHERWISE = "Unmixed-MeanProb-LM"
 
 DEFAULTS_FROM_SUMS = (OTHERWISE, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
-"""The defaults that running sums can compute, and what the rule needs to choose between them."""
+"""The defaults that running sums can compute. Their sums are all that `memorising.from_sums` needs."""
 
 
 def is_default(name: object) -> bool:
-    """Whether a method is named "default", in any case."""
+    """Whether a method is named "default", in upper or lower case."""
     return isinstance(name, str) and name.strip().lower() == DEFAULT
 
 

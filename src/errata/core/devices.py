@@ -1,6 +1,6 @@
 """Neighbour searches on other devices, such as a GPU. Packages above core register theirs here.
 
-This module imports nothing, so that registering a search does not load numpy or numba.
+This module imports only typing, so that registering a search does not load numpy or numba.
 """
 
 from collections.abc import Callable

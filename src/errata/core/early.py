@@ -1,16 +1,18 @@
 """The early window: how many epochs of a run are used if the model memorises labels at the end.
 
 A model first learns what samples have in common, and memorises single labels later. Candidate windows start at the
-first epoch and end at one of FRACTIONS of the run. Two rules choose among them; neither needs true labels.
+first epoch and end at one of FRACTIONS of the run. Two rules choose one window for the whole run; neither needs true
+labels.
 
-1. With neighbours in the inputs: how well the mean prediction over a window predicts the labels of the sample's
-   neighbours, as a mean log-probability. This rises while the model learns and falls when it memorises. The best window
+1. With neighbours in the inputs: how well the mean prediction over a window predicts the labels of all 10 neighbours of
+   a sample, as a mean log-probability. This rises while the model learns and falls when it memorises. The best window
    is used; of equal ones, the longest. Only samples count that have a majority label among their neighbours (more than
    half). If such samples are hardly more frequent than with random neighbours, the inputs carry no information about
    the classes, and rule 2 is used: neighbours of other classes would favour windows with uncertain predictions.
 2. From the run alone: start with the whole run. While the last part of the window reverses confident rejections of the
-   epochs before it (errata.core.memorising), use the next shorter window. A class that is learned late looks the same,
-   so stop before any class loses more than half of the labels that the end of the run predicts.
+   epochs before it (errata.core.memorising), use the next shorter window. A class that is learned late causes the
+   same signal. So stop if, for some class, the shorter window would predict fewer than half as many given labels as the
+   last part of the run does.
 """
 
 from typing import Any
@@ -26,10 +28,7 @@ FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""
 NEIGHBOURS = 10
 REQUIRED_EXCESS_OVER_CHANCE = 0.2
-"""(share - chance) / (1 - chance) of the samples with a majority label must reach this.
-
-Without it, columns of pure noise added to the inputs of the development tables ended the window far too early.
-"""
+"""(share - chance) / (1 - chance) of the samples with a majority label must reach this."""
 LOWEST_LOG_PROBABILITY = -30.0
 """Lower values are cut, so that one sample that is confidently wrong does not decide."""
 
@@ -78,11 +77,11 @@ def _majority_by_chance(labels: Labels, neighbours: int) -> float:
 
 
 def _before_reversals(log_sums: NDArray[Any], labels: Labels) -> int:
-    """The longest window whose last part does not reverse confident rejections of the epochs before it."""
-    mean, added = predicted_classes(log_sums)
-    window = len(mean) - 1
-    while window > 0 and reverses_confident_rejections(log_sums[:, window - 1], added[window], labels):
-        if _loses_a_class(mean[window - 1] == labels, added[-1] == labels, labels):
+    """The window of rule 2."""
+    mean_classes, added_classes = predicted_classes(log_sums)
+    window = len(mean_classes) - 1
+    while window > 0 and reverses_confident_rejections(log_sums[:, window - 1], added_classes[window], labels):
+        if _loses_a_class(mean_classes[window - 1] == labels, added_classes[-1] == labels, labels):
             break
         window -= 1
     return window

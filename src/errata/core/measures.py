@@ -1,7 +1,7 @@
 """Label disagreement measures: how much a logit vector disagrees with the given label.
 
 Each is a function of one statistic per sample: the log odds against the given label, or the margin of the best other
-logit over the label's. Both are computed from logits, not from probabilities, so that rounding ties no samples.
+logit over the label's. Both are computed from logits or log-probabilities, so that rounding creates no ties.
 """
 
 from collections.abc import Callable

@@ -1,19 +1,20 @@
 """Has this run memorised its labels? The rule uses only the model's predictions, no true labels.
 
-A model that memorises ends by predicting wrong labels that it rejected before. This spoils two things:
+At the end, a model that memorises predicts wrong labels that it rejected before. Two things become unreliable:
 
 1. The features. They place a mislabelled sample among correct samples of the wrong class, and its neighbours then
    confirm the wrong label. The features have memorised the labels if both statistics exceed their limits:
-   - `late_fit_share`: of the labels that the mean over the run does not predict, the share that late epochs predict;
+   - `late_fit_share`: (labels predicted by late epochs - labels predicted by the mean over the run) / (labels that the
+     mean does not predict);
    - `label_reversals`: of the labels that the earlier epochs ruled out, the share that late epochs predict.
    The first is not enough. If few labels are wrong, most labels that the mean does not predict are correct but hard,
    and a model that still learns fits them late. But it was undecided about them before, and had not ruled them out.
 2. The late epochs. They have memorised labels if `confident_reversals` exceeds its limit: of the labels that the
    earlier epochs confidently rejected, the share that the late epochs predict.
 
-If logits are stored, the late epochs are the last quarter of the run. Running sums have no quarters: there a straight
-line is fitted through the probabilities of all epochs. Its value at the end of the run stands for the late epochs, its
-value at 1/4 of the run for the earlier ones.
+If logits are stored, the late epochs are the last quarter of the run (the epochs after round(0.75 E)). Running sums
+have no quarters: there a straight line is fitted through the probabilities of all epochs. Its value at the end of the
+run stands for the late epochs, its value at 1/4 of the run for the earlier ones.
 
 A model that memorises from the start rejects too few labels to be recognised; its features are used.
 """
@@ -61,7 +62,7 @@ FEWEST_REJECTED = 10
 """With fewer rejected labels, a share of them is too uncertain and counts as 0."""
 
 UNSEEN = 1e-9
-"""If a part of a run adds a smaller share of the probabilities, that is rounding: the sample was not recorded in it."""
+"""A sample whose summed probability grows by a smaller share than this in a part of a run was not recorded in it."""
 
 
 class Memorisation(NamedTuple):
@@ -77,16 +78,16 @@ def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
     log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs
     (errata.core.aggregations.LastQuarter). A run of one epoch has no quarters and is (N, 1, K).
     """
-    mean, part = predicted_classes(log_sums)
-    before, late = log_sums[:, 0], part[-1]
+    mean_classes, part_classes = predicted_classes(log_sums)
+    log_sums_before, late_classes = log_sums[:, 0], part_classes[-1]
     return Memorisation(
-        features=features_have_memorised(np.exp(before), mean[-1], late, labels),
-        late_epochs=reverses_confident_rejections(before, late, labels),
+        features=features_have_memorised(np.exp(log_sums_before), mean_classes[-1], late_classes, labels),
+        late_epochs=reverses_confident_rejections(log_sums_before, late_classes, labels),
     )
 
 
 def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
-    """The rule for running sums, which cannot show whether late epochs are spoiled; arguments as `fitted_line` has."""
+    """The rule for running sums; they cannot show reversals of single epochs. Arguments as `fitted_line` has."""
     before, end = (fitted_line(log_mean, log_ramp, position) for position in (1 / 4, 1.0))
     features = features_have_memorised(
         before, log_mean.argmax(axis=1), end.argmax(axis=1), labels, LATE_FIT_LIMIT_OF_SUMS
@@ -95,31 +96,32 @@ def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisatio
 
 
 def features_have_memorised(
-    before: Floats, mean: Classes, late: Classes, labels: Labels, late_fit_limit: float = LATE_FIT_LIMIT
+    before: Floats, mean_classes: Classes, late_classes: Classes, labels: Labels, late_fit_limit: float = LATE_FIT_LIMIT
 ) -> bool:
     """Whether neighbours in the features must not be used.
 
-    before: probabilities (N, K) of the earlier part of the run; rows need not be normalised. mean, late: classes (N,)
-    predicted by the mean over the run and by its late part.
+    before: probabilities (N, K) of the earlier part of the run; rows need not be normalised. mean_classes,
+    late_classes: classes (N,) predicted by the mean over the run and by its late part.
     """
     return (
-        late_fit_share(mean, late, labels) > late_fit_limit and label_reversals(before, late, labels) > REVERSALS_LIMIT
+        late_fit_share(mean_classes, late_classes, labels) > late_fit_limit
+        and label_reversals(before, late_classes, labels) > REVERSALS_LIMIT
     )
 
 
-def late_fit_share(mean: Classes, late: Classes, labels: Labels) -> float:
+def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels) -> float:
     """Of the labels (N,) that the mean over a run does not predict, the share that its late part gains.
 
     Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
     """
-    rejected = int((mean != labels).sum())
-    gained = int((late == labels).sum()) - int((mean == labels).sum())
+    rejected = int((mean_classes != labels).sum())
+    gained = int((late_classes == labels).sum()) - int((mean_classes == labels).sum())
     return gained / rejected if rejected else 0.0
 
 
-def label_reversals(before: Floats, late: Classes, labels: Labels) -> float:
+def label_reversals(before: Floats, late_classes: Classes, labels: Labels) -> float:
     """Of the labels (N,) ruled out by earlier probabilities (N, K), the share that is predicted late."""
-    return _share_predicted(ruled_out(before, labels), late, labels)
+    return _share_predicted(ruled_out(before, labels), late_classes, labels)
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -127,7 +129,7 @@ def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
     return np.asarray(before.max(axis=1) > RULED_OUT_RATIO * before[np.arange(len(labels)), labels])
 
 
-def confident_reversals(log_sums: NDArray[Any], late: Classes, labels: Labels) -> float:
+def confident_reversals(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> float:
     """Of the labels (N,) that a model confidently rejected, the share that it predicts late.
 
     log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs.
@@ -136,17 +138,17 @@ def confident_reversals(log_sums: NDArray[Any], late: Classes, labels: Labels) -
 
     before = softmax(log_sums, axis=1)
     rejected = (before.max(axis=1) > CONFIDENT_OTHER) & (before[np.arange(len(labels)), labels] < CONFIDENT_LABEL)
-    return _share_predicted(rejected, late, labels)
+    return _share_predicted(rejected, late_classes, labels)
 
 
-def reverses_confident_rejections(log_sums: NDArray[Any], late: Classes, labels: Labels) -> bool:
+def reverses_confident_rejections(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> bool:
     """Whether the late part of a run must be left out; arguments as `confident_reversals` has."""
-    return confident_reversals(log_sums, late, labels) > CONFIDENT_REVERSALS_LIMIT
+    return confident_reversals(log_sums, late_classes, labels) > CONFIDENT_REVERSALS_LIMIT
 
 
-def _share_predicted(rejected: NDArray[np.bool_], late: Classes, labels: Labels) -> float:
+def _share_predicted(rejected: NDArray[np.bool_], late_classes: Classes, labels: Labels) -> float:
     """Of the rejected labels, the share that is predicted late; 0 if there are too few of them."""
-    return float((late == labels)[rejected].mean()) if rejected.sum() >= FEWEST_REJECTED else 0.0
+    return float((late_classes == labels)[rejected].mean()) if rejected.sum() >= FEWEST_REJECTED else 0.0
 
 
 def predicted_classes(log_sums: NDArray[Any]) -> tuple[Classes, Classes]:
@@ -156,16 +158,16 @@ def predicted_classes(log_sums: NDArray[Any]) -> tuple[Classes, Classes]:
     that was not recorded in a part has the class that was predicted until then.
     """
     samples, windows, classes = log_sums.shape
-    mean, added = np.empty((2, windows, samples), dtype=np.int64)
+    mean_classes, added_classes = np.empty((2, windows, samples), dtype=np.int64)
     before = np.zeros((samples, classes))
     for window in range(windows):
         until_now = np.exp(log_sums[:, window].astype(np.float64))
         part = until_now - before
         recorded = part.max(axis=1) > UNSEEN * until_now.max(axis=1)
-        mean[window] = until_now.argmax(axis=1)
-        added[window] = np.where(recorded, part.argmax(axis=1), mean[window])
+        mean_classes[window] = until_now.argmax(axis=1)
+        added_classes[window] = np.where(recorded, part.argmax(axis=1), mean_classes[window])
         before = until_now
-    return mean, added
+    return mean_classes, added_classes
 
 
 def fitted_line(log_mean: Floats, log_ramp: Floats, position: float) -> Floats:

@@ -96,12 +96,12 @@ class Aggregation(MethodPart):
     """One way to reduce epochs to scores."""
 
     kind = "aggregation"
-    known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # measure: published detectors that rank like the two
+    known_from: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # by measure: published detectors that rank the same
     paper_measures: ClassVar[tuple[str, ...]] = ()  # the measures with which the paper evaluates it
     why_not_in_paper: ClassVar[Mapping[str, str]] = {}  # reasons for other measures
     reads: ClassVar[Literal["every epoch", "last epoch", "no epoch"]] = "every epoch"
     can_stream: ClassVar[bool] = True  # False: needs the number of epochs, or arrays that grow with it
-    uses_other_samples: ClassVar[bool] = False
+    uses_other_samples: ClassVar[bool] = False  # whether the vector of a sample depends on other samples
 
     @abstractmethod
     def start(self, samples: int, classes: int, epochs: int) -> SampleArrays:
@@ -113,7 +113,7 @@ class Aggregation(MethodPart):
 
     @abstractmethod
     def sample_arrays(self, state: SampleArrays, measure: Measure, labels: Labels, epochs: int) -> SampleArrays:
-        """What `result` needs of each sample, after the last epoch; the default needs `scores`."""
+        """What `result` needs of each sample, after the last epoch; unless `result` is overridden, `scores`."""
 
     def result(self, arrays: SampleArrays, measure: Measure, labels: Labels, budget: int | None) -> MethodResult:
         """The result for all N samples together; `budget` is the number of samples that will be inspected."""
@@ -121,15 +121,15 @@ class Aggregation(MethodPart):
 
 
 class VectorAggregation(Aggregation):
-    """Reduces the epochs to one logit vector per sample, which any measure can score and any step can change.
+    """Reduces the epochs to one vector of logits or log-probabilities per sample.
 
-    An aggregation with `uses_other_samples` may keep several candidate vectors, and select one when all samples are
-    known.
+    Any measure can score the vector, and any step can change it. An aggregation with `uses_other_samples` may keep
+    several candidate vectors, and select one when all samples are known.
     """
 
     @abstractmethod
     def vector(self, state: SampleArrays) -> NDArray[Any]:
-        """The aggregated logits (n, K), or P candidates (n, P, K)."""
+        """The aggregated logits or log-probabilities (n, K), not normalised, or P candidates (n, P, K)."""
 
     def log_probabilities(self, state: SampleArrays) -> NDArray[Any]:
         """The vector as log-probabilities; candidates need not be normalised."""
@@ -183,7 +183,7 @@ class Detector(MethodPart):
     aggregation: ClassVar[VectorAggregation]
     known_from: ClassVar[tuple[str, ...]] = ()
     why_not_in_paper: ClassVar[str] = NOT_IN_PAPER
-    uses_other_samples: ClassVar[bool] = False  # it gives scores, not class probabilities
+    uses_other_samples: ClassVar[bool] = False  # its scores are not computed from class probabilities
 
     variant: str
     gathering: Gathering = "in-sample"

@@ -89,7 +89,7 @@ def load_plugins() -> dict[str, ModuleType]:
 
 @cache
 def _load_built_in() -> None:
-    """Import every module of errata.core, so that the order and the place of errata's own parts do not matter."""
+    """Import every public module of errata.core, so that all of errata's own parts are registered."""
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if not module.name.startswith("_"):
             importlib.import_module(f"errata.core.{module.name}")

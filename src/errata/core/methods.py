@@ -39,7 +39,7 @@ _Parts = list[tuple[str, str | None]]  # each with the text in its brackets
 def parse(name: "str | Method") -> Method:
     """The method of that name.
 
-    Case does not matter. Parameters go in brackets. An unknown name is refused, and the nearest known one is suggested.
+    Case does not matter. Parameters go in brackets. An unknown name is refused; a similar known name is suggested.
     "default" is refused as well, because it stands for different methods in different runs (errata.core.default).
     Functions that have a run accept it: score(), rank(), score_many() and the commands.
     """

@@ -10,9 +10,9 @@ If labels > 0, one more neighbour with equal probability for all classes is adde
 Parameters that are not given are chosen by a rule that needs no true labels (`KNN.choose`; docs/research.md has the
 evidence):
 
-- Inputs are known: the labels of the 10 nearest inputs, a = 0.7. But if these neighbours agree with the given labels
-  less than 70 % as often as the model does, a = 1: only the sample itself counts.
-- Only features are known: the probabilities of the 50 nearest features, a = 0.5.
+- Inputs are known: the labels of the 10 nearest inputs by Euclidean distance, a = 0.7. But if these neighbours agree
+  with the given labels less than 70 % as often as the model does, a = 1: only the sample itself counts.
+- Only features are known: the probabilities of the 50 nearest features by cosine distance, a = 0.5.
 """
 
 from dataclasses import dataclass
@@ -29,12 +29,12 @@ from errata.core.neighbourhood import NeighbourSpaces, SpaceName, label_votes
 from errata.errors import InputError
 
 REQUIRED_AGREEMENT = 0.7
-"""How often the vote of input neighbours must be for the given label, relative to the model's arg max.
+"""Lowest agreement of the neighbours' vote with the labels, divided by the agreement of the model's arg max with them.
 
 0.64 on Sensorless Drive, where neighbours do not help, and 0.83 or more on the other development tables. Neighbours in
 the features cannot be judged this way: a model that memorises places samples by their given labels.
 """
-TINY = 1e-250  # terms too small for float64 do not change a sum above this
+TINY = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms
 
 
 class KNNSettings(NamedTuple):

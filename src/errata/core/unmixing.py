@@ -5,12 +5,13 @@ wrong label no longer stands out. Let T (K, K) be the matrix of how often sample
 Then the model predicts p = q T, where q are the probabilities of the true classes.
 
 T is estimated with the confident joint of confident learning: it counts the labels of samples that are confidently of
-one class. Confidence comes from the neighbours' probabilities if the step kNN was applied before, because a model that
-has memorised labels is confident that all are correct. Expectation maximisation then finds q, starting at q = p:
+one class. If the step kNN used neighbours before, these are the probabilities n(i) of the neighbours, because a model
+that has memorised labels is confident that all are correct; otherwise p. Expectation maximisation then finds q,
+starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
 
-Two rounds are enough; many rounds make q sharper than p allows (docs/research.md).
+Two rounds are enough; with more rounds q becomes too confident and ranks worse (docs/research.md).
 """
 
 from dataclasses import dataclass
@@ -73,7 +74,7 @@ def transition(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def true_classes(log_p: Floats, T: Floats, rounds: int) -> Floats:
-    """Log q (n, K) after some rounds, from log p (n, K); computed on logarithms, so that nothing underflows."""
+    """Log q (n, K) after some rounds, from log p (n, K). Sums of logarithms keep small probabilities apart."""
     p, log_q = np.exp(log_p), log_p
     for _ in range(rounds):
         log_q = log_q + np.log((p / (np.exp(log_q) @ T)) @ T.T)

@@ -129,7 +129,7 @@ class _Segments:
 
 
 def _folded(epochs: Epochs, method: ComposedMethod, windows: Sequence[Window], block: slice) -> list[SampleArrays]:
-    """The states of the method's fold over every window, for one block of samples."""
+    """The states of the method's reduction over every window, for one block of samples."""
     return [reduce_block(_slice(epochs, window), [method.reduction], block)[method.reduction] for window in windows]
 
 

@@ -1,7 +1,7 @@
 """Synthetic label noise. The truth of a sample is True if its label is wrong.
 
 transition_noise: labels drawn from a transition matrix. sample_noise: noise that depends on the inputs, long-tailed
-class sizes, and samples that belong to none of the classes. It imports errata.core.checks only.
+class sizes, and samples that belong to none of the classes. It imports errata.core.checks and errata.errors only.
 """
 
 from errata.core.noise.sample_noise import OpenSetNoise as OpenSetNoise
