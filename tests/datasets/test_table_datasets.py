@@ -359,9 +359,9 @@ def test_a_missing_dataset_names_the_fetch_command(tmp_path, name):
 
 
 def test_missing_payments_come_with_instructions(tmp_path):
-    with pytest.raises(MissingDataError, match=r"kaggle\.com/datasets/mlg-ulb/creditcardfraud") as refusal:
+    with pytest.raises(MissingDataError, match=r"kaggle\.com/datasets/mlg-ulb/creditcardfraud") as caught:
         load("credit_fraud", tmp_path)
-    assert str(tmp_path / "credit_fraud") in str(refusal.value)
+    assert str(tmp_path / "credit_fraud") in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -381,9 +381,9 @@ def test_missing_payments_come_with_instructions(tmp_path):
 def test_a_truncated_file_is_refused(real_data, tmp_path, name, file, keep, message):
     content = (real_data / name / file).read_bytes()
     put(tmp_path, name, file, content[: int(keep * len(content))])
-    with pytest.raises(DataError, match=message) as refusal:
+    with pytest.raises(DataError, match=message) as caught:
         load(name, tmp_path)
-    assert "\n" not in str(refusal.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_a_file_cut_at_the_end_of_a_line_is_refused(real_data, tmp_path):

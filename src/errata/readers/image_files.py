@@ -87,8 +87,8 @@ def list_images(root: Path) -> ImageListing:
             (paths if is_image else others).append(path.relative_to(root).as_posix())
         if len(paths) == before:
             empty.append(folder)
-    beside = [entry for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    outside = sum(entry.suffix.lower() in IMAGE_SUFFIXES for entry in beside)
+    top_files = [entry for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")]
+    outside = sum(entry.suffix.lower() in IMAGE_SUFFIXES for entry in top_files)
     if not paths:
         hint = f". It has {counted(outside, 'image')} outside of class folders" if outside else ""
         raise DataError(f"{root} has no images in class folders, such as {root / 'cat' / '1.jpg'}{hint}")
@@ -100,7 +100,7 @@ def list_images(root: Path) -> ImageListing:
         remarks.append(f"ignored: {counted(outside, 'image')} outside of class folders")
     if empty:
         remarks.append(f"ignored: {counted(len(empty), 'folder')} without images ({listed(empty)})")
-    return ImageListing(sorted(paths), sorted([*others, *(entry.name for entry in beside)]), remarks)
+    return ImageListing(sorted(paths), sorted([*others, *(entry.name for entry in top_files)]), remarks)
 
 
 def read_sizes(

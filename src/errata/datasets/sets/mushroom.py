@@ -47,8 +47,8 @@ RECIPE = Recipe(epochs=344, batch_size=1024, learning_rate=1e-4, weight_decay=1e
 
 
 def _levels(attribute: str) -> list[str]:
-    kept, merged = CATEGORIES[attribute]
-    return sorted([*kept, *([OTHER] if merged else [])])
+    used, merged = CATEGORIES[attribute]
+    return sorted([*used, *([OTHER] if merged else [])])
 
 
 # The first level is the reference (all other columns are 0), so veil-type with its single level has no column.
@@ -59,7 +59,7 @@ def read(path: Path) -> ParsedArrays:
     """Read lines with the class and 22 attributes, each a letter; an unknown root is a question mark."""
     cells = tables.read_cells(path, columns=1 + len(CATEGORIES))
     tables.check_rows(path, len(cells), ROWS)
-    allowed = ("".join(CODES), *(kept + merged for kept, merged in CATEGORIES.values()))
+    allowed = ("".join(CODES), *(used + merged for used, merged in CATEGORIES.values()))
     for name, column, letters in zip(("class", *CATEGORIES), cells.T, allowed, strict=True):
         tables.check_values(path, column, list(letters), name)
     return ParsedArrays({"attributes": cells[:, 1:], "labels": cells[:, 0]})
