@@ -1,4 +1,4 @@
-"""Recipes are sought for a setting, kept among its results, and used from there."""
+"""Recipes are chosen for a setting, stored with its results, and used by `run`."""
 
 from dataclasses import replace
 
@@ -25,22 +25,22 @@ def few_networks(monkeypatch):
     monkeypatch.setattr("errata.training.search.candidate_widths", lambda *_: NETWORKS)
 
 
-def test_what_the_search_finds_is_used_by_run_and_its_candidates_are_kept(tmp_path, monkeypatch):
+def test_the_chosen_recipe_is_used_by_run_and_the_candidates_are_stored(tmp_path, monkeypatch):
     monkeypatch.setattr("errata.bench.running.recipe_choice.MAX_EPOCHS", 6)
     shares = []
-    said = choose_for(DIGITS, tmp_path, None, "cpu", shares.append)
+    summary = choose_for(DIGITS, tmp_path, None, "cpu", shares.append)
     labelled = load_setting(DIGITS)
     found = choose_recipe(
         table(labelled, "train"), labelled.given, 10, batch_size=setting(DIGITS).recipe.batch_size, max_epochs=6
     )
     assert Results(tmp_path).recipe(setting(DIGITS)) == found.recipe
-    assert f"{found.recipe.epochs} epochs: {found.accuracy:.2%} of noisy labels" in said
+    assert f"{found.recipe.epochs} epochs: {found.accuracy:.2%} of noisy labels" in summary
     kept = pd.read_csv(Results(tmp_path).recipe_path(DIGITS).with_suffix(".csv"))
     assert kept["widths"].astype(str).tolist() == ["-".join(map(str, one)) for one in found.table["widths"]]
     assert sum(shares) == pytest.approx(1)
 
 
-def test_the_network_that_comes_nearest_to_a_printed_accuracy_is_that_of_runs_on_all_samples():
+def test_networks_are_ordered_by_distance_to_the_printed_accuracy():
     labelled, recipe = load_setting(DIGITS), replace(setting(DIGITS).recipe, epochs=12)
     wanted, shares = 0.8, []
     found = choose_printed(labelled, recipe, wanted, "cpu", shares.append)

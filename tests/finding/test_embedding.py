@@ -18,16 +18,16 @@ TOPICS = ("goal match team ball score", "vote party law minister senate", "star 
 
 
 class Encoder:
-    """A sentence model that knows how many words of a text are of each topic, and which texts it was asked for."""
+    """A sentence model that counts the words of each topic, and stores the texts it encoded."""
 
     def __init__(self, patience=10**9):
-        self.asked, self.patience = [], patience
+        self.encoded, self.patience = [], patience
 
     def encode(self, sentences, **options):
         assert options["normalize_embeddings"]
-        if len(self.asked) >= self.patience:
+        if len(self.encoded) >= self.patience:
             raise KeyboardInterrupt
-        self.asked += sentences
+        self.encoded += sentences
         counts = [[sum(word in topic.split() for word in text.split()) for topic in TOPICS] for text in sentences]
         values = np.array(counts, dtype=np.float32) + 0.1
         return values / np.linalg.norm(values, axis=1, keepdims=True)
@@ -35,7 +35,7 @@ class Encoder:
 
 @pytest.fixture
 def folder(tmp_path):
-    """What looks like the folder of a sentence model."""
+    """A folder with the files of a sentence model."""
     place = tmp_path / "minilm"
     place.mkdir()
     (place / "modules.json").write_text("[]")
@@ -44,7 +44,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def encoder(monkeypatch):
-    """Let every folder hold this model."""
+    """Load this model from every folder."""
     known = Encoder()
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: known)
     return known
@@ -62,9 +62,9 @@ def table(texts, clouds):
     return pd.DataFrame({"review": texts, "kind": [("sport", "state", "space")[label] for label in noisy]})
 
 
-def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds, folder, encoder, texts):
+def test_errors_rank_first_with_embedded_texts_and_neighbours_are_used(table, clouds, folder, encoder, texts):
     found = errata.find(table, "kind", embed=folder, model="mlp")
-    assert encoder.asked == texts
+    assert encoder.encoded == texts
     assert found.summary["kind"] == "text"
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
     assert found.summary["settings"]["embed"] == str(folder)
@@ -72,13 +72,13 @@ def test_embedded_texts_give_their_errors_away_and_have_neighbours(table, clouds
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
 
 
-def test_linear_models_and_hidden_units_are_tried_on_vectors(table, folder, encoder):
+def test_a_linear_model_and_an_mlp_are_tried_on_vectors(table, folder, encoder):
     data = embedding.embedded(open_data(table, "kind"), folder, "cpu", None, NoProgress())
     assert [candidate.recipe.widths for candidate in candidates_for(data, "auto", 0)] == [(), (128, 64)]
     assert [candidate.recipe.widths for candidate in candidates_for(open_data(table, "kind"), "auto", 0)] == [()]
 
 
-def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, encoder):
+def test_vectors_replace_only_the_terms(table, folder, encoder):
     table = table.assign(length=[len(text) % 7 for text in table["review"]], shop=["north", "south", "east"] * 60)
     data = open_data(table, "kind")
     fitted = np.arange(0, 180, 2)
@@ -99,7 +99,7 @@ def test_vectors_take_the_place_of_terms_and_of_nothing_else(table, folder, enco
     np.testing.assert_array_equal(vectors.matrix[:, [names.index(name) for name in of_text]], expected)
 
 
-def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp_path, texts):
+def test_an_interrupted_embedding_resumes(table, folder, monkeypatch, tmp_path, texts):
     monkeypatch.setattr(embedding, "BLOCK", 50)
     find = partial(errata.find, table, "kind", model="mlp", embed=folder)
     impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
@@ -108,21 +108,21 @@ def test_interrupted_it_embeds_only_what_is_left(table, folder, monkeypatch, tmp
         find(out=tmp_path / "out")
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: patient)
     found = find(out=tmp_path / "out")
-    assert impatient.asked == texts[:100]
-    assert patient.asked == texts[100:]
+    assert impatient.encoded == texts[:100]
+    assert patient.encoded == texts[100:]
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: whole)
     pd.testing.assert_frame_equal(found.ranking, find().ranking)
     assert not (tmp_path / "out" / "work").exists()
 
 
-def test_another_model_is_another_work(folder):
+def test_another_model_has_another_key(folder):
     before = embedding.model_key(folder)
     assert embedding.model_key(folder) == before
     (folder / "model.safetensors").write_bytes(b"weights")
     assert embedding.model_key(folder) != before
 
 
-def test_the_command_says_that_it_embeds(table, folder, encoder, tmp_path, monkeypatch, capsys):
+def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table.to_csv("reviews.csv", index=False)
     arguments = ["reviews.csv", "--label", "kind", "--embed", str(folder), "--model", "mlp"]
@@ -138,7 +138,7 @@ def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
     detector = errata.ErrataDetector(model="mlp", embed=folder)
     assert detector.get_params()["embed"] == folder
     detector.fit(table[["review"]], table["kind"])
-    assert encoder.asked == texts
+    assert encoder.encoded == texts
     found = errata.find(table, "kind", embed=folder, model="mlp")
     pd.testing.assert_frame_equal(detector.ranking_, found.ranking)
     assert detector.found_.summary["settings"]["embed"] == str(folder)
@@ -146,7 +146,7 @@ def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
         detector.fit(np.eye(180, 4), table["kind"])
 
 
-def test_what_is_no_model_on_disk_is_refused_with_the_way_to_save_one(table, tmp_path):
+def test_a_missing_model_gives_an_error_that_explains_how_to_save_one(table, tmp_path):
     with pytest.raises(InputError, match=r"all-MiniLM-L6-v2 is not a folder.*not downloaded.*\.save\("):
         errata.find(table, "kind", embed="all-MiniLM-L6-v2")
     with pytest.raises(InputError, match="holds no sentence model"):
@@ -159,7 +159,7 @@ def test_embedding_without_the_package_names_the_extra(table, folder, monkeypatc
         errata.find(table, "kind", embed=folder)
 
 
-def test_nothing_is_embedded_for_what_is_refused_anyway(table, clouds, curves, folder, encoder):
+def test_invalid_calls_are_refused_before_embedding(table, clouds, curves, folder, encoder):
     logits, labels, _ = curves(0)
     for source, label, options, sentence in (
         (table, "kind", {"model": "cnn9"}, "cnn9 does not take text"),
@@ -169,11 +169,11 @@ def test_nothing_is_embedded_for_what_is_refused_anyway(table, clouds, curves, f
     ):
         with pytest.raises(InputError, match=sentence):
             errata.find(source, label, embed=folder, **options)
-    assert not encoder.asked
+    assert not encoder.encoded
 
 
 @pytest.mark.parametrize("wrong", [np.full((180, 3), np.nan), np.zeros((179, 3)), np.zeros(180)])
-def test_vectors_that_are_none_are_refused(table, folder, monkeypatch, wrong):
+def test_invalid_vectors_are_refused(table, folder, monkeypatch, wrong):
     class Broken:
         def encode(self, sentences, **options):
             return wrong

@@ -29,7 +29,7 @@ def digits():
 
 @pytest.fixture
 def run_script(tmp_path):
-    """Run a Python file in a process of its own, from an empty folder; what it printed."""
+    """Run a Python file in a new process, in an empty folder; returns its output."""
 
     def run(file, *arguments, launcher=()):
         environment = os.environ | {"PYTHONPATH": str(Path(errata.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
@@ -49,7 +49,7 @@ def run_script(tmp_path):
 
 
 class Witness:
-    """Writes down by itself what a model said of which samples: (E, N, K)."""
+    """Stores the outputs of a model by sample, independently of errata: (E, N, K)."""
 
     def __init__(self, classes=10, samples=SAMPLES):
         self.shape = (samples, classes)

@@ -17,7 +17,7 @@ def classifier(**options):
 
 @pytest.mark.parametrize("every", [1, 2])
 @pytest.mark.parametrize("loss", ["MultiClass", "MultiClassOneVsAll"])
-def test_every_round_is_recorded_as_the_model_predicts_it(digits, loss, every):
+def test_recorded_margins_equal_the_predictions(digits, loss, every):
     inputs, labels, names = digits
     pool = Pool(inputs, labels)
     model = classifier(loss_function=loss).fit(pool)
@@ -32,7 +32,7 @@ def test_every_round_is_recorded_as_the_model_predicts_it(digits, loss, every):
     assert dynamics.settings == {"trainer": f"catboost {__version__}", "every": every}
 
 
-def test_two_classes_are_recorded_as_nought_and_the_margin(digits):
+def test_two_classes_are_recorded_as_zero_and_the_margin(digits):
     inputs, labels, _ = digits
     odd = np.where(labels % 2, "odd", "even")
     model = classifier().fit(inputs, odd)
@@ -61,7 +61,7 @@ def test_labels_of_any_type_and_a_frame_with_categories(digits, kind, tmp_path):
     assert len(errata.rank(dynamics)) == len(given)
 
 
-def test_rounds_after_the_best_are_gone_with_the_model(digits):
+def test_rounds_after_the_best_are_not_recorded(digits):
     inputs, labels, _ = digits
     model = classifier(iterations=60, learning_rate=0.9, early_stopping_rounds=3)
     model.fit(inputs[:150], labels[:150], eval_set=(inputs[150:], labels[150:]))

@@ -1,4 +1,4 @@
-"""The Python of docs/integrations.md is run as it stands: before, after, before, after ..."""
+"""Runs the Python of docs/integrations.md unchanged: before, after, before, after ..."""
 
 import re
 from pathlib import Path

@@ -19,7 +19,7 @@ KINDS = np.array(["question", "number", "place"])
 
 
 class Padding:
-    """Pads token ids, and insists that it gets what the model takes."""
+    """Pads token ids, and checks that samples have only columns that the model takes."""
 
     def __call__(self, samples):
         assert all(set(sample) <= {"input_ids", "label"} for sample in samples), "a column was not taken away"
@@ -29,7 +29,7 @@ class Padding:
 
 
 class Watched(BertForSequenceClassification):
-    """A tiny BERT that writes down every pass in training by the tokens it saw, which are all different."""
+    """A tiny BERT that stores its training outputs by input tokens, which are unique."""
 
     def forward(self, input_ids, labels=None, **others):
         assert not [name for name in others if "row" in name]
@@ -41,7 +41,7 @@ class Watched(BertForSequenceClassification):
 
 
 def sentences():
-    """Token ids of which the first two tell the sample, the next its class, and the rest are of any number."""
+    """Token ids: the first two identify the sample, the third its class; the length varies."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, SAMPLES)
     tokens = [
@@ -89,7 +89,7 @@ def trainer_for(data, folder, checked_on=None, **arguments):
 
 
 def passes(network, epochs=EPOCHS):
-    """What the model wrote down: (E, N, K)."""
+    """The outputs that the model stored: (E, N, K)."""
     tokens, _ = sentences()
     return np.stack([np.stack(network.passes[sample[0] * 50 + sample[1]][:epochs]) for sample in tokens], axis=1)
 
@@ -106,7 +106,7 @@ def test_the_logits_of_the_training_pass_are_recorded_by_name(tmp_path, changed)
     assert dynamics.settings["trainer"].startswith("transformers ")
 
 
-def test_the_model_is_the_one_without_a_recorder_and_the_trainer_is_left_as_it_was(tmp_path):
+def test_recording_does_not_change_the_model_and_restores_the_trainer(tmp_path):
     plain, data = trainer_for(dataset(), tmp_path), dataset()
     plain.train()
     recorded = trainer_for(data, tmp_path)
@@ -121,7 +121,7 @@ def test_the_model_is_the_one_without_a_recorder_and_the_trainer_is_left_as_it_w
     assert not recorded.model._forward_pre_hooks
 
 
-def test_evaluation_and_accumulated_gradients_are_not_in_the_way(tmp_path):
+def test_evaluation_and_gradient_accumulation_work(tmp_path):
     often = {"eval_strategy": "steps", "eval_steps": 2, "gradient_accumulation_steps": 3}
     trainer = trainer_for(dataset(), tmp_path, checked_on=dataset().select(range(10)), **often)
     recorder = HuggingFaceRecorder(trainer, quiet=True)
@@ -129,7 +129,7 @@ def test_evaluation_and_accumulated_gradients_are_not_in_the_way(tmp_path):
     np.testing.assert_array_equal(recorder.finish().logits, passes(trainer.model))
 
 
-def test_any_dataset_with_a_length_and_names_for_labels(tmp_path):
+def test_any_dataset_with_a_length_and_string_labels(tmp_path):
     tokens, labels = sentences()
     items = [{"input_ids": sample, "label": int(label)} for sample, label in zip(tokens, labels, strict=True)]
     trainer = trainer_for(items, tmp_path)
@@ -143,7 +143,7 @@ def test_any_dataset_with_a_length_and_names_for_labels(tmp_path):
     assert set(errata.rank(dynamics)["label"]) == set(KINDS)
 
 
-def test_an_epoch_that_is_broken_off_is_left_out(tmp_path):
+def test_an_interrupted_epoch_is_left_out(tmp_path):
     trainer = trainer_for(dataset(), tmp_path, max_steps=11)  # eight batches an epoch
     recorder = HuggingFaceRecorder(trainer, quiet=True)
     trainer.train()
@@ -152,7 +152,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(tmp_path):
     np.testing.assert_array_equal(dynamics.logits, passes(trainer.model, 1))
 
 
-def test_going_on_from_a_checkpoint(tmp_path):
+def test_resuming_from_a_checkpoint(tmp_path):
     def train(epochs, **found):
         trainer = trainer_for(dataset(), tmp_path / "checkpoints", num_train_epochs=epochs, save_strategy="epoch")
         recorder = HuggingFaceRecorder(trainer, tmp_path / "run", resume=True, quiet=True)
@@ -190,8 +190,8 @@ def test_two_processes_record_one_run_by_sample_id(run_script, tmp_path):
     assert 0 < len(seen[0].files) < SAMPLES
     for row, (tokens, recorded) in enumerate(zip(sentences()[0], np.swapaxes(dynamics.logits, 0, 1), strict=True)):
         key = str(tokens[0] * 50 + tokens[1])
-        said = np.concatenate([rank[key] for rank in seen if key in rank.files])
-        assert all((logits == said).all(axis=1).any() for logits in recorded), row
+        outputs = np.concatenate([rank[key] for rank in seen if key in rank.files])
+        assert all((logits == outputs).all(axis=1).any() for logits in recorded), row
 
 
 def main(folder):
@@ -202,8 +202,8 @@ def main(folder):
         recorder = HuggingFaceRecorder(trainer, folder, ids="guid", quiet=True)
         trainer.train()
     assert recorder.finish().epochs == EPOCHS
-    said = {str(key): np.stack(logits) for key, logits in trainer.model.passes.items()}
-    np.savez(folder.parent / f"rank{trainer.args.process_index}.npz", **said)
+    outputs = {str(key): np.stack(logits) for key, logits in trainer.model.passes.items()}
+    np.savez(folder.parent / f"rank{trainer.args.process_index}.npz", **outputs)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def fit(model, x, y, *others, **options):
 
 
 class Watched(keras.Model):
-    """Knows its samples by their pixels, and writes down by itself what it said of them in training."""
+    """Identifies samples by their pixels, and stores its own training outputs for comparison."""
 
     def __init__(self, witness, inputs):
         super().__init__()
@@ -67,7 +67,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness):
 
 
 @pytest.mark.parametrize("built", [True, False])
-def test_the_model_is_the_one_without_a_recorder(digits, built):
+def test_recording_does_not_change_the_model(digits, built):
     inputs, labels, _ = digits
     plain, recorded = compiled(network(built=built)), compiled(network(built=built))
     fit(plain, inputs, labels)
@@ -79,7 +79,7 @@ def test_the_model_is_the_one_without_a_recorder(digits, built):
     fit(recorded, inputs, labels)  # as ever
 
 
-def test_probabilities_are_recorded_as_the_logits_they_are_of(digits):
+def test_a_final_softmax_is_recorded_by_its_logits(digits):
     inputs, labels, _ = digits
     with_logits = compiled(network())
     with_softmax = compiled(network(activation="softmax"), "sparse_categorical_crossentropy")
@@ -105,7 +105,7 @@ def test_one_logit_of_two_classes(digits):
     np.testing.assert_allclose(found[0].logits, found[1].logits, rtol=0, atol=1e-4)
 
 
-def test_a_loader_of_ones_own_that_says_its_rows(digits):
+def test_a_custom_loader_that_yields_rows(digits):
     inputs, labels, _ = digits
 
     class Rows(torch.utils.data.Dataset):
@@ -135,7 +135,7 @@ def test_several_inputs_of_a_functional_model(digits):
     assert recorder.finish().epochs == EPOCHS
 
 
-def test_an_epoch_that_is_broken_off_is_left_out(digits):
+def test_an_interrupted_epoch_is_left_out(digits):
     inputs, labels, _ = digits
 
     class Stop(keras.callbacks.Callback):

@@ -27,7 +27,7 @@ QUIET = {
 
 
 class Network(LightningModule):
-    """What people write: batches are (inputs, labels, ids), and the step returns its loss."""
+    """A typical module: batches are (inputs, labels, ids), and the step returns its loss."""
 
     def __init__(self, witness=None, returns=lambda loss, logits: loss):
         super().__init__()
@@ -89,7 +89,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness, returns):
     assert dynamics.settings["trainer"] == f"lightning {lightning.__version__}"
 
 
-def test_the_model_is_the_one_without_a_recorder(digits):
+def test_recording_does_not_change_the_model(digits):
     plain = train(Network(), loader(digits), [])
     recorded = train(Network(), loader(digits), [LightningRecorder(labels=digits[1], quiet=True)])
     for one, other in zip(plain.parameters(), recorded.parameters(), strict=True):
@@ -97,7 +97,7 @@ def test_the_model_is_the_one_without_a_recorder(digits):
     assert not recorded._forward_hooks
 
 
-def test_names_in_a_dictionary_and_a_part_that_gives_the_logits(digits):
+def test_ids_in_a_dictionary_and_logits_of_a_submodule(digits):
     inputs, labels, names = digits
 
     class Named(Dataset):
@@ -137,7 +137,7 @@ def test_a_dataset_stacked_with_its_rows(digits, witness):
     np.testing.assert_array_equal(recorder.finish().logits, own.logits)
 
 
-def test_validation_and_accumulated_gradients_are_not_in_the_way(digits, witness):
+def test_validation_and_gradient_accumulation_work(digits, witness):
     own, recorder = witness(), LightningRecorder(labels=digits[1], quiet=True)
     model, batches = Network(own), loader(digits)
     with warnings.catch_warnings():
@@ -147,7 +147,7 @@ def test_validation_and_accumulated_gradients_are_not_in_the_way(digits, witness
     np.testing.assert_array_equal(recorder.finish().logits, own.logits)
 
 
-def test_an_epoch_that_is_broken_off_is_left_out(digits, witness):
+def test_an_interrupted_epoch_is_left_out(digits, witness):
     own, recorder = witness(), LightningRecorder(labels=digits[1], quiet=True)
     train(Network(own), loader(digits), [recorder], max_steps=17)  # seven batches an epoch
     with pytest.warns(UserWarning, match="epoch 2 was interrupted and is left out"):
@@ -155,7 +155,7 @@ def test_an_epoch_that_is_broken_off_is_left_out(digits, witness):
     np.testing.assert_array_equal(dynamics.logits, own.logits[:2])
 
 
-def test_going_on_from_a_checkpoint(digits, witness, tmp_path):
+def test_resuming_from_a_checkpoint(digits, witness, tmp_path):
     def fit(epochs, own, **found):
         recorder = LightningRecorder(tmp_path / "run", labels=digits[1], resume=True, quiet=True)
         trainer = Trainer(max_epochs=epochs, callbacks=[recorder], **QUIET)
@@ -173,7 +173,7 @@ def test_going_on_from_a_checkpoint(digits, witness, tmp_path):
         train(Network(), loader(digits), [LightningRecorder(tmp_path / "run", labels=digits[1])])
 
 
-def test_batches_that_do_not_say_who_they_are_are_refused(digits):
+def test_batches_without_ids_are_refused(digits):
     inputs, labels, _ = digits
 
     class Anonymous(Network):
@@ -194,7 +194,7 @@ def test_batches_that_do_not_say_who_they_are_are_refused(digits):
         train(Network(), loader(digits, 1000 + torch.arange(len(labels))), [LightningRecorder(labels=labels)])
 
 
-def test_logits_that_cannot_be_found_are_refused(digits):
+def test_ambiguous_logits_are_refused(digits):
     class Twice(Network):
         def training_step(self, batch, batch_idx):
             self(batch[0])
@@ -204,7 +204,7 @@ def test_logits_that_cannot_be_found_are_refused(digits):
         train(Twice(), loader(digits), [LightningRecorder(labels=digits[1])])
 
 
-def test_a_recorder_takes_one_training_and_needs_a_batch(digits):
+def test_a_recorder_records_one_training_of_at_least_one_batch(digits):
     recorder = LightningRecorder(labels=digits[1], quiet=True)
     with pytest.raises(InputError, match="no batch was recorded; pass the recorder to the trainer in callbacks"):
         recorder.finish()

@@ -87,7 +87,7 @@ def test_a_model_on_disk_embeds_texts_without_a_network(bert, texts, no_network)
     assert not no_network
 
 
-def test_embedded_texts_give_their_errors_away(bert, texts, no_network):
+def test_errors_rank_first_with_embedded_texts(bert, texts, no_network):
     noisy = symmetric(np.arange(150) % 3, 0.1, num_classes=3, seed=0)
     found = errata.find(texts, noisy.labels, embed=bert, device="cpu")
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
@@ -109,7 +109,7 @@ def test_a_static_model_embeds_texts_too(tokenizer, texts, tmp_path, no_network)
     assert not no_network
 
 
-def test_a_model_that_is_not_whole_is_refused_in_a_sentence(bert, texts, tmp_path, no_network):
+def test_an_incomplete_model_gives_a_clear_error(bert, texts, tmp_path, no_network):
     logging.getLogger("transformers").setLevel(logging.CRITICAL)
     (tmp_path / "modules.json").write_bytes((bert / "modules.json").read_bytes())
     with pytest.raises(InputError, match=r"the sentence model in .* cannot be loaded: "):

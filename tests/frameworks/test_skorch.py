@@ -13,7 +13,7 @@ EPOCHS = 3
 
 
 class Network(torch.nn.Module):
-    """Knows its samples by their pixels, and writes down by itself what it said of them in training."""
+    """Identifies samples by their pixels, and stores its own training outputs for comparison."""
 
     def __init__(self, witness=None, inputs=(), outputs=10, last=None):
         super().__init__()
@@ -39,7 +39,7 @@ def net(recorder, kind=NeuralNetClassifier, **options):
 
 
 class BeginsEpochs(SkorchRecorder):
-    """Tells the witness as well."""
+    """Also passes its outputs to the witness."""
 
     def on_epoch_begin(self, net, **others):
         net.module_.witness.begin_epoch()
@@ -59,7 +59,7 @@ def test_the_logits_of_the_training_pass_are_recorded(digits, witness, workers):
     assert dynamics.settings["trainer"] == f"skorch {__version__}"
 
 
-def test_the_net_is_the_one_without_a_recorder(digits):
+def test_recording_does_not_change_the_net(digits):
     inputs, labels, _ = digits
     plain, recorded = net(None, callbacks=None), net(SkorchRecorder(quiet=True))
     for one in (plain, recorded):
@@ -93,7 +93,7 @@ def test_one_logit_of_two_classes(digits, witness, last, criterion):
     np.testing.assert_allclose(dynamics.logits[:, :, 1:], own.logits, rtol=0, atol=1e-4)
 
 
-def test_validation_samples_of_their_own_and_a_dataset_without_y(digits):
+def test_separate_validation_samples_and_a_dataset_without_y(digits):
     inputs, labels, _ = digits
     data = Dataset(inputs, labels)
     recorder = SkorchRecorder(labels=labels, quiet=True)
@@ -115,7 +115,7 @@ def test_more_epochs_by_partial_fit_into_a_folder(digits, tmp_path):
         trained.fit(inputs, labels)
 
 
-def test_the_epoch_of_an_interrupt_is_left_out(digits):
+def test_an_interrupted_epoch_is_left_out(digits):
     inputs, labels, _ = digits
 
     class Interrupting(SkorchRecorder):
@@ -128,7 +128,7 @@ def test_the_epoch_of_an_interrupt_is_left_out(digits):
                 raise KeyboardInterrupt
 
     recorder = Interrupting(quiet=True)
-    net(recorder).fit(inputs, labels)  # skorch ends the training and goes on
+    net(recorder).fit(inputs, labels)  # skorch catches the interrupt
     with pytest.warns(UserWarning, match="epoch 2 was interrupted"):
         dynamics = recorder.finish()
     assert dynamics.epochs == 2

@@ -5,7 +5,7 @@ SAMPLES = 300
 
 
 def drawn(classes):
-    """Inputs that tell the classes apart, and labels of which some are wrong."""
+    """Inputs of separable classes, and labels, some of them wrong."""
     rng = np.random.default_rng(classes)
     labels = rng.integers(0, classes, SAMPLES)
     inputs = rng.normal(size=(SAMPLES, 6))

@@ -1,4 +1,4 @@
-"""What the recorders of training passes share, without a framework."""
+"""The base class of recorders of batches, without a framework."""
 
 import numpy as np
 import pytest
@@ -15,30 +15,30 @@ LABELS = np.array([2, 0, 1, 1, 2])
 
 
 class Shown(BatchRecorder):
-    """Records what it is shown."""
+    """Records the epochs passed to `show`."""
 
     def __init__(self, path=None, labels=LABELS, classes=None, **options):
         super().__init__(path, "by hand", labels, {"quiet": True, "classes": classes, **options})
 
     def show(self, epoch, rows=(0, 1, 2, 3, 4), complete=True):
         self._begin_epoch(epoch)
-        self._record_rows(np.array(rows), said(epoch)[list(rows)])
+        self._record_rows(np.array(rows), logits_at(epoch)[list(rows)])
         self._end_epoch(complete=complete)
 
 
-def said(epoch):
+def logits_at(epoch):
     return np.sin(7 * epoch + np.arange(15, dtype=np.float32)).reshape(5, 3)
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_epochs_are_kept_and_the_one_broken_off_is_left_out(folder, tmp_path):
+def test_complete_epochs_are_recorded_and_an_interrupted_one_is_left_out(folder, tmp_path):
     recorder = Shown(tmp_path / "run" if folder else None, labels=list("cabbc"), ids=list("vwxyz"))
     recorder.show(0, [3, 1, 0, 4, 2])
     recorder.show(1)
     recorder.show(2, [0, 1], complete=False)
     with pytest.warns(UserWarning, match="epoch 2 was interrupted and is left out"):
         dynamics = recorder.finish(inputs=np.eye(5))
-    np.testing.assert_array_equal(dynamics.logits, [said(0), said(1)])
+    np.testing.assert_array_equal(dynamics.logits, [logits_at(0), logits_at(1)])
     np.testing.assert_array_equal(dynamics.labels, LABELS)
     assert dynamics.classes == ("a", "b", "c")
     assert dynamics.ids.tolist() == list("vwxyz")
@@ -47,7 +47,7 @@ def test_epochs_are_kept_and_the_one_broken_off_is_left_out(folder, tmp_path):
         dynamics.verify()
 
 
-def test_going_on_where_the_trainer_goes_on(tmp_path):
+def test_recording_resumes_where_the_trainer_resumes(tmp_path):
     first = Shown(tmp_path / "run")
     for epoch in range(3):
         first.show(epoch)
@@ -55,7 +55,7 @@ def test_going_on_where_the_trainer_goes_on(tmp_path):
     second = Shown(tmp_path / "run", resume=True)
     for epoch in (1, 2, 3):  # the checkpoint is older than the folder
         second.show(epoch)
-    np.testing.assert_array_equal(second.finish().logits, [said(epoch) for epoch in range(4)])
+    np.testing.assert_array_equal(second.finish().logits, [logits_at(epoch) for epoch in range(4)])
     with pytest.raises(StoreError, match="already holds 4 epochs"):
         Shown(tmp_path / "run").show(0)
     (tmp_path / "other").mkdir()
@@ -64,7 +64,7 @@ def test_going_on_where_the_trainer_goes_on(tmp_path):
         Shown(tmp_path / "other")
 
 
-def test_a_recorder_takes_one_training(tmp_path):
+def test_a_recorder_records_one_training(tmp_path):
     recorder = Shown()
     with pytest.raises(InputError, match="no batch was recorded"):
         recorder.finish()
@@ -80,18 +80,18 @@ def test_a_recorder_takes_one_training(tmp_path):
 
 
 @pytest.mark.parametrize("kind", [errata.Recorder, DistributedRecorder])
-def test_an_epoch_is_dropped_as_if_it_had_not_begun(kind, tmp_path):
+def test_a_dropped_epoch_leaves_no_trace(kind, tmp_path):
     recorder = kind(tmp_path / "run", labels=LABELS, num_classes=3, quiet=True)
     recorder.drop_epoch()
     for epoch in range(3):
         recorder.update([1, 3], np.ones((2, 3)))
         recorder.drop_epoch()
-        recorder.update(range(5), said(epoch))
+        recorder.update(range(5), logits_at(epoch))
         recorder.end_epoch()
     recorder.update([2], np.ones((1, 3)))
     recorder.drop_epoch()
     dynamics = recorder.finish()
-    np.testing.assert_array_equal(dynamics.logits, [said(epoch) for epoch in range(3)])
+    np.testing.assert_array_equal(dynamics.logits, [logits_at(epoch) for epoch in range(3)])
     dynamics.verify()
 
 
@@ -111,7 +111,7 @@ FINITE = st.lists(st.floats(-30, 30), min_size=2, max_size=5)
 
 
 @given(FINITE)
-def test_logits_come_back_from_probabilities(values):
+def test_logits_are_recovered_from_probabilities(values):
     logits = np.array([values])
     np.testing.assert_allclose(softmax(log_of(softmax(logits, axis=1)), axis=1), softmax(logits, axis=1), rtol=1e-9)
     np.testing.assert_allclose(log_odds_of(expit(logits)), logits, rtol=1e-9, atol=1e-2)  # 1 - p rounds near 1

@@ -28,19 +28,19 @@ SAMPLES, CLASSES, EPOCHS = 13, 4, 4  # an odd number: one sample is repeated eac
 LABELS = np.arange(SAMPLES) % CLASSES
 NAMES = [f"img_{row:02d}.png" for row in range(SAMPLES)]
 LIMIT_S = 100
-# The processes run this errata, wherever they start, on one thread each.
+# The processes import this version of errata and use one thread each.
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(Path(errata.__file__).parents[1]), "OMP_NUM_THREADS": "1"}
 GUIDE = Path(__file__).parents[2] / "docs" / "training-loop.md"
 
 
 def logits_of(rows, epoch):
-    """What the model says of some samples at an epoch, the same wherever it is asked: (n, K)."""
+    """Logits (n, K) of some samples at an epoch, the same on every rank."""
     rows = np.asarray(rows)[:, None]
     return np.sin(1 + rows * 31 + epoch * 7 + np.arange(CLASSES) * 3).astype(np.float32)
 
 
 def sightings(seed):
-    """Batches of rows for each rank: everyone is seen, some again and again, and a rank may see nobody."""
+    """Batches of rows for each rank: all samples, some several times; a rank may have none."""
     rng = np.random.default_rng(seed)
     seen = rng.permutation(np.concatenate([np.arange(SAMPLES), rng.integers(0, SAMPLES, seed * 2)]))
     cut = rng.integers(0, len(seen) + 1)
@@ -48,11 +48,11 @@ def sightings(seed):
 
 
 def marked(rows, rank, batch):
-    """Logits (n, K) that tell who saw a sample, in which batch, and where in it."""
+    """Logits (n, K) that identify the rank, the batch and the position of a sample."""
     return np.stack([rows, np.full(len(rows), rank), np.full(len(rows), batch), np.arange(len(rows))], axis=1) + 0.5
 
 
-# ---- what a rank does
+# ---- scenarios, run by every rank
 
 
 def padded(rank, folder, **options):
@@ -68,7 +68,7 @@ def padded(rank, folder, **options):
 
 
 def streamed(rank, folder):
-    """Also as with NCCL: then the ranks talk in a gloo group of their own."""
+    """Also as with NCCL, where the ranks use a separate gloo group for messages."""
     with mock.patch.object(dist, "get_backend_config", return_value="cuda:nccl"):
         return padded(rank, folder, keep="stream")
 
@@ -84,7 +84,7 @@ def repeated(rank, folder):
 
 
 def broken_off(rank, folder):
-    """A second epoch is cut short, and rank 1 hands in its last batch long after rank 0 gave the epoch up."""
+    """A second epoch is interrupted, and rank 1 records its last batch long after rank 0 dropped the epoch."""
     rec = DistributedRecorder(folder, labels=LABELS, num_classes=CLASSES, quiet=True)
     own = np.arange(rank, SAMPLES, RANKS)
     rec.update(own, logits_of(own, 0))
@@ -114,48 +114,48 @@ def no_room_for_files():
 
 
 def refusals(rank, folder):
-    """What each rank is told, and that a run goes on after an error that was put right."""
-    told = {}
+    """The errors on each rank; the run continues after an error was corrected."""
+    results = {}
     rec = DistributedRecorder(folder / "missing", labels=LABELS, num_classes=CLASSES, quiet=True)
-    told["no sample"] = error_of(rec.end_epoch)
+    results["no sample"] = error_of(rec.end_epoch)
     own = np.arange(rank, SAMPLES - 1, RANKS)
     rec.update(own, logits_of(own, 0))
-    told["missing"] = error_of(rec.end_epoch)
-    told["not ended"] = error_of(rec.finish)
+    results["missing"] = error_of(rec.end_epoch)
+    results["not ended"] = error_of(rec.finish)
     if rank == 1:
-        told["nan"] = error_of(lambda: rec.update([12], np.full((1, CLASSES), np.nan)))
-        told["unknown"] = error_of(lambda: rec.update([13], np.zeros((1, CLASSES))))
-        told["uneven"] = error_of(lambda: rec.update([12, 12], np.zeros((3, CLASSES))))
+        results["nan"] = error_of(lambda: rec.update([12], np.full((1, CLASSES), np.nan)))
+        results["unknown"] = error_of(lambda: rec.update([13], np.zeros((1, CLASSES))))
+        results["uneven"] = error_of(lambda: rec.update([12, 12], np.zeros((3, CLASSES))))
         with no_room_for_files():
-            told["disk full"] = error_of(lambda: rec.update([12], logits_of([12], 5)))
+            results["disk full"] = error_of(lambda: rec.update([12], logits_of([12], 5)))
         rec.update([12], logits_of([12], 0))
     rec.end_epoch()
-    told["epochs"] = rec.finish().epochs
+    results["epochs"] = rec.finish().epochs
 
     apart = folder / f"of rank {rank}"
     rec = DistributedRecorder(apart, labels=LABELS, num_classes=CLASSES, quiet=True)
     if rank == 1:
-        told["no folder"] = error_of(lambda: rec.update(own, logits_of(own, 0)))
+        results["no folder"] = error_of(lambda: rec.update(own, logits_of(own, 0)))
         apart.mkdir()
     rec.update(own, logits_of(own, 0))
-    told["apart"] = error_of(rec.end_epoch)
+    results["apart"] = error_of(rec.end_epoch)
 
     def start(name, **changed):
         given = {"labels": LABELS, "num_classes": CLASSES, "quiet": True} | changed
         return error_of(lambda: DistributedRecorder(folder / name, **given))
 
-    told["labels"] = start("labels", labels=LABELS if rank == 0 else LABELS[::-1].copy())
-    told["ids"] = start("ids", ids=NAMES if rank == 0 else NAMES[::-1])
-    told["bad on one"] = start("bad", dtype="float32" if rank == 0 else "float8")
-    told["classes"] = start("classes", num_classes=None)
-    told["taken"] = start("missing")
+    results["labels"] = start("labels", labels=LABELS if rank == 0 else LABELS[::-1].copy())
+    results["ids"] = start("ids", ids=NAMES if rank == 0 else NAMES[::-1])
+    results["bad on one"] = start("bad", dtype="float32" if rank == 0 else "float8")
+    results["classes"] = start("classes", num_classes=None)
+    results["taken"] = start("missing")
     (folder / "full").write_text("a file")
-    told["a file"] = start("full")
-    return told
+    results["a file"] = start("full")
+    return results
 
 
 def digits(rank, folder):
-    """A DDP model trained on wrong labels; every rank also writes down for itself what it saw."""
+    """A DDP model trained on wrong labels; every rank also stores its own outputs."""
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
@@ -203,19 +203,19 @@ def main(rank, root, *scenarios):
     dist.init_process_group(
         "gloo", init_method=(root / "meet").as_uri(), rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
     )
-    told = {}
+    results = {}
     for name in scenarios:
-        told[name] = globals()[name](rank, root / ("killed" if name == "resumed" else name))
-        (root / f"told-{rank}.json").write_text(json.dumps(told))
+        results[name] = globals()[name](rank, root / ("killed" if name == "resumed" else name))
+        (root / f"results-{rank}.json").write_text(json.dumps(results))
     dist.barrier()  # torch aborts a process whose peer left while it was at work
     dist.destroy_process_group()
 
 
-# ---- what came of it
+# ---- tests of the results
 
 
 def finish_all(processes):
-    """Exit codes and what was printed; whoever is not done in time is ended."""
+    """Exit codes and output; processes that take too long are killed."""
     try:
         printed = [process.communicate(timeout=LIMIT_S)[0] for process in processes]
     finally:
@@ -257,7 +257,7 @@ def ran(crashed):
     assert codes == [0, 0], printed
     assert printed[0].count("errata: recording 13 samples") == 3
     assert "errata: recording" not in printed[1]
-    return root, [json.loads((root / f"told-{rank}.json").read_text()) for rank in range(RANKS)]
+    return root, [json.loads((root / f"results-{rank}.json").read_text()) for rank in range(RANKS)]
 
 
 def one_process(folder, **options):
@@ -272,15 +272,15 @@ def files_in(folder):
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def test_a_padded_run_is_byte_for_byte_that_of_one_process(ran, tmp_path):
-    root, told = ran
+def test_a_padded_run_equals_that_of_one_process_byte_for_byte(ran, tmp_path):
+    root, results = ran
     one_process(tmp_path / "one")
     assert files_in(root / "padded") == files_in(tmp_path / "one")
     for rank in range(RANKS):
-        assert told[rank]["padded"] == [EPOCHS, EPOCHS, SAMPLES]
+        assert results[rank]["padded"] == [EPOCHS, EPOCHS, SAMPLES]
 
 
-def test_running_sums_are_those_of_one_process(ran, tmp_path):
+def test_running_sums_equal_those_of_one_process(ran, tmp_path):
     root, _ = ran
     alone = one_process(tmp_path / "one", keep="stream")
     together = errata.Dynamics.open(root / "streamed")
@@ -289,7 +289,7 @@ def test_running_sums_are_those_of_one_process(ran, tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_a_repeated_sample_counts_as_the_lowest_rank_saw_it_first(ran, seed):
+def test_a_repeated_sample_counts_once_from_the_lowest_rank(ran, seed):
     root, _ = ran
     expected = {}
     for rank, batches in enumerate(sightings(seed)):
@@ -300,7 +300,7 @@ def test_a_repeated_sample_counts_as_the_lowest_rank_saw_it_first(ran, seed):
     np.testing.assert_array_equal(logits[0], [expected[row] for row in range(SAMPLES)])
 
 
-def test_what_is_wrong_with_the_run_is_raised_on_every_rank(ran):
+def test_an_error_of_the_run_is_raised_on_every_rank(ran):
     root, (first, second) = ran
     first, second = first["refusals"], second["refusals"]
     for key, message in {
@@ -312,24 +312,24 @@ def test_what_is_wrong_with_the_run_is_raised_on_every_rank(ran):
         "ids": "rank 1 has other ids than rank 0",
         "bad on one": "dtype must be one of",
     }.items():
-        for told in (first, second):
-            assert told[key][0] == "InputError", key
-            assert message in told[key][1], key
+        for results in (first, second):
+            assert results[key][0] == "InputError", key
+            assert message in results[key][1], key
     for key, message in {
         "taken": "already holds 1 epochs",
         "a file": "full",
         "apart": "rank1.records, but 6 were written",
     }.items():
-        for told in (first, second):
-            assert told[key][0] == "StoreError", key
-            assert message in told[key][1], key
+        for results in (first, second):
+            assert results[key][0] == "StoreError", key
+            assert message in results[key][1], key
     assert second["missing"][1].startswith("rank 0: ")
     assert first["bad on one"][1].startswith("rank 1: ")
     made = sorted(path.name for path in (root / "refusals").iterdir())
     assert made == ["full", "missing", "of rank 0", "of rank 1"], "nothing is written where something was wrong"
 
 
-def test_a_bad_batch_is_refused_where_it_is_and_the_run_goes_on(ran):
+def test_a_bad_batch_is_refused_on_its_rank_and_the_run_continues(ran):
     root, (first, second) = ran
     assert second["refusals"]["nan"] == ["InputError", "logits of sample 12 in epoch 0 are not finite"]
     assert "unknown id 13" in second["refusals"]["unknown"][1]
@@ -343,15 +343,15 @@ def test_a_bad_batch_is_refused_where_it_is_and_the_run_goes_on(ran):
     np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
 
 
-def test_an_epoch_that_was_cut_short_is_left_out_however_late_a_rank_is(ran):
+def test_an_interrupted_epoch_is_left_out_even_if_a_rank_is_late(ran):
     root, (first, second) = ran
     assert first["broken_off"] == second["broken_off"] == 1
     logits = errata.Dynamics.open(root / "broken_off").logits
     np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
 
 
-def test_a_ddp_model_is_recorded_as_the_ranks_saw_it_and_finds_the_errors(ran):
-    root, told = ran
+def test_a_ddp_model_is_recorded_and_its_ranking_has_the_errors_first(ran):
+    root, results = ran
     dynamics = errata.Dynamics.open(root / "digits" / "run")
     dynamics.verify()
     expected = np.full(dynamics.logits.shape, np.nan)
@@ -359,10 +359,10 @@ def test_a_ddp_model_is_recorded_as_the_ranks_saw_it_and_finds_the_errors(ran):
         diary = np.load(root / f"diary-{rank}.npy")
         expected[diary[:, 0].astype(int), diary[:, 1].astype(int)] = diary[:, 2:]
     np.testing.assert_array_equal(dynamics.logits, expected.astype(np.float32))
-    assert told[0]["digits"] == told[1]["digits"] < 0.25
+    assert results[0]["digits"] == results[1]["digits"] < 0.25
 
 
-def test_a_rank_that_dies_fails_the_others_and_costs_the_epoch_in_progress_only(crashed):
+def test_a_rank_that_dies_stops_the_others_and_loses_only_the_current_epoch(crashed):
     _, codes, printed, shards, kept = crashed
     assert codes[1] == -signal.SIGKILL
     assert codes[0] == 1, "rank 0 ended by itself, with an error"
@@ -371,14 +371,14 @@ def test_a_rank_that_dies_fails_the_others_and_costs_the_epoch_in_progress_only(
     np.testing.assert_array_equal(kept, [logits_of(range(SAMPLES), epoch) for epoch in range(2)])
 
 
-def test_a_run_that_was_killed_goes_on_as_if_nothing_had_been(ran, tmp_path):
-    root, told = ran
+def test_a_killed_run_resumes(ran, tmp_path):
+    root, results = ran
     one_process(tmp_path / "one")
     assert files_in(root / "killed") == files_in(tmp_path / "one")
-    assert told[0]["resumed"] == told[1]["resumed"] == [EPOCHS, EPOCHS, SAMPLES]
+    assert results[0]["resumed"] == results[1]["resumed"] == [EPOCHS, EPOCHS, SAMPLES]
 
 
-def test_without_a_process_group_it_is_a_recorder(tmp_path):
+def test_without_a_process_group_it_is_an_ordinary_recorder(tmp_path):
     rec = DistributedRecorder(tmp_path / "run", labels=LABELS, ids=NAMES, num_classes=CLASSES, quiet=True)
     for epoch in range(EPOCHS):
         assert rec.epoch == epoch

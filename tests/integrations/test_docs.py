@@ -1,4 +1,4 @@
-"""The Python of docs/boosting.md is run as it stands."""
+"""Runs the Python of docs/boosting.md unchanged."""
 
 import re
 from pathlib import Path

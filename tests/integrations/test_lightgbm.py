@@ -22,15 +22,15 @@ def record(parameters, data, recorder=None, rounds=ROUNDS, **train):
 
 
 def raw(model, inputs, rounds):
-    """The margins after so many rounds, by walking every tree again."""
+    """The margins after that many rounds, from evaluating all trees."""
     return model.predict(inputs, raw_score=True, num_iteration=rounds)
 
 
-# What is recorded is what the model says.
+# Recorded margins equal predictions.
 
 
 @pytest.mark.parametrize("changed", [{}, STOCHASTIC, {"boosting": "goss"}], ids=["plain", "stochastic", "goss"])
-def test_many_classes_are_recorded_as_the_model_predicts_them(four, changed):
+def test_recorded_margins_equal_the_predictions(four, changed):
     inputs, labels = four
     model, dynamics = record(FOUR | changed, lgb.Dataset(inputs, labels))
     assert dynamics.logits.shape == (ROUNDS, len(labels), 4)
@@ -40,7 +40,7 @@ def test_many_classes_are_recorded_as_the_model_predicts_them(four, changed):
 
 
 @pytest.mark.parametrize("changed", [{}, STOCHASTIC, {"is_unbalance": True}, {"sigmoid": 1.7}])
-def test_two_classes_are_recorded_as_nought_and_the_log_odds(two, changed):
+def test_two_classes_are_recorded_as_zero_and_the_log_odds(two, changed):
     inputs, labels = two
     model, dynamics = record(TWO | changed, lgb.Dataset(inputs, labels))
     assert (dynamics.logits[:, :, 0] == 0).all()
@@ -49,14 +49,14 @@ def test_two_classes_are_recorded_as_nought_and_the_log_odds(two, changed):
         np.testing.assert_allclose(dynamics.logits[rounds - 1, :, 1], expected, rtol=0, atol=1e-10)
 
 
-def test_one_against_all_is_recorded_as_the_margin_of_every_class(four):
+def test_one_against_all_is_recorded_as_one_margin_per_class(four):
     inputs, labels = four
     model, dynamics = record(FOUR | {"objective": "ovr"}, lgb.Dataset(inputs, labels))
     np.testing.assert_allclose(dynamics.logits[-1], raw(model, inputs, ROUNDS), rtol=0, atol=1e-10)
     np.testing.assert_allclose(dynamics.logits[4], raw(model, inputs, 5), rtol=0, atol=1e-10)
 
 
-def test_an_objective_of_ones_own_is_recorded_by_its_raw_scores(two):
+def test_a_custom_objective_is_recorded_by_its_raw_scores(two):
     inputs, labels = two
 
     def logistic(scores, data):
@@ -68,7 +68,7 @@ def test_an_objective_of_ones_own_is_recorded_by_its_raw_scores(two):
         np.testing.assert_allclose(dynamics.logits[rounds - 1, :, 1], raw(model, inputs, rounds), rtol=0, atol=1e-12)
 
 
-def test_what_training_starts_from_counts(two):
+def test_the_initial_score_is_included(two):
     inputs, labels = two
     start = np.linspace(-1, 1, len(labels))
     model, dynamics = record(TWO, lgb.Dataset(inputs, labels, init_score=start))
@@ -81,7 +81,7 @@ def test_what_training_starts_from_counts(two):
         np.testing.assert_allclose(dynamics.logits[rounds - 1, :, 1], expected, rtol=0, atol=1e-10)
 
 
-def test_margins_no_probability_can_tell_are_recorded_at_the_bound_and_said(two):
+def test_margins_beyond_double_precision_are_clipped_with_a_warning(two):
     inputs, labels = two
     start = np.where(np.arange(len(labels)) % 2, 1000.0, -1000.0)
     with pytest.warns(UserWarning, match="probability of 0 or 1"):
@@ -91,7 +91,7 @@ def test_margins_no_probability_can_tell_are_recorded_at_the_bound_and_said(two)
     assert pytest.approx(-1074 * np.log(2)) == LOWEST
 
 
-def test_a_validation_set_may_be_recorded_instead(four):
+def test_a_validation_set_can_be_recorded(four):
     inputs, labels = four
     train = lgb.Dataset(inputs[:200], labels[:200])
     held_out = lgb.Dataset(inputs[200:], labels[200:], reference=train)
@@ -105,7 +105,7 @@ def test_a_validation_set_may_be_recorded_instead(four):
 
 
 @pytest.mark.parametrize("every", [1, 4])
-def test_the_averaged_model_is_that_of_averaged_trees(four, every):
+def test_swa_logits_are_the_mean_margins(four, every):
     inputs, labels = four
     recorder = LightGBMRecorder(every=every, quiet=True)
     model, dynamics = record(FOUR, lgb.Dataset(inputs, labels), recorder)
@@ -119,7 +119,7 @@ def test_the_averaged_model_is_that_of_averaged_trees(four, every):
     np.testing.assert_allclose(log_softmax(dynamics.swa_logits, axis=1), averaged, rtol=0, atol=1e-6)
 
 
-def test_the_public_way_shows_the_same(four):
+def test_the_public_interface_gives_the_same_predictions(four):
     inputs, labels = four
     train = lgb.Dataset(inputs[:200], labels[:200])
     held_out = lgb.Dataset(inputs[200:], labels[200:], reference=train)
@@ -143,7 +143,7 @@ def test_nothing_is_predicted_again_and_the_model_is_the_same(four, monkeypatch)
     assert model.model_to_string() == plain.model_to_string()
 
 
-# How it fits into a script.
+# Use in a script.
 
 
 def test_rounds_up_to_early_stopping_are_recorded(four):
@@ -169,7 +169,7 @@ def test_every_third_round_only(four):
     assert some.settings["trainer"] == f"lightgbm {lgb.__version__}"
 
 
-def test_the_scikit_learn_interface_with_names_for_labels(four):
+def test_the_scikit_learn_interface_with_string_labels(four):
     inputs, numbers = four
     names = np.array(["elm", "ash", "oak", "fir"])[numbers]
     recorder = LightGBMRecorder(labels=names, ids=[f"tree {row}" for row in range(len(names))], quiet=True)
@@ -184,7 +184,7 @@ def test_the_scikit_learn_interface_with_names_for_labels(four):
     assert table["id"].iloc[0].startswith("tree ")
 
 
-def test_labels_need_not_start_at_nought(two):
+def test_labels_need_not_start_at_zero(two):
     inputs, numbers = two
     recorder = LightGBMRecorder(labels=3 * numbers + 2, quiet=True)
     lgb.LGBMClassifier(n_estimators=2, verbose=-1, n_jobs=1).fit(inputs, 3 * numbers + 2, callbacks=[recorder])
@@ -199,7 +199,7 @@ def test_labels_need_not_start_at_nought(two):
     assert dynamics.classes == ("no", "yes")
 
 
-def test_a_class_without_samples_is_a_column_all_the_same(four):
+def test_a_class_without_samples_has_a_column(four):
     inputs, labels = four
     kept = labels != 1
     names = np.array(list("abcd"))[labels[kept]]
@@ -224,14 +224,14 @@ def test_a_folder_and_running_sums(four, tmp_path):
         LightGBMRecorder(tmp_path / "run")
 
 
-def test_inputs_go_along_for_methods_that_ask_neighbours(four):
+def test_inputs_are_stored_for_methods_that_use_neighbours(four):
     inputs, labels = four
     recorder = LightGBMRecorder(quiet=True)
     lgb.train(FOUR, lgb.Dataset(inputs, labels), 2, callbacks=[recorder])
     np.testing.assert_array_equal(recorder.finish(inputs=inputs).inputs, inputs)
 
 
-# What is refused.
+# Errors.
 
 
 def test_labels_in_another_order_are_refused(four):
@@ -253,7 +253,7 @@ def test_a_training_that_cannot_be_recorded_is_refused(four):
         record(FOUR, data, LightGBMRecorder(data=lgb.Dataset(inputs, labels), quiet=True))
 
 
-def test_a_recorder_takes_one_training_and_needs_a_round(four):
+def test_a_recorder_records_one_training_of_at_least_one_round(four):
     inputs, labels = four
     recorder = LightGBMRecorder(quiet=True)
     with pytest.raises(InputError, match=r"pass the recorder to the trainer in callbacks"):

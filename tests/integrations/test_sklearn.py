@@ -93,7 +93,7 @@ def test_a_pipeline_and_a_frame(four):
     np.testing.assert_allclose(np.exp(recorder.finish().logits[0]), model.predict_proba(frame), rtol=1e-5, atol=1e-7)
 
 
-def test_a_probability_that_is_rounded_to_nought_is_still_finite(four):
+def test_a_probability_rounded_to_zero_gives_a_finite_logit(four):
     inputs, labels = four
     recorder = SklearnRecorder(1e4 * inputs, labels=labels, quiet=True)
     model = GaussianNB().fit(inputs, labels)
@@ -107,7 +107,7 @@ def test_a_probability_that_is_rounded_to_nought_is_still_finite(four):
 
 @pytest.mark.parametrize("kind", [GradientBoostingClassifier, HistGradientBoostingClassifier])
 @pytest.mark.parametrize("classes", ["two", "four"])
-def test_stages_are_those_of_models_with_fewer_trees(kind, classes, request):
+def test_stages_equal_models_with_fewer_trees(kind, classes, request):
     inputs, labels = request.getfixturevalue(classes)
     recorder = SklearnStageRecorder(labels=TREES[labels], dtype="float64", quiet=True)
     model = staged(kind).fit(inputs, TREES[labels])
@@ -134,7 +134,7 @@ def test_every_third_stage_only(four, tmp_path):
     assert found[1].settings["every"] == 3
 
 
-# What is refused.
+# Errors.
 
 
 def test_what_cannot_be_recorded_is_refused(four):

@@ -21,11 +21,11 @@ def record(parameters, data, recorder=None, rounds=ROUNDS, **train):
 
 
 def margins(model, inputs, rounds):
-    """The margins after so many rounds, by walking every tree again."""
+    """The margins after that many rounds, from evaluating all trees."""
     return model.predict(xgb.DMatrix(inputs), output_margin=True, iteration_range=(0, rounds))
 
 
-# What is recorded is what the model says.
+# Recorded margins equal predictions.
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def margins(model, inputs, rounds):
         (xgb.QuantileDMatrix, STOCHASTIC),
     ],
 )
-def test_many_classes_are_recorded_as_the_model_predicts_them(four, kind, changed):
+def test_recorded_margins_equal_the_predictions(four, kind, changed):
     inputs, labels = four
     model, dynamics = record(FOUR | changed, kind(inputs, labels))
     assert dynamics.logits.shape == (ROUNDS, len(labels), 4)
@@ -47,7 +47,7 @@ def test_many_classes_are_recorded_as_the_model_predicts_them(four, kind, change
         np.testing.assert_allclose(dynamics.logits[rounds - 1], margins(model, inputs, rounds), rtol=0, atol=1e-5)
 
 
-def test_two_classes_are_recorded_as_nought_and_the_margin(two):
+def test_two_classes_are_recorded_as_zero_and_the_margin(two):
     inputs, labels = two
     model, dynamics = record(TWO, xgb.DMatrix(inputs, labels))
     assert (dynamics.logits[:, :, 0] == 0).all()
@@ -56,7 +56,7 @@ def test_two_classes_are_recorded_as_nought_and_the_margin(two):
         np.testing.assert_allclose(dynamics.logits[rounds - 1, :, 1], expected, rtol=0, atol=1e-5)
 
 
-def test_what_training_starts_from_counts(two):
+def test_the_base_margin_is_included(two):
     inputs, labels = two
     start = np.linspace(-1, 1, len(labels), dtype=np.float32)
     model, dynamics = record(TWO | {"base_score": 0.5}, xgb.DMatrix(inputs, labels, base_margin=start))
@@ -70,7 +70,7 @@ def test_what_training_starts_from_counts(two):
         np.testing.assert_allclose(dynamics.logits[rounds - 1, :, 1], expected, rtol=0, atol=1e-5)
 
 
-def test_samples_held_out_may_be_recorded_instead(four):
+def test_held_out_samples_can_be_recorded(four):
     inputs, labels = four
     held_out = xgb.DMatrix(inputs[200:], labels[200:])
     recorder = XGBoostRecorder(held_out, gathering="out-of-sample", quiet=True)
@@ -81,14 +81,14 @@ def test_samples_held_out_may_be_recorded_instead(four):
         np.testing.assert_allclose(dynamics.logits[rounds - 1], expected, rtol=0, atol=1e-5)
 
 
-def test_the_model_is_the_same(four):
+def test_recording_does_not_change_the_model(four):
     inputs, labels = four
     plain = xgb.train(FOUR | STOCHASTIC, xgb.DMatrix(inputs, labels), ROUNDS)
     model, _ = record(FOUR | STOCHASTIC, xgb.DMatrix(inputs, labels))
     assert model.save_raw("json") == plain.save_raw("json")
 
 
-# How it fits into a script.
+# Use in a script.
 
 
 def test_rounds_up_to_early_stopping_are_recorded(four):
@@ -110,7 +110,7 @@ def test_every_third_round_only(four):
     assert some.settings == {"trainer": f"xgboost {xgb.__version__}", "every": 3}
 
 
-def test_the_scikit_learn_interface_with_a_frame_and_names_for_labels(four):
+def test_the_scikit_learn_interface_with_a_frame_and_string_labels(four):
     inputs, labels = four
     frame = pd.DataFrame(inputs, columns=list("abcdef")).assign(kind=pd.Categorical(np.arange(len(labels)) % 3))
     names = pd.Series(np.array(["ash", "elm", "fir", "oak"])[labels])
@@ -127,7 +127,7 @@ def test_the_scikit_learn_interface_with_a_frame_and_names_for_labels(four):
     assert table["id"].iloc[0].startswith("tree ")
 
 
-def test_a_folder_holds_the_run(four, tmp_path):
+def test_a_run_is_written_to_a_folder(four, tmp_path):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
     _, dynamics = record(FOUR, data, XGBoostRecorder(data, tmp_path / "run", quiet=True))
@@ -135,7 +135,7 @@ def test_a_folder_holds_the_run(four, tmp_path):
     assert errata.Dynamics.open(tmp_path / "run").epochs == ROUNDS
 
 
-# What is refused.
+# Errors.
 
 
 def test_what_cannot_be_recorded_is_refused(four):
@@ -151,7 +151,7 @@ def test_what_cannot_be_recorded_is_refused(four):
         record({"objective": "reg:squarederror", "nthread": 1}, data)
 
 
-def test_a_recorder_takes_one_training_and_needs_a_round(four):
+def test_a_recorder_records_one_training_of_at_least_one_round(four):
     inputs, labels = four
     data = xgb.DMatrix(inputs, labels)
     recorder = XGBoostRecorder(data, quiet=True)

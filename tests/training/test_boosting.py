@@ -25,7 +25,7 @@ RECIPE = BoostingRecipe(epochs=6, learning_rate=0.2, leaves=7, l2=1.0, row_share
 
 @pytest.fixture(scope="module")
 def data():
-    """A table (N, 5), one of whose columns is constant, and labels (N,) of which some are wrong."""
+    """A table (N, 5), with a constant column, and labels (N,), some of them wrong."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, SAMPLES)
     values = rng.normal(3.0, 2.0, size=(SAMPLES, 5)).astype(np.float32)
@@ -42,7 +42,7 @@ def pairs(data):
 
 
 def spelled_out(recipe, classes=CLASSES):
-    """The recipe as LightGBM's manual has it, every name in full."""
+    """The recipe as LightGBM parameters with their full names."""
     task = {"objective": "multiclass", "num_class": classes} if classes > 2 else {"objective": "binary"}
     return task | {
         "eta": recipe.learning_rate,
@@ -58,7 +58,7 @@ def spelled_out(recipe, classes=CLASSES):
     }
 
 
-# What is gathered.
+# Dynamics.
 
 
 def test_in_sample_dynamics_are_those_of_one_model_on_all_samples(data):
@@ -78,7 +78,7 @@ def test_in_sample_dynamics_are_those_of_one_model_on_all_samples(data):
     assert not np.array_equal(first.dynamics.logits, second.dynamics.logits)
 
 
-def test_out_of_sample_dynamics_are_of_models_that_never_saw_the_sample(data):
+def test_out_of_sample_dynamics_come_from_models_not_trained_on_the_sample(data):
     table, labels = data
     (gathered,) = gather(table, labels, CLASSES, None, RECIPE, folds=3, seeds=(4,))
     dynamics = gathered.dynamics
@@ -96,7 +96,7 @@ def test_out_of_sample_dynamics_are_of_models_that_never_saw_the_sample(data):
 
 
 @pytest.mark.parametrize("folds", [None, 4])
-def test_inputs_go_along_as_scaled_columns(data, folds):
+def test_inputs_are_stored_as_scaled_columns(data, folds):
     table, labels = data
     (gathered,) = gather(table, labels, CLASSES, None, RECIPE, folds=folds)
     expected = StandardScaler().fit_transform(table.values.numpy().astype(np.float64))
@@ -104,7 +104,7 @@ def test_inputs_go_along_as_scaled_columns(data, folds):
     assert gathered.dynamics.features is None
 
 
-def test_two_classes_have_a_logit_of_nought_and_one_of_the_model(pairs):
+def test_two_classes_are_recorded_as_zero_and_the_margin(pairs):
     table, labels = pairs
     (gathered,) = gather(table, labels, 2, None, RECIPE)
     inputs = table.values.numpy()
@@ -114,7 +114,7 @@ def test_two_classes_have_a_logit_of_nought_and_one_of_the_model(pairs):
     np.testing.assert_allclose(gathered.dynamics.logits[-1, :, 1], expected, rtol=0, atol=1e-5)
 
 
-def test_a_class_that_a_fold_has_nobody_of_is_a_class_all_the_same():
+def test_a_class_missing_from_a_fold_still_has_a_column():
     rng = np.random.default_rng(1)
     table = TableInputs(rng.normal(size=(80, 3)).astype(np.float32))
     labels = np.array([2] + [0, 1] * 39 + [0])
@@ -125,24 +125,24 @@ def test_a_class_that_a_fold_has_nobody_of_is_a_class_all_the_same():
 # In a folder.
 
 
-def test_a_finished_seed_is_taken_from_the_folder(data, tmp_path, monkeypatch):
+def test_a_finished_seed_is_reused_from_the_folder(data, tmp_path, monkeypatch):
     table, labels = data
-    told = []
-    (first,) = gather(table, labels, CLASSES, None, RECIPE, folder=tmp_path, progress=told.append)
-    assert sum(told) == RECIPE.epochs
+    reported = []
+    (first,) = gather(table, labels, CLASSES, None, RECIPE, folder=tmp_path, progress=reported.append)
+    assert sum(reported) == RECIPE.epochs
     assert first.dynamics.path == tmp_path / "seed0" / "dynamics"
     train, trained = lgb.train, []
     monkeypatch.setattr(lgb, "train", lambda *rest, **more: (trained.append(1), train(*rest, **more))[1])
-    told.clear()
-    again = gather(table, labels, CLASSES, None, RECIPE, seeds=(0, 1), folder=tmp_path, progress=told.append)
+    reported.clear()
+    again = gather(table, labels, CLASSES, None, RECIPE, seeds=(0, 1), folder=tmp_path, progress=reported.append)
     assert trained == [1]
-    assert sum(told) == 2 * RECIPE.epochs
+    assert sum(reported) == 2 * RECIPE.epochs
     np.testing.assert_array_equal(again[0].dynamics.logits, first.dynamics.logits)
     (alone,) = gather(table, labels, CLASSES, None, RECIPE, seeds=(1,))
     np.testing.assert_array_equal(again[1].dynamics.logits, alone.dynamics.logits)
 
 
-def test_folds_are_put_together_once(data, tmp_path):
+def test_folds_are_merged_once(data, tmp_path):
     table, labels = data
     (first,) = gather(table, labels, CLASSES, None, RECIPE, folds=4, folder=tmp_path)
     assert first.dynamics.path == tmp_path / "seed0-folds"
@@ -152,7 +152,7 @@ def test_folds_are_put_together_once(data, tmp_path):
 
 
 @pytest.mark.parametrize("folds", [None, 4])
-def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(data, tmp_path, folds):
+def test_a_killed_training_restarts_and_leaves_no_partial_files(data, tmp_path, folds):
     table, labels = data
     rounds = []
 
@@ -171,7 +171,7 @@ def test_a_training_that_was_killed_starts_over_and_leaves_nothing_half_done(dat
 
 
 @pytest.mark.parametrize("changed", [{"leaves": 5}, {"epochs": 7}, {"l2": 0.0}])
-def test_what_was_boosted_otherwise_is_not_taken_for_it(data, tmp_path, changed):
+def test_a_run_with_another_recipe_is_refused(data, tmp_path, changed):
     table, labels = data
     gather(table, labels, CLASSES, None, RECIPE, folder=tmp_path)
     with pytest.raises(StoreError, match=f"different {next(iter(changed))}"):
@@ -180,7 +180,7 @@ def test_what_was_boosted_otherwise_is_not_taken_for_it(data, tmp_path, changed)
         gather(table, labels[::-1], CLASSES, None, RECIPE, folder=tmp_path)
 
 
-def test_the_kept_model_classifies_as_the_last_round_does(data, pairs, tmp_path):
+def test_the_stored_model_predicts_as_the_last_round(data, pairs, tmp_path):
     for classes, (table, labels) in ((CLASSES, data), (2, pairs)):
         (gathered,) = gather(table, labels, classes, None, RECIPE, folder=tmp_path / str(classes))
         last = np.asarray(gathered.dynamics.logits[-1]).argmax(axis=1)
@@ -192,11 +192,11 @@ def test_the_kept_model_classifies_as_the_last_round_does(data, pairs, tmp_path)
         boosted_classes(in_memory.dynamics, data[0])
 
 
-# How many rounds.
+# The number of rounds.
 
 
 @pytest.mark.parametrize("classes", [CLASSES, 2])
-def test_rounds_are_those_of_least_log_loss_on_what_was_held_out(data, pairs, classes):
+def test_the_chosen_rounds_have_the_lowest_validation_log_loss(data, pairs, classes):
     table, labels = data if classes == CLASSES else pairs
     recipe = BoostingRecipe(
         epochs=PATIENCE, learning_rate=0.3, leaves=7, seed=3
@@ -214,17 +214,17 @@ def test_rounds_are_those_of_least_log_loss_on_what_was_held_out(data, pairs, cl
     assert 1 < chosen.epochs < recipe.epochs
 
 
-def test_the_search_ends_when_nothing_gets_better(data):
-    told = []
-    chosen = choose_rounds(*data, CLASSES, BoostingRecipe(epochs=1000, learning_rate=0.5), progress=told.append)
-    assert sum(told) == chosen.epochs + PATIENCE < 1000
+def test_the_search_stops_early(data):
+    reported = []
+    chosen = choose_rounds(*data, CLASSES, BoostingRecipe(epochs=1000, learning_rate=0.5), progress=reported.append)
+    assert sum(reported) == chosen.epochs + PATIENCE < 1000
     assert choose_rounds(*data, CLASSES).learning_rate == BoostingRecipe(1).learning_rate
 
 
-# Recipes, and what is refused.
+# Recipes and errors.
 
 
-def test_a_recipe_comes_back_from_its_file_as_it_was(tmp_path):
+def test_a_recipe_is_read_back_unchanged(tmp_path):
     RECIPE.save(tmp_path / "recipe.json")
     assert BoostingRecipe.load(tmp_path / "recipe.json") == RECIPE
     assert json.loads((tmp_path / "recipe.json").read_text()) == asdict(RECIPE)
@@ -245,12 +245,12 @@ def test_a_recipe_comes_back_from_its_file_as_it_was(tmp_path):
         ({"row_share": float("nan")}, "row_share"),
     ],
 )
-def test_a_recipe_that_cannot_be_followed_is_refused(changed, message):
+def test_invalid_recipes_are_refused(changed, message):
     with pytest.raises(InputError, match=message):
         replace(RECIPE, **changed)
 
 
-def test_labels_that_do_not_fit_are_refused(data):
+def test_labels_that_do_not_match_are_refused(data):
     table, labels = data
     for folds in (None, 4):
         with pytest.raises(InputError, match="there are 239 labels for 240 samples"):

@@ -25,7 +25,7 @@ def epochs(drawn, number):
     return torch.stack([drawn.next_epoch() for _ in range(number)]).numpy()
 
 
-def test_every_epoch_of_every_job_is_a_permutation_and_no_two_are_alike():
+def test_every_epoch_of_every_job_is_a_different_permutation():
     jobs = fold_jobs(np.arange(30) % 3, RECIPE, (0, 1), 4)
     drawn = epochs(make(jobs), 7)
     assert drawn.shape == (7, 8, WIDTH)
@@ -39,13 +39,13 @@ def test_every_epoch_of_every_job_is_a_permutation_and_no_two_are_alike():
     assert len(seen) == 7 * len({(job.recipe.seed, len(job.train_rows)) for job in jobs})
 
 
-def test_a_job_has_the_same_orders_alone_and_in_company():
+def test_the_order_of_a_job_does_not_depend_on_other_jobs():
     jobs = in_sample_jobs(20, RECIPE, (0, 1, 2))
     np.testing.assert_array_equal(epochs(make(jobs), 8)[:, 1], epochs(make(jobs[1:2]), 8)[:, 0])
 
 
 @pytest.mark.parametrize("done", [0, 1, 3, 5])
-def test_orders_go_on_from_a_state(done):
+def test_orders_resume_from_a_state(done):
     jobs = in_sample_jobs(20, RECIPE, (0, 1))
     first = make(jobs)
     epochs(first, done) if done else None

@@ -26,7 +26,7 @@ OFTEN = TrainingOptions(checkpoint_seconds=0)
 
 
 def small_network():
-    """No bias before batch norm: its gradient is nothing but rounding, which Adam would make steps of."""
+    """No bias before batch norm: its gradient is only rounding errors, but Adam would take full steps with it."""
     return nn.Sequential(
         nn.Conv2d(3, 4, 3, bias=False),
         nn.BatchNorm2d(4),
@@ -63,7 +63,7 @@ def same(one, other):
 
 @pytest.fixture(params=["stacked", "module", "images"])
 def gather_one(request, table, images, labels):
-    """In-sample gathering of an MLP in a stack, of one as a module, and of a network that drops and augments."""
+    """In-sample training of a stacked MLP, of an MLP as a module, and of a network with dropout and augmentation."""
     inputs, model = {
         "stacked": (table, (8,)),
         "module": (table, lambda: mlp([4, 8, CLASSES])),
@@ -97,7 +97,7 @@ def train_by_hand(images, labels, epochs):
     return logits, weights
 
 
-def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images, labels):
+def test_logits_averages_and_features_equal_those_of_a_plain_loop(images, labels):
     options = TrainingOptions(features=True)
     (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
@@ -119,8 +119,8 @@ def test_training_passes_averages_and_features_are_those_of_a_plain_loop(images,
         np.testing.assert_allclose(result.dynamics.features, last.eval()[:-1](test_inputs), rtol=1e-3, atol=1e-4)
 
 
-def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(images, labels, monkeypatch):
-    """22 samples in batches of at most 7: a last batch of one would outweigh the others, or could not be normalised."""
+def test_batch_norm_statistics_weigh_all_samples_equally(images, labels, monkeypatch):
+    """22 samples in batches of at most 7: a last batch of one would weigh too much, or could not be normalised."""
     monkeypatch.setattr("errata.training.job_runs.EVALUATION_BATCH", 7)
 
     def network():
@@ -139,7 +139,7 @@ def test_batch_norm_statistics_of_several_batches_count_every_sample_alike(image
         np.testing.assert_allclose(result.dynamics.swa_logits, model.eval()[2:](hidden), rtol=1e-4, atol=1e-5)
 
 
-def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
+def test_logits_after_the_epoch_are_from_evaluation_mode(images, labels):
     options = TrainingOptions(when="after epoch")
     (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
     with torch.random.fork_rng():
@@ -152,7 +152,7 @@ def test_after_the_epoch_the_logits_are_those_of_evaluation(images, labels):
         np.testing.assert_allclose(result.dynamics.logits[epoch], expected, rtol=1e-3, atol=1e-4)
 
 
-def test_features_are_taken_batch_after_batch(table, labels, monkeypatch):
+def test_features_are_the_same_in_several_batches(table, labels, monkeypatch):
     whole = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     monkeypatch.setattr(executors, "EVALUATION_BATCH", 5)
     parts = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
@@ -163,19 +163,19 @@ def test_features_are_taken_batch_after_batch(table, labels, monkeypatch):
         np.testing.assert_allclose(whole.dynamics.features, model[:-1](table.values), rtol=1e-5, atol=1e-6)
 
 
-def test_a_model_without_features_is_refused_before_it_is_trained(images, labels):
+def test_a_model_without_features_is_refused_before_training(images, labels):
     def network():
         return nn.Sequential(nn.Conv2d(3, CLASSES, 8), nn.Flatten())
 
-    told = []
-    arguments = {"device": "cpu", "progress": told.append}
+    reported = []
+    arguments = {"device": "cpu", "progress": reported.append}
     with pytest.raises(InputError, match="Sequential has no linear layer"):
         gather(images, labels, CLASSES, network, RECIPE, options=TrainingOptions(features=True), **arguments)
-    assert sum(told) == 0
+    assert sum(reported) == 0
     assert gather(images, labels, CLASSES, network, RECIPE, **arguments)[0].stopped is None
 
 
-def test_a_global_seed_has_no_say_and_is_left_alone(gather_one):
+def test_the_global_seed_has_no_effect_and_does_not_change(gather_one):
     results = []
     for seed in (1, 2):
         torch.manual_seed(seed)
@@ -185,20 +185,20 @@ def test_a_global_seed_has_no_say_and_is_left_alone(gather_one):
     same(*results)
 
 
-def test_runs_side_by_side_are_as_they_are_alone(gather_one):
+def test_runs_side_by_side_equal_runs_alone(gather_one):
     several = gather_one(seeds=(4, 5, 6))
     same(gather_one(), several[1])
     for one, other in zip(several, gather_one(seeds=(4, 5, 6), side_by_side=2), strict=True):
         same(one, other)
 
 
-def test_seeds_of_any_kind_of_integer_will_do(gather_one, tmp_path):
+def test_seeds_may_be_any_integer_type(gather_one, tmp_path):
     several = gather_one(seeds=np.array([4, 5]), folder=tmp_path, options=OFTEN)
     assert [one.seed for one in several] == [4, 5]
     same(gather_one(), several[1])
 
 
-def test_a_module_is_where_every_run_starts_from_and_stays_as_it_is(table, labels):
+def test_every_run_starts_from_a_given_module_which_stays_unchanged(table, labels):
     model = mlp([4, 8, CLASSES])
     before = {name: value.clone() for name, value in model.state_dict().items()}
     first, second = gather(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
@@ -209,7 +209,7 @@ def test_a_module_is_where_every_run_starts_from_and_stays_as_it_is(table, label
     assert (first.dynamics.logits != second.dynamics.logits).any()
 
 
-def test_models_that_cannot_be_trained_on_are_refused(table, labels):
+def test_unsuitable_models_are_refused(table, labels):
     shared = mlp([4, CLASSES])
     for model, message in (
         (lambda: shared, "returned the same one twice"),
@@ -220,7 +220,7 @@ def test_models_that_cannot_be_trained_on_are_refused(table, labels):
             gather(table, labels, CLASSES, model, RECIPE, seeds=(0, 1), device="cpu")
 
 
-def test_requests_that_cannot_be_met_are_refused(table, labels):
+def test_invalid_arguments_are_refused(table, labels):
     for arguments, message in (
         ({"seeds": (1, 2, 1)}, "seed1 is listed twice"),
         ({"side_by_side": -1}, "side_by_side must be at least 1"),
@@ -235,10 +235,10 @@ def test_requests_that_cannot_be_met_are_refused(table, labels):
             gather(table, labels, CLASSES, (8,), RECIPE, device="cpu", **arguments)
 
 
-def test_out_of_memory_goes_on_with_fewer_runs_side_by_side(table, labels, tmp_path, capsys):
+def test_out_of_memory_continues_with_fewer_runs_side_by_side(table, labels, tmp_path, capsys):
     jobs = in_sample_jobs(SAMPLES, RECIPE, tuple(range(5)))
     make = executor_for((8,), table, labels, CLASSES, "cpu")
-    sizes, told = [], []
+    sizes, reported = [], []
 
     def make_at_most_two(group):
         sizes.append(len(group))
@@ -254,13 +254,13 @@ def test_out_of_memory_goes_on_with_fewer_runs_side_by_side(table, labels, tmp_p
             executor.train_epoch = train_until_memory_is_out
         return executor
 
-    results = train(jobs, labels, CLASSES, make_at_most_two, OFTEN, tmp_path, progress=told.append)
+    results = train(jobs, labels, CLASSES, make_at_most_two, OFTEN, tmp_path, progress=reported.append)
     assert sizes == [5, 3, 2, 2, 1]
     assert capsys.readouterr().err.splitlines() == [
         "errata: out of GPU memory; continuing with 3 runs side by side",
         "errata: out of GPU memory; continuing with 2 runs side by side",
     ]
-    assert sum(told) == 5 * RECIPE.epochs
+    assert sum(reported) == 5 * RECIPE.epochs
     for job, result in zip(jobs, results, strict=True):
         assert result.job is job
         (alone,) = train([job], labels, CLASSES, make, OFTEN)
@@ -281,32 +281,32 @@ class StopError(Exception):
 
 def stop_after(epochs):
     def stop(done):
-        stop.told += done
-        if stop.told >= epochs:
+        stop.reported += done
+        if stop.reported >= epochs:
             raise StopError
 
-    stop.told = 0
+    stop.reported = 0
     return stop
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_what_was_begun_side_by_side_may_go_on_in_other_company(gather_one, tmp_path, width):
+def test_runs_may_resume_in_groups_of_another_size(gather_one, tmp_path, width):
     seeds = (4, 5, 6)
     unhurt = gather_one(seeds=seeds)
     with pytest.raises(StopError):
         gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, progress=stop_after(6))
-    told = []
+    reported = []
     with pytest.raises(StopError):
         gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, side_by_side=width, progress=stop_after(5))
-    resumed = gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, progress=told.append)
-    assert sum(told) == 9
+    resumed = gather_one(seeds=seeds, folder=tmp_path, options=OFTEN, progress=reported.append)
+    assert sum(reported) == 9
     for one, other in zip(unhurt, resumed, strict=True):
         same(one, other)
     assert not list(tmp_path.glob("*.checkpoint"))
 
 
-def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_one, tmp_path, monkeypatch):
-    """Stopped between the results of two runs: the first is done and stays so."""
+def test_a_finished_run_is_unchanged_when_others_resume(gather_one, tmp_path, monkeypatch):
+    """The process stops between writing the results of two runs: the first stays finished."""
     from errata.training import job_runs
 
     save = job_runs.save_state
@@ -329,8 +329,8 @@ def test_a_finished_run_is_not_touched_when_its_siblings_have_to_go_on(gather_on
         same(one, other)
 
 
-def test_many_runs_side_by_side_can_be_secured(table, labels, tmp_path):
-    """A file whose name lists forty runs would be longer than a file system allows."""
+def test_many_runs_side_by_side_have_one_checkpoint(table, labels, tmp_path):
+    """A file name that lists forty runs would be too long for the file system."""
     recipe = Recipe(epochs=1, batch_size=22, learning_rate=0.1)
     seeds = range(10)
     results = gather(
@@ -339,7 +339,7 @@ def test_many_runs_side_by_side_can_be_secured(table, labels, tmp_path):
     assert len(results) == 10
 
 
-def test_folds_that_were_half_put_together_are_put_together_again(table, labels, tmp_path, monkeypatch):
+def test_an_interrupted_merge_of_folds_is_repeated(table, labels, tmp_path, monkeypatch):
     from errata.dynamics.recorder import Recorder
 
     arguments = {"folder": tmp_path, "device": "cpu"}
@@ -384,7 +384,7 @@ def test_a_folder_of_another_run_is_refused(table, labels, tmp_path, finished):
     train_again(options=TrainingOptions(checkpoint_seconds=7))
 
 
-def test_a_broken_checkpoint_is_named(table, labels, tmp_path):
+def test_a_broken_checkpoint_gives_a_clear_error(table, labels, tmp_path):
     arguments = {"options": OFTEN, "folder": tmp_path, "device": "cpu"}
     with pytest.raises(StopError):
         gather(table, labels, CLASSES, (8,), RECIPE, progress=stop_after(2), **arguments)
@@ -397,7 +397,7 @@ def test_a_broken_checkpoint_is_named(table, labels, tmp_path):
 
 
 class Pressed(nn.Module):
-    """A network during whose third forward pass Ctrl-C is pressed, and perhaps a second time."""
+    """A network that simulates Ctrl-C, once or twice, in its third forward pass."""
 
     def __init__(self, presses=1):
         super().__init__()
@@ -429,12 +429,12 @@ def test_ctrl_c_waits_for_the_step_unless_pressed_again(table, labels, presses):
     assert stepped == (presses == 1)
 
 
-def test_ctrl_c_after_the_last_step_is_not_forgotten(gather_one, tmp_path):
-    told = []
+def test_ctrl_c_after_the_last_step_still_interrupts(gather_one, tmp_path):
+    reported = []
 
     def press_in_the_last_epoch(done):
-        told.append(done)
-        if sum(told) == RECIPE.epochs:
+        reported.append(done)
+        if sum(reported) == RECIPE.epochs:
             signal.raise_signal(signal.SIGINT)
 
     with pytest.raises(KeyboardInterrupt):
@@ -521,7 +521,7 @@ def run_python(script, *arguments):
 
 
 def same_folders(one, other):
-    """Every array of every run is the same, bit for bit, and nothing half-written is left."""
+    """Every array of every run is the same, bit for bit, and no partial file is left."""
     names = sorted(path.relative_to(one) for path in one.rglob("*.npy"))
     assert names
     assert names == sorted(path.relative_to(other) for path in other.rglob("*.npy"))
@@ -532,14 +532,14 @@ def same_folders(one, other):
 
 
 @pytest.mark.parametrize("kind", ["stacked", "images"])
-def test_killed_at_any_moment_training_goes_on_bit_for_bit(tmp_path, kind):
+def test_training_killed_at_any_moment_resumes_bit_for_bit(tmp_path, kind):
     done = subprocess.run(run_python(KILLED, kind, tmp_path, 1), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout.split()[-1]) >= 3
     same_folders(tmp_path / "unhurt", tmp_path / "killed")
 
 
-def test_an_interrupted_process_says_so_and_goes_on(tmp_path):
+def test_an_interrupted_process_exits_and_resumes(tmp_path):
     with subprocess.Popen(
         run_python(INTERRUPTED, "images", tmp_path / "interrupted"),
         stdout=subprocess.PIPE,

@@ -27,7 +27,7 @@ def data():
 
 
 class Spy(nn.Module):
-    """A network that remembers whom it saw, in training and outside of it, and what it said."""
+    """A network that stores the rows and logits of every pass, and whether it was in training mode."""
 
     def __init__(self):
         super().__init__()
@@ -64,7 +64,7 @@ def gathered(data, model, recipe=RECIPE, **options):
 
 
 def by_hand(data):
-    """In-sample gathering spelled out: logits of the training pass before each update, weights after each epoch."""
+    """In-sample training in a plain loop: logits of the training pass before each update, weights after each epoch."""
     x, y = data[0].values, torch.tensor(data[1])
     torch.manual_seed(SEED)
     model = mlp([4, *WIDTHS, CLASSES])
@@ -98,7 +98,7 @@ def test_in_sample_logits_are_those_of_the_training_pass_before_each_update(data
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_the_weight_average_is_that_of_the_ends_of_all_epochs(data, build, stacked):
+def test_averaged_weights_are_the_mean_over_the_ends_of_epochs(data, build, stacked):
     _, weights = by_hand(data)
     result = gathered(data, WIDTHS if stacked else build)
     average = mlp([4, *WIDTHS, CLASSES]).double()
@@ -109,7 +109,7 @@ def test_the_weight_average_is_that_of_the_ends_of_all_epochs(data, build, stack
     np.testing.assert_allclose(result.dynamics.swa_logits, expected.numpy(), rtol=1e-3, atol=1e-4)
 
 
-def test_every_sample_is_trained_on_once_an_epoch_and_kept_as_it_was_then(data, build, spies):
+def test_every_sample_is_trained_on_once_per_epoch_and_recorded_then(data, build, spies):
     dynamics = gathered(data, build).dynamics
     (spy,) = spies
     passes = spy.passes(in_training=True)
@@ -123,7 +123,7 @@ def test_every_sample_is_trained_on_once_an_epoch_and_kept_as_it_was_then(data, 
     assert len({tuple(rows) for rows, _ in passes}) == len(passes)
 
 
-def test_out_of_sample_nobody_is_judged_by_a_model_that_trained_on_them(data, build, spies):
+def test_out_of_sample_logits_come_from_models_not_trained_on_the_sample(data, build, spies):
     dynamics = gathered(data, build, folds=4).dynamics
     assert dynamics.gathering == "out-of-sample"
     assert sorted(np.unique(dynamics.fold)) == [0, 1, 2, 3]
@@ -141,8 +141,8 @@ def test_out_of_sample_nobody_is_judged_by_a_model_that_trained_on_them(data, bu
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_label_nobody_could_know_is_memorised_in_sample_and_missed_out_of_sample(stacked):
-    """A sample is its own input: only a model that trained on it can know its label."""
+def test_random_labels_are_memorised_in_sample_and_missed_out_of_sample(stacked):
+    """A sample is its own input: only a model trained on it can predict its label."""
     data = TableInputs(np.eye(40, dtype=np.float32)), np.random.default_rng(0).integers(0, CLASSES, 40)
     recipe = Recipe(epochs=30, batch_size=8, learning_rate=0.1)
     model = () if stacked else lambda: mlp([40, CLASSES])
@@ -153,7 +153,7 @@ def test_a_label_nobody_could_know_is_memorised_in_sample_and_missed_out_of_samp
     assert outside.mean() < 0.7
 
 
-def test_folds_hold_every_class_in_the_same_share(data):
+def test_folds_are_stratified(data):
     dynamics = gathered(data, WIDTHS, folds=4).dynamics
     counts = np.array([np.bincount(data[1][dynamics.fold == number], minlength=CLASSES) for number in range(4)])
     assert (counts.max(axis=0) - counts.min(axis=0) <= 1).all()
@@ -161,7 +161,7 @@ def test_folds_hold_every_class_in_the_same_share(data):
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("folds", [None, 4])
-def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, folds, stacked):
+def test_a_seed_gives_the_same_run_after_other_random_numbers(data, build, folds, stacked):
     model = WIDTHS if stacked else build
     first = gathered(data, model, folds=folds)
     torch.rand(17)
@@ -171,7 +171,7 @@ def test_a_seed_gives_the_same_run_whatever_came_before_it(data, build, folds, s
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("folds", [None, 4])
-def test_a_seed_gives_the_same_run_whoever_is_beside_it(data, build, folds, stacked):
+def test_a_seed_gives_the_same_run_beside_other_seeds(data, build, folds, stacked):
     model = WIDTHS if stacked else build
     if stacked:  # in float32 a run alone may use all threads, and sums over threads round another way
         data = TableInputs(data[0].values.double()), data[1]
@@ -204,7 +204,7 @@ class StopError(Exception):
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("folds", [None, 4])
-def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp_path, data, folds, stacked):
+def test_stopped_training_resumes_bit_for_bit_and_is_not_repeated(tmp_path, data, folds, stacked):
     model = WIDTHS if stacked else lambda: mlp([4, *WIDTHS, CLASSES])
     unhurt = gathered(data, model, folds=folds)
     done = 0
@@ -233,7 +233,7 @@ def test_training_that_was_stopped_goes_on_bit_for_bit_and_is_not_done_again(tmp
             model = model_that_must_not_be_built
 
 
-def test_a_run_that_diverges_is_named_and_does_not_take_others_with_it(data, capsys):
+def test_a_run_that_diverges_is_reported(data, capsys):
     recipe = Recipe(epochs=3, batch_size=5, learning_rate=1e38, optimizer="sgd")
     result = gathered(data, WIDTHS, recipe)
     assert result.dynamics is None

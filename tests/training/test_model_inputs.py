@@ -19,7 +19,7 @@ MEAN, STD = [0.2, 0.5, 0.7], [0.1, 0.2, 0.4]
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left_behind():
-    """A worker lives as long as the error that it has sent; forked, it would keep a browser's pipe open for ever."""
+    """A worker lives as long as its error object; a forked one would keep the pipe of a browser open."""
     yield
     gc.collect()
 
@@ -42,7 +42,7 @@ def network():
     )
 
 
-def test_images_are_normalised_a_channel(pixels):
+def test_images_are_normalised_per_channel(pixels):
     images = Images(pixels, MEAN, STD)
     (raw,) = images.fetch([torch.tensor([4, 2])])
     expected = (pixels[[4, 2]] / 255 - np.array(MEAN)[:, None, None]) / np.array(STD)[:, None, None]
@@ -51,7 +51,7 @@ def test_images_are_normalised_a_channel(pixels):
         np.testing.assert_allclose(seen.numpy(), expected, rtol=1e-5, atol=1e-5)
 
 
-def test_training_sees_the_augmented_image_and_test_the_prepared_one(pixels):
+def test_training_images_are_augmented_and_test_images_prepared(pixels):
     images = Images(pixels, [0.0] * 3, [1 / 255] * 3, augment=PadCropFlip(1), prepare=ResizeCentreCrop(8, 4))
     rows = torch.arange(11)
     (raw,) = images.fetch([rows])
@@ -61,7 +61,7 @@ def test_training_sees_the_augmented_image_and_test_the_prepared_one(pixels):
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_files_stream_past_as_the_images_they_hold(paths, pixels, workers):
+def test_image_files_give_the_same_pixels_as_arrays(paths, pixels, workers):
     files = ImageFiles(paths, MEAN, STD, decoded_size=8, workers=workers)
     batches = [torch.tensor([3, 1, 10]), torch.tensor([0]), torch.tensor([5, 5])]
     assert len(files) == 11
@@ -70,7 +70,7 @@ def test_files_stream_past_as_the_images_they_hold(paths, pixels, workers):
         np.testing.assert_array_equal(raw.numpy(), pixels[rows.numpy()])
 
 
-def test_training_on_files_is_training_on_their_images(paths, pixels):
+def test_training_on_files_equals_training_on_arrays(paths, pixels):
     labels = np.arange(11) % 3
     recipe = Recipe(epochs=2, batch_size=4, learning_rate=0.01)
     before = torch.get_rng_state()
@@ -88,7 +88,7 @@ def test_training_on_files_is_training_on_their_images(paths, pixels):
         np.testing.assert_array_equal(resident.dynamics.features, streamed.dynamics.features)
 
 
-def test_pictures_of_any_shape_and_kind_are_brought_to_one_square(tmp_path):
+def test_images_of_any_shape_and_mode_become_squares(tmp_path):
     Image.new("L", (40, 20), 90).save(tmp_path / "grey.png")
     Image.new("RGBA", (7, 30), (10, 20, 30, 128)).save(tmp_path / "clear.png")
     Image.new("CMYK", (16, 16)).save(tmp_path / "print.jpg")
@@ -99,7 +99,7 @@ def test_pictures_of_any_shape_and_kind_are_brought_to_one_square(tmp_path):
     assert raw[1].unique().tolist() == [90]
 
 
-def test_nothing_of_a_picture_is_cut_off_when_it_is_decoded(tmp_path):
+def test_decoding_crops_nothing(tmp_path):
     slope = np.linspace(0, 255, 90).round().astype(np.uint8)
     Image.fromarray(np.repeat(np.tile(slope, (30, 1))[:, :, None], 3, axis=2)).save(tmp_path / "wide.png")
     crops = RandomResizedCrop(8), ResizeCentreCrop(8, 8)
@@ -124,7 +124,7 @@ def test_files_need_pillow(paths, monkeypatch):
 
 @pytest.mark.parametrize("workers", [0, 1])
 @pytest.mark.parametrize("kept", [0, 30, 200])
-def test_a_broken_file_is_named_in_one_sentence(paths, workers, kept):
+def test_a_broken_file_gives_a_clear_error(paths, workers, kept):
     broken = paths[4]
     broken.write_bytes(broken.read_bytes()[:kept])
     files = ImageFiles(paths, MEAN, STD, decoded_size=8, workers=workers)
@@ -133,7 +133,7 @@ def test_a_broken_file_is_named_in_one_sentence(paths, workers, kept):
     assert "Traceback" not in str(caught.value)
 
 
-def test_whatever_is_changed_in_a_file_it_is_decoded_or_named(paths):
+def test_a_corrupted_file_is_decoded_or_gives_a_clear_error(paths):
     rng = np.random.default_rng(0)
     whole = paths[0].read_bytes()
     files = ImageFiles(paths[:1], MEAN, STD, decoded_size=8, workers=0)
@@ -153,12 +153,12 @@ def test_whatever_is_changed_in_a_file_it_is_decoded_or_named(paths):
     assert all("0.png cannot be read" in message for message in refused)
 
 
-def test_a_file_that_is_not_there_is_named_before_anything_is_read(paths, tmp_path):
+def test_a_missing_file_is_reported_before_training(paths, tmp_path):
     with pytest.raises(InputError, match=r"gone\.png does not exist"):
         ImageFiles([*paths, tmp_path / "gone.png"], MEAN, STD)
 
 
-def test_data_of_another_kind_is_refused(pixels):
+def test_data_of_the_wrong_type_is_refused(pixels):
     for values, message in (
         (np.zeros(5), r"floats of shape \(N, D\), not torch.float64 \(5,\)"),
         (np.zeros((5, 2), int), "not torch.int64"),
@@ -177,7 +177,7 @@ def test_data_of_another_kind_is_refused(pixels):
             Images(values, mean, std)
 
 
-def test_inputs_and_labels_are_not_written_to(pixels):
+def test_inputs_and_labels_are_not_modified(pixels):
     labels = np.arange(11) % 3
     table = np.random.default_rng(0).normal(size=(11, 5)).astype(np.float32)
     kept = pixels.copy(), labels.copy(), table.copy()

@@ -22,7 +22,7 @@ def test_networks_have_the_published_numbers_of_parameters(build, classes, expec
         assert parameters(build(classes)) == expected
 
 
-def test_the_small_network_takes_images_of_any_size_at_a_thirtieth_of_the_arithmetic():
+def test_cnn4_takes_images_of_any_size_with_a_thirtieth_of_the_arithmetic():
     convolutions = 3 * 32 + 32 * 32 + 32 * 64 + 64 * 64
     biases_and_norms = 3 * (32 + 32 + 64 + 64)
     assert parameters(cnn4(10)) == 9 * convolutions + biases_and_norms + 1024 * 128 + 128 + 128 * 10 + 10
@@ -32,7 +32,7 @@ def test_the_small_network_takes_images_of_any_size_at_a_thirtieth_of_the_arithm
     assert 28 < large / small < 32
 
 
-def test_the_transformer_sees_patches_and_where_they_are():
+def test_the_transformer_uses_patches_and_their_positions():
     torch.manual_seed(0)
     model = transformer(10).eval()
     a_block = 12 * 192**2 + 3 * 192 + 192 + 4 * 192 + 192 + 4 * 192  # weights; biases of attention and layers; norms
@@ -51,7 +51,7 @@ def test_the_transformer_sees_patches_and_where_they_are():
 
 
 def operations(model):
-    """Multiplications of an image of 32 x 32 pixels."""
+    """Multiplications for an image of 32 x 32 pixels."""
     from torch.utils.flop_counter import FlopCounterMode
 
     with FlopCounterMode(display=False) as counter, torch.no_grad():
@@ -60,7 +60,7 @@ def operations(model):
 
 
 def torchvision_names(blocks):
-    """The keys of torchvision's resnet of that many basic blocks a stage, in its order."""
+    """The keys of torchvision's resnet with that many basic blocks per stage, in its order."""
     names = ["conv1.weight", *(f"bn1.{part}" for part in BATCH_NORM)]
     for stage, count in enumerate(blocks, start=1):
         for block in range(count):
@@ -84,7 +84,7 @@ def test_residual_networks_name_their_parameters_as_torchvision_does(build, bloc
 
 
 def resnet_by_hand(state, images, blocks):
-    """The residual network spelled out in functions of the weights."""
+    """The residual network written with functions of its weights."""
 
     def normalised(x, name):
         values = [state[f"{name}.{part}"] for part in ("running_mean", "running_var", "weight", "bias")]
@@ -105,7 +105,7 @@ def resnet_by_hand(state, images, blocks):
     return linear(adaptive_avg_pool2d(x, 1).flatten(1), state["fc.weight"], state["fc.bias"])
 
 
-def test_a_residual_network_computes_what_it_should():
+def test_a_residual_network_equals_its_definition():
     torch.manual_seed(0)
     model = resnet18(5).double().eval()
     with torch.no_grad():
@@ -119,7 +119,7 @@ def test_a_residual_network_computes_what_it_should():
         )
 
 
-def test_the_nine_layer_network_is_that_of_co_teaching():
+def test_cnn9_is_the_network_of_co_teaching():
     model = cnn9(10)
     convolutions = [layer for layer in model if isinstance(layer, nn.Conv2d)]
     assert [(layer.in_channels, layer.out_channels, layer.padding[0]) for layer in convolutions] == [
@@ -158,7 +158,7 @@ def test_whole_channels_are_dropped_in_training_only():
         torch.testing.assert_close(model(images), model(images), rtol=0, atol=0)
 
 
-def test_features_go_into_the_last_linear_layer():
+def test_features_are_the_inputs_of_the_last_linear_layer():
     model = mlp([4, 8, 6, 3])
     assert penultimate(model) is model[-1]
     assert penultimate(resnet18(7)).out_features == 7

@@ -11,13 +11,13 @@ from errata.training.recipes import Recipe
 BASE = {"epochs": 10, "batch_size": 4, "learning_rate": 0.1}
 
 
-def test_factors_are_of_the_initial_rate_not_of_the_last_one():
+def test_schedule_factors_multiply_the_initial_rate():
     recipe = Recipe(epochs=100, batch_size=4, learning_rate=0.5, schedule=((0, 1.0), (3, 0.1), (5, 0.5), (6, 0.01)))
     assert [recipe.rate(epoch) for epoch in range(8)] == [0.5, 0.5, 0.5, 0.05, 0.05, 0.25, 0.005, 0.005]
     assert recipe.rate(99) == 0.005
 
 
-def test_a_schedule_may_warm_up_from_its_first_epoch_on():
+def test_a_schedule_may_start_below_the_full_rate():
     recipe = Recipe(**BASE, schedule=((0, 0.1), (1, 1.0)))
     assert [recipe.rate(epoch) for epoch in (0, 1)] == pytest.approx([0.01, 0.1])
 
@@ -40,7 +40,7 @@ def test_a_schedule_may_warm_up_from_its_first_epoch_on():
         ({"schedule": ((0, 1.0), (0, 0.1))}, "and increase"),
     ],
 )
-def test_a_recipe_that_cannot_be_followed_is_refused(changed, message):
+def test_invalid_recipes_are_refused(changed, message):
     with pytest.raises(InputError, match=message):
         Recipe(**(BASE | changed))
 
@@ -59,7 +59,7 @@ rates = st.floats(1e-8, 1e3)
     seed=st.integers(0, 2**40),
     parts=st.integers(1, 20),
 )
-def test_a_recipe_comes_back_from_its_file_as_it_was(
+def test_a_recipe_is_read_back_unchanged(
     tmp_path_factory, epochs, rate, decay, optimizer, momentum, factors, widths, seed, parts
 ):
     schedule = tuple((7 * number, factor) for number, factor in enumerate(factors))
@@ -73,14 +73,14 @@ def test_a_recipe_comes_back_from_its_file_as_it_was(
     "text",
     ["", "[]", "{}", '{"epochs": 3}', "\xff", '{"schedule": [[0]], "widths": []}', '{"schedule": 3, "widths": []}'],
 )
-def test_a_file_that_is_no_recipe_is_named(tmp_path, text):
+def test_a_file_without_a_recipe_gives_a_clear_error(tmp_path, text):
     path = tmp_path / "recipe.json"
     path.write_bytes(text.encode("latin-1"))
     with pytest.raises(StoreError, match=r"recipe\.json is not a recipe"):
         Recipe.load(path)
 
 
-def test_an_impossible_recipe_in_a_file_is_refused(tmp_path):
+def test_an_invalid_recipe_in_a_file_is_refused(tmp_path):
     path = tmp_path / "recipe.json"
     Recipe(**BASE).save(path)
     path.write_text(json.dumps(json.loads(path.read_text()) | {"epochs": -1}))

@@ -22,7 +22,7 @@ SAMPLES, CLASSES = 60, 3
 
 @pytest.fixture
 def data():
-    """A table (N, 4) whose first column is the number of the sample, and labels (N,) that the second knows."""
+    """A table (N, 4) whose first column is the number of the sample, and labels (N,) that depend on the second."""
     rng = np.random.default_rng(0)
     labels = np.arange(SAMPLES) % CLASSES
     inputs = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
@@ -34,7 +34,7 @@ def data():
 # The networks.
 
 
-def test_the_networks_of_one_base_are_ctrls_eight():
+def test_one_base_gives_the_eight_networks_of_ctrl():
     assert candidate_widths(2, 2) == [
         (16, 8), (16, 16), (32, 8), (32, 16), (16, 8, 8), (16, 16, 8), (32, 8, 8), (32, 16, 8),
     ]  # fmt: skip
@@ -52,7 +52,7 @@ def test_the_networks_of_one_base_are_ctrls_eight():
         (48, 11, (960, 480), (16, 8)),
     ],
 )
-def test_networks_reach_well_below_those_of_ctrl_on_every_set(features, classes, ctrl_smallest, wanted):
+def test_networks_are_also_smaller_than_those_of_ctrl(features, classes, ctrl_smallest, wanted):
     """Satellite's and Human Activity's best are smaller than CTRL's; Letter's is 128-64."""
     networks = candidate_widths(features, classes)
     assert wanted in networks
@@ -60,7 +60,7 @@ def test_networks_reach_well_below_those_of_ctrl_on_every_set(features, classes,
 
 
 @given(st.integers(1, 4000), st.integers(2, 300))
-def test_networks_are_different_and_of_two_or_three_layers_that_do_not_grow(features, classes):
+def test_networks_are_distinct_with_two_or_three_layers_that_do_not_widen(features, classes):
     networks = candidate_widths(features, classes)
     assert len(set(networks)) == len(networks) >= 8
     for network in networks:
@@ -83,13 +83,13 @@ def digits():
 
 @pytest.fixture(scope="module")
 def searched(digits):
-    told = []
-    choice = choose_recipe(*digits, 10, **SMALL, device="cpu", progress=told.append)
-    return choice, told
+    reported = []
+    choice = choose_recipe(*digits, 10, **SMALL, device="cpu", progress=reported.append)
+    return choice, reported
 
 
 def test_the_best_of_all_candidates_is_chosen(searched):
-    choice, told = searched
+    choice, reported = searched
     table = choice.table
     columns = ["widths", "learning_rate", "weight_decay", "epochs", "accuracy", "parameters", "trained", "stopped"]
     assert table.columns.tolist() == columns
@@ -104,10 +104,10 @@ def test_the_best_of_all_candidates_is_chosen(searched):
     assert [parameters[widths] for widths in table["widths"]] == table["parameters"].tolist()
     assert (table["trained"] == 16).all()
     assert table["stopped"].isna().all()
-    assert sum(told) == pytest.approx(1)
+    assert sum(reported) == pytest.approx(1)
 
 
-def test_a_candidate_of_the_search_is_the_same_alone(digits, searched):
+def test_a_candidate_has_the_same_result_alone(digits, searched):
     choice, _ = searched
     best = choice.recipe
     only = {**SMALL, "widths": [best.widths], "learning_rates": (best.learning_rate,)}
@@ -115,7 +115,7 @@ def test_a_candidate_of_the_search_is_the_same_alone(digits, searched):
     assert (alone.recipe, alone.accuracy) == (best, choice.accuracy)
 
 
-def test_a_search_is_the_same_under_its_seed_and_leaves_its_input_alone(digits, searched):
+def test_a_search_is_deterministic_and_does_not_modify_its_input(digits, searched):
     choice, _ = searched
     table, labels = digits
     before = table.values.clone(), labels.copy()
@@ -127,26 +127,26 @@ def test_a_search_is_the_same_under_its_seed_and_leaves_its_input_alone(digits, 
     np.testing.assert_array_equal(labels, before[1])
 
 
-def test_halving_trains_few_to_the_end_and_some_of_every_rate(digits, searched):
+def test_halving_trains_few_to_the_end_and_keeps_every_learning_rate(digits, searched):
     full, _ = searched
-    told = []
-    halved = choose_recipe(*digits, 10, **SMALL, search="halving", device="cpu", progress=told.append)
+    reported = []
+    halved = choose_recipe(*digits, 10, **SMALL, search="halving", device="cpu", progress=reported.append)
     lengths = halved.table["trained"]
     assert sorted(lengths) == [2] * 6 + [16] * 2
     assert set(halved.table["learning_rate"][lengths == 16]) == {1e-3, 1e-2}
     assert halved.accuracy == pytest.approx(full.accuracy, abs=0.05)
     assert halved.accuracy == halved.table["accuracy"].max()
-    assert sum(told) == pytest.approx(1)
+    assert sum(reported) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("search", ["full", "halving"])
-def test_a_search_that_was_killed_goes_on_and_comes_to_the_same(digits, tmp_path, monkeypatch, search):
-    journal, asked, ran = tmp_path / "search.json", {"widths": [(8,), (6,), (4,)], "max_epochs": 8}, []
+def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypatch, search):
+    journal, arguments, ran = tmp_path / "search.json", {"widths": [(8,), (6,), (4,)], "max_epochs": 8}, []
 
     def choose(inputs, labels, **more):
         shares = []
         rates = {"learning_rates": (1e-2,), "weight_decays": (0.0, 1e-3), "search": search}
-        choice = choose_recipe(inputs, labels, 10, **asked, **rates, progress=shares.append, **more)
+        choice = choose_recipe(inputs, labels, 10, **arguments, **rates, progress=shares.append, **more)
         assert sum(shares) == pytest.approx(1)
         return choice
 
@@ -179,17 +179,17 @@ def test_a_search_that_was_killed_goes_on_and_comes_to_the_same(digits, tmp_path
     assert not journal.exists()
 
 
-def test_the_journal_of_another_search_is_not_taken_for_this_one(digits, tmp_path):
+def test_the_journal_of_another_search_is_ignored(digits, tmp_path):
     inputs, labels = digits
     journal = tmp_path / "search.json"
     SearchJournal(journal, "another").results([], 1, lambda _: None, lambda _: [])
-    asked = {"widths": [(4,)], "max_epochs": 3, "learning_rates": (1e-2,), "weight_decays": (0.0,)}
-    choice = choose_recipe(inputs, labels, 10, **asked, journal=journal)
-    assert choice.recipe == choose_recipe(inputs, labels, 10, **asked).recipe
+    arguments = {"widths": [(4,)], "max_epochs": 3, "learning_rates": (1e-2,), "weight_decays": (0.0,)}
+    choice = choose_recipe(inputs, labels, 10, **arguments, journal=journal)
+    assert choice.recipe == choose_recipe(inputs, labels, 10, **arguments).recipe
 
 
-def test_of_equally_good_candidates_the_smallest_wins():
-    """Two far groups: every network gets all of them right at some time."""
+def test_among_equal_candidates_the_smallest_wins():
+    """Two separated groups: every network reaches an accuracy of 1."""
     inputs = np.repeat([[-5.0], [5.0]], 50, axis=0).astype(np.float32)
     choice = choose_recipe(
         TableInputs(inputs),
@@ -207,7 +207,7 @@ def test_of_equally_good_candidates_the_smallest_wins():
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_a_candidate_that_diverges_is_listed_with_its_reason_and_never_chosen(data):
+def test_a_diverged_candidate_is_listed_with_its_reason_and_not_chosen(data):
     rates = {"max_epochs": 5, "batch_size": 8, "widths": [(8,)], "device": "cpu"}
     choice = choose_recipe(*data, CLASSES, **rates, learning_rates=(1e30, 1e-2), weight_decays=(0.0,))
     assert choice.recipe.learning_rate == 1e-2
@@ -259,7 +259,7 @@ def test_trials_use_a_part_of_very_many_samples():
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Run the command in an own folder: exit code, standard output, standard error."""
+    """Run the command in a temporary folder: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
 

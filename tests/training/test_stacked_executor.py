@@ -31,7 +31,7 @@ OPTIMIZERS = {
 
 
 def adam_by_hand(parameters, gradients, memory, rate, decay):
-    """Kingma and Ba's update with the L2 term in the gradient, where AdamW would leave it out."""
+    """Adam's update with the L2 term in the gradient, unlike AdamW."""
     memory["t"] = memory.get("t", 0) + 1
     for number, (parameter, gradient) in enumerate(zip(parameters, gradients, strict=True)):
         gradient = gradient + decay * parameter
@@ -49,7 +49,7 @@ def sgd_by_hand(parameters, gradients, memory, rate, decay, momentum):
 
 
 def train_by_hand(data, rows, recipe, widths):
-    """Training spelled out: yields an epoch's logits (n, K) before the updates, by row, and the weights after it."""
+    """A plain training loop: yields the logits (n, K) of each training pass and the weights after it."""
     x, y = data[0].values, torch.from_numpy(data[1])
     torch.manual_seed(recipe.seed)
     model = mlp([FEATURES, *widths, CLASSES]).double()
@@ -73,7 +73,7 @@ def train_by_hand(data, rows, recipe, widths):
 
 @pytest.mark.parametrize("widths", [(), (8,), (7, 6, 9)])
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_stack_computes_what_plain_loops_would(data, name, widths):
+def test_a_stack_equals_plain_loops(data, name, widths):
     recipe = OPTIMIZERS[name]
     some = np.random.default_rng(1).permutation(SAMPLES)
     jobs = [
@@ -97,8 +97,8 @@ def test_a_stack_computes_what_plain_loops_would(data, name, widths):
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 @pytest.mark.parametrize(("features", "widths", "batch"), [(21, (100,), 512), (9, (513, 3), 1024), (3, (), 7)])
-def test_in_double_precision_a_run_has_the_same_bits_alone_and_in_company(optimizer, features, widths, batch):
-    """The second shape is too large for one stack: in company the runs are on threads of their own."""
+def test_in_double_precision_a_run_has_the_same_bits_alone_and_stacked(optimizer, features, widths, batch):
+    """The second shape is too large for one stack: side by side, the runs use separate threads."""
     rng = np.random.default_rng(0)
     samples = 2 * batch + batch // 3
     data = TableInputs(rng.normal(size=(samples, features))), rng.integers(0, 7, samples)
@@ -112,7 +112,7 @@ def test_in_double_precision_a_run_has_the_same_bits_alone_and_in_company(optimi
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_folds_have_the_same_bits_alone_and_in_company(data, stacked):
+def test_folds_have_the_same_bits_alone_and_stacked(data, stacked):
     model = (8,) if stacked else lambda: mlp([FEATURES, 8, CLASSES]).double()
     recipe = Recipe(epochs=3, batch_size=16, learning_rate=0.01, weight_decay=0.01)
     together, one_by_one = (
@@ -125,7 +125,7 @@ def test_folds_have_the_same_bits_alone_and_in_company(data, stacked):
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_run_that_is_over_stands_still_while_others_go_on(data, stacked, tmp_path):
+def test_a_finished_run_does_not_change_while_others_train(data, stacked, tmp_path):
     model = (8,) if stacked else lambda: mlp([FEATURES, 8, CLASSES]).double()
     recipe = Recipe(epochs=2, batch_size=16, learning_rate=0.05, weight_decay=0.1)
     long = Recipe(epochs=9, batch_size=16, learning_rate=0.05)
@@ -136,11 +136,11 @@ def test_a_run_that_is_over_stands_still_while_others_go_on(data, stacked, tmp_p
     class StopError(Exception):
         pass
 
-    told = []
+    reported = []
 
     def stop_once(epochs):
-        told.append(epochs)
-        if len(told) == 6:
+        reported.append(epochs)
+        if len(reported) == 6:
             raise StopError
 
     options = TrainingOptions(features=True, checkpoint_seconds=0)
@@ -148,18 +148,18 @@ def test_a_run_that_is_over_stands_still_while_others_go_on(data, stacked, tmp_p
     with pytest.raises(StopError):
         train(jobs, data[1], CLASSES, make, options, tmp_path, progress=stop_once)
     resumed = train(jobs, data[1], CLASSES, make, options, tmp_path)
-    beside = train(jobs, data[1], CLASSES, make, options, progress=told.append)
+    beside = train(jobs, data[1], CLASSES, make, options, progress=reported.append)
     for found in (beside, resumed):
         for one, other in zip(alone, found, strict=True):
             np.testing.assert_array_equal(one.dynamics.logits, other.dynamics.logits)
             np.testing.assert_array_equal(one.dynamics.features, other.dynamics.features)
             torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=0)
-    assert sum(told[6:]) == recipe.epochs + long.epochs
+    assert sum(reported[6:]) == recipe.epochs + long.epochs
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_parts_of_a_pass_go_through_all_samples_in_turn(data, stacked):
-    """With memory that was never written filled with NaN, a sample that was not seen must not look like divergence."""
+def test_parts_of_a_pass_cover_all_samples(data, stacked):
+    """Unwritten memory is filled with NaN: a sample that was not trained on must not look like divergence."""
     recipe = Recipe(epochs=7, batch_size=8, learning_rate=0.01, parts=3)
     watched = np.array([3, 60, 11])
     model = (8,) if stacked else lambda: mlp([FEATURES, 8, CLASSES]).double()
@@ -186,7 +186,7 @@ def test_parts_of_a_pass_go_through_all_samples_in_turn(data, stacked):
         np.testing.assert_allclose(result.dynamics.logits[epoch], expected, rtol=1e-6, atol=1e-6)
 
 
-def test_a_diverged_run_leaves_its_siblings_as_they_are_alone(data, capsys):
+def test_a_diverged_run_does_not_affect_other_runs(data, capsys):
     sound = OPTIMIZERS["sgd with momentum"]
     wild = Recipe(epochs=4, batch_size=16, learning_rate=1e30, optimizer="sgd")
     everyone = np.arange(SAMPLES)
@@ -209,8 +209,8 @@ def test_a_diverged_run_leaves_its_siblings_as_they_are_alone(data, capsys):
         torch.testing.assert_close(alone.weights, beside[number].weights, rtol=0, atol=0)
 
 
-def test_a_run_that_diverges_within_a_stack_leaves_the_stack_as_it_is(data):
-    """One label is never learned at an infinite weight: only the run whose weights are spoilt may notice."""
+def test_a_run_that_diverges_in_a_stack_does_not_affect_the_stack(data):
+    """Only the run with an infinite weight may diverge."""
     jobs = in_sample_jobs(SAMPLES, OPTIMIZERS["adam with decay"], (1, 2, 3))
     executor, spoilt = (StackedExecutor(jobs, data[0], torch.from_numpy(data[1]), CLASSES, (8,)) for _ in range(2))
     spoilt.weights(1)["0.weight"][0, 0] = torch.inf

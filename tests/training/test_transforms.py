@@ -16,14 +16,14 @@ def pictures(count, height, width, seed=0):
 
 
 def smooth_picture(height, width):
-    """(3, H, W) without sharp edges, where two ways of resampling should nearly agree."""
+    """(3, H, W) without sharp edges, so that two resampling methods nearly agree."""
     y, x = np.mgrid[:height, :width] / 40
     waves = [np.sin(x + y), np.cos(2 * x - y), np.sin(x * y / 2)]
     return np.round(127.5 + 120 * np.array(waves)).astype(np.uint8)
 
 
 @pytest.mark.parametrize("shape", [(6, 6), (5, 8)])
-def test_every_crop_is_one_of_the_padded_image_and_all_are_drawn_alike(shape):
+def test_every_crop_is_part_of_the_padded_image_and_equally_likely(shape):
     height, width = shape
     one = pictures(1, *shape)
     count, pad = 8000, 2
@@ -44,7 +44,7 @@ def test_every_crop_is_one_of_the_padded_image_and_all_are_drawn_alike(shape):
     assert ((counts - count / 50) ** 2 / (count / 50)).sum() < 95  # chi-square of 49 degrees, p below 0.0001
 
 
-def test_each_image_of_a_batch_is_cropped_from_itself():
+def test_each_image_of_a_batch_is_cropped_separately():
     images = torch.arange(1, 51, dtype=torch.uint8)[:, None, None, None].expand(-1, 3, 8, 8).clone()
     cropped = PadCropFlip(3)(images, draws())
     for number, image in enumerate(cropped, start=1):
@@ -52,7 +52,7 @@ def test_each_image_of_a_batch_is_cropped_from_itself():
 
 
 @pytest.mark.parametrize("transform", [PadCropFlip(), RandomResizedCrop(12)])
-def test_draws_come_from_the_generator_and_only_from_it(transform):
+def test_random_numbers_come_only_from_the_generator(transform):
     images = pictures(20, 12, 12)
     before = torch.get_rng_state()
     first = transform(images, draws(1))
@@ -64,7 +64,7 @@ def test_draws_come_from_the_generator_and_only_from_it(transform):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_the_whole_area_at_its_own_size_is_the_image_mirrored_half_of_the_time():
+def test_a_crop_of_the_whole_area_is_the_image_or_its_mirror():
     images = pictures(600, 9, 9)
     result = RandomResizedCrop(9, scale=(1, 1), ratio=(1, 1))(images, draws())
     same = (result == images).flatten(1).all(dim=1)
@@ -74,8 +74,8 @@ def test_the_whole_area_at_its_own_size_is_the_image_mirrored_half_of_the_time()
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 64), (50, 90)])
-def test_crops_of_a_slope_show_which_part_was_taken(height, width):
-    """Channel 0 grows with x and channel 1 with y: the corners of a crop tell its place, size and direction."""
+def test_crops_of_a_gradient_show_their_position(height, width):
+    """Channel 0 grows with x and channel 1 with y: the corners of a crop show its position, size and direction."""
     count, size = 3000, 16
     x = torch.linspace(0, 255, width).round().to(torch.uint8)
     y = torch.linspace(0, 255, height).round().to(torch.uint8)
@@ -105,7 +105,7 @@ def test_crops_of_a_slope_show_which_part_was_taken(height, width):
 @pytest.mark.parametrize(
     ("height", "width", "resize", "size"), [(300, 400, 256, 224), (90, 60, 32, 32), (40, 40, 64, 56)]
 )
-def test_the_resized_centre_is_that_of_pillow(height, width, resize, size):
+def test_the_resized_centre_equals_that_of_pillow(height, width, resize, size):
     picture = smooth_picture(height, width)
     factor = resize / min(height, width)
     target = (round(width * factor), round(height * factor))
@@ -118,7 +118,7 @@ def test_the_resized_centre_is_that_of_pillow(height, width, resize, size):
 
 
 def sharing_a_batch(pictures, side):
-    """Pictures (3, H, W) of different shapes as (n, 4, side, side)."""
+    """Images (3, H, W) of different shapes as (n, 4, side, side)."""
     batch = np.zeros((len(pictures), 4, side, side), dtype=np.uint8)
     for place, picture in zip(batch, pictures, strict=True):
         _, height, width = picture.shape
@@ -126,7 +126,7 @@ def sharing_a_batch(pictures, side):
     return torch.from_numpy(batch)
 
 
-def test_pictures_of_different_shapes_in_a_batch_are_resized_like_each_alone():
+def test_images_of_different_shapes_are_resized_as_each_alone():
     shapes = [(256, 256), (256, 130), (97, 256), (256, 255)]
     alone = [smooth_picture(*shape) for shape in shapes]
     found = ResizeCentreCrop(128, 120)(sharing_a_batch(alone, 256))
@@ -137,8 +137,8 @@ def test_pictures_of_different_shapes_in_a_batch_are_resized_like_each_alone():
 
 
 @pytest.mark.parametrize(("height", "width"), [(64, 200), (200, 150), (9, 200)])
-def test_all_of_a_picture_is_what_pillow_makes_of_it(height, width):
-    """Sharp pictures, so that a filter that aliases, or takes in what lies beyond the picture, shows."""
+def test_resizing_a_whole_image_equals_pillow(height, width):
+    """Sharp images, which show aliasing and reads beyond the border."""
     picture = np.random.default_rng(0).integers(0, 256, (3, height, width), dtype=np.uint8)
     resized = Image.fromarray(picture.transpose(1, 2, 0)).resize((48, 48), Image.Resampling.BILINEAR)
     expected = np.asarray(resized).transpose(2, 0, 1).astype(int)

@@ -33,7 +33,7 @@ SAMPLES, CLASSES = 60, 3
 
 @pytest.fixture
 def data():
-    """A table (N, 4) whose first column is the number of the sample, and labels (N,) that the second knows."""
+    """A table (N, 4) whose first column is the number of the sample, and labels (N,) that depend on the second."""
     rng = np.random.default_rng(0)
     labels = np.arange(SAMPLES) % CLASSES
     inputs = rng.normal(size=(SAMPLES, 4)).astype(np.float32)
@@ -53,13 +53,13 @@ def test_the_rolling_mean_by_hand():
 
 
 @given(arrays(float, st.integers(1, 40), elements=st.floats(0, 1)))
-def test_the_rolling_mean_is_that_of_pandas(curve):
+def test_the_rolling_mean_equals_that_of_pandas(curve):
     expected = pd.Series(curve).rolling(10, min_periods=1).mean()
     np.testing.assert_allclose(rolling_mean(curve), expected, atol=1e-9)
 
 
 @given(st.lists(st.integers(0, 20), min_size=1, max_size=40))
-def test_the_chosen_epoch_is_the_first_of_the_best_in_exact_arithmetic(right):
+def test_the_chosen_epoch_is_the_first_best_in_exact_arithmetic(right):
     """Twenty validation samples: means are compared as fractions of whole numbers."""
     from fractions import Fraction
 
@@ -67,7 +67,7 @@ def test_the_chosen_epoch_is_the_first_of_the_best_in_exact_arithmetic(right):
     assert best_epoch(np.array(right) / 20) == means.index(max(means)) + 1
 
 
-def test_a_lucky_epoch_does_not_win_over_a_good_stretch():
+def test_a_single_good_epoch_does_not_win():
     curve = np.concatenate([np.linspace(0.2, 0.6, 30), np.full(30, 0.7), np.linspace(0.7, 0.4, 30)])
     curve[5] = 1.0
     assert best_epoch(curve) == 40  # the first whose ten last epochs were all of the best stretch
@@ -81,7 +81,7 @@ def test_epochs_of_equal_accuracy_give_the_first():
     ("curve", "message"),
     [([], "at least one epoch"), ([[0.5]], r"shape \(E,\)"), ([0.5, np.nan], "accuracy of epoch 1 is not finite")],
 )
-def test_curves_without_a_best_are_refused(curve, message):
+def test_invalid_curves_are_refused(curve, message):
     with pytest.raises(InputError, match=message):
         best_epoch(curve)
 
@@ -94,7 +94,7 @@ def test_curves_without_a_best_are_refused(curve, message):
     st.floats(0.05, 0.95),
     st.integers(0, 2**32),
 )
-def test_every_class_is_split_in_the_same_share(labels, share, seed):
+def test_the_split_is_stratified(labels, share, seed):
     if not 1 <= round(share * len(labels)) < len(labels):
         with pytest.raises(InputError, match="leaves none"):
             stratified_sample(labels, share, seed)
@@ -117,7 +117,7 @@ def test_the_split_is_fixed_by_the_seed():
 
 
 class Spy(nn.Module):
-    """A network that remembers whom it saw, in training and outside of it."""
+    """A network that stores the rows of every pass, by training mode."""
 
     def __init__(self):
         super().__init__()
@@ -129,7 +129,7 @@ class Spy(nn.Module):
         return self.network(x)
 
 
-def test_nobody_is_both_trained_and_validated_on_and_the_validation_split_is_all_that_is_judged(data):
+def test_training_and_validation_rows_are_disjoint_and_only_validation_rows_are_evaluated(data):
     spies = []
 
     def build():
@@ -152,8 +152,8 @@ def test_nobody_is_both_trained_and_validated_on_and_the_validation_split_is_all
     assert trial.recipe == replace(recipe, epochs=trial.recipe.epochs)
 
 
-def test_the_epoch_chosen_for_a_module_is_that_of_its_accuracy_on_given_labels(data):
-    """Oracle: the same training written out, judged after every epoch on the split's labels as they were given."""
+def test_the_epoch_of_a_module_is_chosen_by_accuracy_on_given_labels(data):
+    """Oracle: a plain training loop, evaluated after every epoch on the given labels of the split."""
     table, labels = data
     noisy = symmetric(labels, 0.3, num_classes=CLASSES, seed=1).labels
     recipe = Recipe(epochs=40, batch_size=16, learning_rate=0.02, seed=2)
@@ -172,8 +172,8 @@ def test_the_epoch_chosen_for_a_module_is_that_of_its_accuracy_on_given_labels(d
             optimizer.zero_grad()
             nn.functional.cross_entropy(model(table.values[batch]), given_labels[batch]).backward()
             optimizer.step()
-        said = model(table.values[held_out]).argmax(dim=1)
-        accuracies.append((said == given_labels[held_out]).double().mean().item())
+        predicted = model(table.values[held_out]).argmax(dim=1)
+        accuracies.append((predicted == given_labels[held_out]).double().mean().item())
     expected = pd.Series(accuracies).rolling(10, min_periods=1).mean().round(12)
     assert trial.recipe.epochs == expected.idxmax() + 1
     assert trial.accuracy == pytest.approx(expected.max())
