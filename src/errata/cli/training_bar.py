@@ -32,21 +32,27 @@ class TrainingBar:
         print(line, flush=True)
 
     def total(self, epochs: int) -> None:
-        """Set the number of epochs to train in all, and show the bar."""
+        """Set the number of epochs to train in all."""
         self._bar.update(self._task, total=epochs)
         self._bar.start()
 
     def begin(self, name: str, epochs: int) -> None:
-        """Show the name of what is trained next, for `epochs` epochs."""
+        """Show the name of the next step, which takes `epochs` epochs."""
         self._name = name
         self._bar.update(self._task, description=name)
+        self._bar.start()
+        self._log()
 
     def advance(self, epochs: int) -> None:
         """Add finished epochs."""
         self._bar.advance(self._task, epochs)
+        self._log()
+
+    def _log(self) -> None:
+        """Without a terminal, print a line if the last one is LOG_SECONDS old."""
         now = time.monotonic()
         if self._bar.disable and now - self._last_line >= LOG_SECONDS:
             self._last_line = now
             task = self._bar.tasks[self._task]
-            total = f" of {task.total:.0f}" if task.total else ""
-            print(f"{self._name}: {task.completed:.0f}{total} epochs", file=sys.stderr, flush=True)
+            done = f": {task.completed:.0f} of {task.total:.0f} epochs" if task.total else ""
+            print(f"{self._name}{done}", file=sys.stderr, flush=True)

@@ -72,8 +72,7 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, progre
     """
     columns = [name for name, treatment in data.columns.items() if treatment == "text"]
     if not columns or not isinstance(data.fit_features, FrameFeatures):
-        raise InputError(f"there is no text to embed in this data ({data.kind}); name a text column with text")
-    progress.say(f"embedding {counted(len(columns) * data.samples, 'text')} with {model}")
+        raise InputError(f"there is no text to embed in this data ({data.kind}); name a text column with `text=`")
     encoder = load_encoder(model, device)
     vectors = {}
     for number, name in enumerate(columns):
