@@ -4,16 +4,13 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.readers import UserData, open_data
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True, eq=False)
