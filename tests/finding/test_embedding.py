@@ -131,7 +131,7 @@ def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, mon
         cli.main()
     captured = capsys.readouterr()
     assert (left.value.code, captured.err) == (0, "")
-    assert f"Note: texts are embedded by {folder.name} in 3 directions." in captured.out
+    assert f"Note: texts are embedded by {folder.name} in 3 dimensions." in captured.out
 
 
 def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
