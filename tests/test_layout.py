@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,12 @@ SOURCE = ROOT / "src" / "errata"
 FILES = sorted(SOURCE.rglob("*.py"))
 PACKAGES = sorted(file.parent for file in SOURCE.rglob("__init__.py") if file.parent != SOURCE)
 TREES = {file: ast.parse(file.read_text()) for file in FILES}
+
+# Metaphors, and names that say nothing about the value: a name says what it holds, as `label_agreement` does.
+BANNED = {
+    *("told", "said", "heard", "asked", "believed", "wanted", "named", "come_round", "taken_back", "turned"),
+    *("amid_first_half", "Wanted", "Named", "How", "Desk", "Silence"),
+}
 
 
 def layers() -> list[list[str]]:
@@ -123,3 +130,24 @@ def test_a_class_name_means_one_thing():
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(where(file, node))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_names_are_plain_words():
+    assert [f"{where(file, node)} {name}" for file, node, name in _names() if name.strip("_") in BANNED] == []
+
+
+def _names() -> Iterator[tuple[Path, ast.AST, str]]:
+    """Every name that the code of the package defines or uses."""
+    for file, tree in TREES.items():
+        yield file, tree, file.stem
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                yield file, node, node.id
+            elif isinstance(node, ast.arg):
+                yield file, node, node.arg
+            elif isinstance(node, ast.Attribute):
+                yield file, node, node.attr
+            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                yield file, node, node.name
+            elif isinstance(node, ast.alias):
+                yield file, node, node.asname or node.name.rpartition(".")[2]

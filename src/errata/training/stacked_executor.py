@@ -86,10 +86,10 @@ class StackedExecutor(Executor):
     def weights(self, job: int) -> dict[str, Tensor]:
         """The parameters of a job, by their names in `mlp`."""
         stack, slot = self._place[job]
-        named: dict[str, Tensor] = {}
+        by_name: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
-            named |= {f"{2 * layer}.weight": weight[slot], f"{2 * layer}.bias": bias[slot, :, 0]}
-        return named
+            by_name |= {f"{2 * layer}.weight": weight[slot], f"{2 * layer}.bias": bias[slot, :, 0]}
+        return by_name
 
     def state(self, job: int) -> dict[str, Any]:
         """Weights, optimiser and order of a job, on the CPU."""
