@@ -113,6 +113,6 @@ def test_a_missing_image_is_named(tmp_path):
     paths = np.array([b"images/1.jpg"])
     pixels = Pixels(MEAN, STD, "crop-flip-224")
     data = prepared("image files", paths, paths[:0], pixels=pixels, root=tmp_path)
-    with pytest.raises(InputError, match=r"images/1\.jpg is not there"):
+    with pytest.raises(InputError, match=r"images/1\.jpg does not exist"):
         inputs(data, "train")
     assert len(inputs(data, "test")) == 0
