@@ -1,4 +1,4 @@
-"""`python benchmarks`: every speed comparison in one table; exit code 1 if one does not reach what it should."""
+"""`python benchmarks`: every speed comparison in one table; exit code 1 if a ratio is below its target."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Boosting with every round recorded, against plain boosting: 500 rounds on Letter with 20 % symmetric noise.
+"""Boosting with every round recorded, compared with plain boosting: 500 rounds on Letter with 20 % symmetric noise.
 
 ERRATA_DATA=... python benchmarks/boosting.py
 """
@@ -50,10 +50,10 @@ def _xgboost(inputs: Any, labels: Any, classes: int) -> Iterator[Row]:
 
 
 def _rows(name: str, train: Train, recorder: Callable[..., Any], method: str) -> Iterator[Row]:
-    """Plain and recorded by turns, the fastest of each; and what recording costs early and late in training.
+    """Plain and recorded training in alternation, the fastest of each; and the cost of recording early and late.
 
-    Where others use the machine the two differ by more than recording costs: what part of the recorded training the
-    recorder itself takes is told as well, as a share of the rest.
+    On a shared machine the two vary by more than the cost of recording. The row therefore also has the time inside the
+    recorder, as a share of the rest.
     """
     plain, recorded, rounds = [], [], []
     for _ in range(REPEAT):
@@ -75,7 +75,7 @@ def _rows(name: str, train: Train, recorder: Callable[..., Any], method: str) ->
 
 
 def _clocked(recorder: Any, method: str) -> list[float]:
-    """Let the recorder write down how long it takes over every round."""
+    """Make the recorder measure its own time in every round."""
     kind = type(recorder)
     spent: list[float] = []
 

@@ -1,10 +1,10 @@
-"""How far p_wrong and the estimated number of errors can be trusted: `errata.find` on data with known errors.
+"""Calibration of p_wrong and of the estimated number of errors: `errata.find` on data with known errors.
 
 ERRATA_DATA=... python benchmarks/calibration.py [iris wine digits satellite letter trec ...]
 
-5 % and 20 % symmetric noise. "Off by" is the mean over fifteenths of the ranking of how far the mean p_wrong of a
-fifteenth is from its share of wrong labels, in percentage points; then once more with the true number of errors in the
-place of the estimate. "Expected" and "found" are of the first samples of the ranking, as many as there are errors.
+5 % and 20 % symmetric noise. "Off by": the ranking is cut into 15 parts; the mean absolute difference between the mean
+p_wrong and the share of wrong labels of a part, in percentage points; then the same with the true number of errors
+instead of the estimate. "Expected" and "found": errors among the first n samples, n being the true number of errors.
 """
 
 import sys
@@ -62,7 +62,7 @@ def measure(inputs: Any, clean: NDArray[np.int64], rate: float) -> str:
 
 
 def off_by(p_wrong: NDArray[np.float64], wrong: NDArray[np.float64]) -> float:
-    """Percentage points between probabilities (N,) and truth (N,), both in the order of the ranking."""
+    """The calibration error in percentage points. probabilities, truth (N,): in the order of the ranking."""
     parts = np.array_split(np.arange(len(wrong)), PARTS)
     return 100 * float(np.mean([abs(p_wrong[rows].mean() - wrong[rows].mean()) for rows in parts]))
 

@@ -1,4 +1,4 @@
-"""What every speed comparison shares: one row of the table, a clock, a memory gauge, and the printing."""
+"""Shared by all speed comparisons: a row of the table, timing, peak memory, printing."""
 
 import ctypes
 import gc
@@ -14,7 +14,7 @@ from rich.table import Table
 
 @dataclass(frozen=True)
 class Row:
-    """One comparison: `work` done by errata, `against` what, how many times faster, and the ratio it should reach."""
+    """One comparison: the `work`, `against` what, how many times faster errata is, and the target ratio."""
 
     work: str
     against: str
@@ -24,7 +24,7 @@ class Row:
 
 
 def timed(function: Callable[[], object], repeat: int = 3) -> float:
-    """Seconds of the fastest of `repeat` calls; call once beforehand where the first call compiles."""
+    """Seconds of the fastest of `repeat` calls. Call the function once before, if its first call compiles."""
     seconds = []
     for _ in range(repeat):
         start = time.perf_counter()
@@ -34,10 +34,10 @@ def timed(function: Callable[[], object], repeat: int = 3) -> float:
 
 
 def peak_growth(function: Callable[[], object]) -> int:
-    """Bytes by which the resident memory of this process grows at most while `function` runs (Linux)."""
+    """The peak growth in bytes of the resident memory while `function` runs (Linux)."""
     gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # memory an earlier call has freed but malloc keeps would hide what this one needs
-    Path("/proc/self/clear_refs").write_text("5")  # sets the recorded peak back to what is resident now
+    ctypes.CDLL(None).malloc_trim(0)  # otherwise memory that malloc kept from an earlier call would hide the growth
+    Path("/proc/self/clear_refs").write_text("5")  # resets the recorded peak
     before = _resident("VmRSS")
     function()
     return max(0, _resident("VmHWM") - before)
@@ -51,12 +51,12 @@ def _resident(field: str) -> int:
 
 
 def print_rows(rows: Iterable[Row]) -> None:
-    """Print the comparisons as one table; a ratio below what it should reach is red."""
+    """Print the comparisons as one table; a ratio below its target is red."""
     table = Table("work", "against", "times faster", "reach", "detail")
     for row in rows:
         colour = "green" if row.ratio >= row.reach else "red"
         table.add_row(row.work, row.against, f"[{colour}]{row.ratio:.1f}[/]", f"{row.reach:g}", row.detail)
     console = Console()
     if not console.is_terminal:
-        console.width = 200  # a file or a pipe has room for a row on a line
+        console.width = 200  # no line breaks in a file or a pipe
     console.print(table)

@@ -1,4 +1,4 @@
-"""Confident learning side by side with cleanlab, the faster of one process and of its default number."""
+"""Confident learning compared with cleanlab (the faster of one process and its default number of processes)."""
 
 import contextlib
 import io
@@ -19,7 +19,7 @@ VALUES_PER_BLOCK = 2**22
 
 
 def predictions(samples: int, classes: int) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Probabilities of a model that is right about four times in five, and labels of which one in five is wrong."""
+    """Probabilities of a model with about 80 % accuracy, and labels of which 20 % are wrong."""
     rng = np.random.default_rng(0)
     true = rng.integers(0, classes, samples)
     wrong = rng.random(samples) < 0.2
@@ -34,7 +34,7 @@ def predictions(samples: int, classes: int) -> tuple[NDArray[np.float64], NDArra
 
 
 def quietly(function: Callable[[], NDArray[np.bool_]]) -> Callable[[], NDArray[np.bool_]]:
-    """Without the progress bars and advice cleanlab prints on large data."""
+    """Suppress what cleanlab prints on large data."""
 
     def call() -> NDArray[np.bool_]:
         with (
@@ -48,7 +48,7 @@ def quietly(function: Callable[[], NDArray[np.bool_]]) -> Callable[[], NDArray[n
 
 
 def compare(probabilities: NDArray[np.float64], labels: NDArray[np.int64], variant: str) -> list[Row]:
-    """One row by the paper's formulas and one as cleanlab does it, against the same cleanlab call."""
+    """One row with the paper's formulas and one with cleanlab's, both compared with the same cleanlab call."""
 
     def theirs(jobs: int | None) -> Callable[[], NDArray[np.bool_]]:
         return quietly(lambda: find_label_issues(labels, probabilities, filter_by=FILTERS[variant], n_jobs=jobs))

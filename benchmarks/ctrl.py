@@ -1,4 +1,4 @@
-"""CTRL side by side with the same written plainly on scikit-learn: 50,000 curves of 100 epochs, 10 classes."""
+"""CTRL compared with a plain implementation in scikit-learn: 50,000 curves of 100 epochs, 10 classes."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ SAMPLES, EPOCHS, CLASSES = 50_000, 100, 10
 
 
 def training() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Cross-entropy curves with noise at every epoch, of a model that learns the wrong labels late."""
+    """Noisy cross-entropy curves of a model that fits wrong labels late."""
     rng = np.random.default_rng(0)
     truth = rng.random(SAMPLES) < 0.2
     learned_at = np.where(truth, rng.gamma(6, EPOCHS / 8, SAMPLES), rng.gamma(2, EPOCHS / 40, SAMPLES))
@@ -49,7 +49,7 @@ def run() -> list[Row]:
         plain_one_thread = timed(lambda: plain_votes(losses, labels), repeat=2)
 
     curves, correct = smoothed(losses, labels), np.ones(SAMPLES, dtype=np.bool_)
-    one_window = [c for c in CONFIGURATIONS if c.windows == 1]  # one operating point each: a mask a configuration
+    one_window = [c for c in CONFIGURATIONS if c.windows == 1]  # one operating point each: one mask per configuration
     masks = [row > 0 for row in votes(losses, labels, one_window)]
     scores = select(losses, labels, correct, configurations=one_window).scores
     np.testing.assert_allclose(list(scores.values()), plain_scores(curves, masks), atol=1e-9)

@@ -1,6 +1,6 @@
-"""The training engine: many small networks on a CPU, convolutional ones on a GPU, each against plain PyTorch.
+"""The training engine compared with plain PyTorch: many small networks on a CPU, convolutional networks on a GPU.
 
-python benchmarks/engine.py            the half that suits this machine (a GPU if there is one)
+python benchmarks/engine.py            the GPU part if there is a GPU, else the CPU part
 """
 
 import time
@@ -20,7 +20,7 @@ from errata.training.stacked_executor import StackedExecutor
 from errata.training.transforms import PadCropFlip
 
 WIDTHS, CLASSES, SATELLITE = (108, 54), 6, (4435, 36)
-CNN9_FLOPS = 6 * 746.2e6  # forward and backward of one 32 x 32 image: three times 2 operations a multiplication
+CNN9_FLOPS = 6 * 746.2e6  # forward and backward of one 32 x 32 image: three times 2 operations per multiplication
 
 
 def run() -> list[Row]:
@@ -28,7 +28,7 @@ def run() -> list[Row]:
 
 
 def cpu_rows() -> list[Row]:
-    """Satellite's 3 seeds and 3 x 4 folds side by side, against the same 15 runs one after another."""
+    """3 seeds and 3 x 4 folds of Satellite trained together, compared with the same 15 runs one after the other."""
     values, labels, jobs = _satellite()
     executor = StackedExecutor(jobs, TableInputs(values), labels, CLASSES, WIDTHS)
     held_out = [
@@ -56,13 +56,13 @@ def cpu_rows() -> list[Row]:
 
 
 def gpu_rows() -> list[Row]:
-    """cnn9 on 50,000 images at batch 64, alone and side by side, and 15 small networks."""
+    """cnn9 on 50,000 images at batch size 64, one and several models, and 15 small networks."""
     peak = _peak(torch.bfloat16, 8192)
     pixels = torch.randint(0, 256, (50_000, 3, 32, 32), dtype=torch.uint8)
     images = Images(pixels, (0.49, 0.48, 0.45), (0.25, 0.24, 0.26), augment=PadCropFlip()).to(torch.device("cuda"))
     labels = torch.randint(0, 10, (50_000,))
     eager = _seconds(_plain_cnn(images, labels), 1)
-    print(f"eager: {eager:.2f} s an epoch; peak {peak / 1e12:.0f} TFLOP/s", flush=True)
+    print(f"eager: {eager:.2f} s per epoch; peak {peak / 1e12:.0f} TFLOP/s", flush=True)
     rows = []
     for runs, reach in ((1, 1.4), (3, 1.0), (4, 1.0)):
         jobs = in_sample_jobs(50_000, Recipe(3, 64, 3e-4, 2e-4), tuple(range(runs)))
@@ -70,10 +70,9 @@ def gpu_rows() -> list[Row]:
         executor.train_epoch(0)
         seconds = _seconds(lambda executor=executor: executor.train_epoch(0), 2) / runs
         rate = 50_000 * CNN9_FLOPS / seconds
-        print(f"cnn9, {runs} side by side: {seconds:.3f} s a model-epoch", flush=True)
-        detail = (
-            f"{seconds:.3f} s a model-epoch (at most {reach}), {rate / 1e12:.0f} TFLOP/s of {peak / 1e12:.0f} measured"
-        )
+        print(f"cnn9, {runs} models together: {seconds:.3f} s per model and epoch", flush=True)
+        speed = f"{rate / 1e12:.0f} TFLOP/s of {peak / 1e12:.0f} measured"
+        detail = f"{seconds:.3f} s per model and epoch (at most {reach}), {speed}"
         rows.append(
             Row(
                 f"cnn9, batch 64, {runs} side by side",
@@ -117,7 +116,7 @@ def _satellite() -> tuple[Tensor, Tensor, list[TrainingJob]]:
 
 
 def _plain_mlp(job: TrainingJob, values: Tensor, labels: Tensor) -> Callable[[], None]:
-    """An epoch of the loop people write, logits kept and the held-out fold evaluated."""
+    """One epoch of a plain loop that stores logits and evaluates the held-out fold."""
     torch.manual_seed(job.recipe.seed)
     model = mlp([SATELLITE[1], *WIDTHS, CLASSES]).to(values.device)
     optimizer = torch.optim.Adam(model.parameters(), 1e-3, weight_decay=1e-3)
@@ -143,7 +142,7 @@ def _plain_mlp(job: TrainingJob, values: Tensor, labels: Tensor) -> Callable[[],
 
 
 def _plain_cnn(images: Images, labels: Tensor) -> Callable[[], None]:
-    """An epoch of an eager loop with the data already on the GPU."""
+    """One epoch of an eager loop with the data on the GPU."""
     model = cnn9(10).cuda().to(memory_format=torch.channels_last)
     optimizer = torch.optim.Adam(model.parameters(), 3e-4, weight_decay=2e-4)
     y = labels.cuda()
@@ -162,7 +161,7 @@ def _plain_cnn(images: Images, labels: Tensor) -> Callable[[], None]:
 
 
 def _peak(dtype: torch.dtype, size: int) -> float:
-    """Operations a second of a product of large square matrices."""
+    """Operations per second of a product of large square matrices."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
     a, b = (torch.randn(size, size, device=device).to(dtype) for _ in range(2))
     seconds = _seconds(lambda: [a @ b for _ in range(20)], 3) / 20
@@ -181,7 +180,7 @@ def _seconds(work: Callable[[], object], repeat: int) -> float:
 
 
 def _alternately(own: Callable[[], object], peer: Callable[[], object], rounds: int) -> tuple[float, float]:
-    """The fastest of each, taken in turn, so that both meet the same machine."""
+    """The fastest call of each function, called in alternation so that both have the same conditions."""
     own(), peer()
     times = [(_seconds(own, 1), _seconds(peer, 1)) for _ in range(rounds)]
     return min(a for a, _ in times), min(b for _, b in times)

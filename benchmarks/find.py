@@ -1,10 +1,10 @@
-"""`errata.find` with its defaults against cleanlab, on the same data with the same errors, in one run.
+"""`errata.find` with its defaults compared with cleanlab, on the same data with the same errors.
 
 ERRATA_DATA=... python benchmarks/find.py [digits satellite letter trec]
 
-FNR is the share of the errors that are not among the first of the ranking, as many as there are errors. cleanlab ranks
-by its label quality score. Its fourth row is `find_label_issues` on out-of-fold probabilities of the model that find
-chose, trained once a fold for as long: the flagged come first, as it returns them, then the others by self-confidence.
+FNR is the share of the errors that are not among the first n samples of the ranking, n being the number of errors.
+cleanlab ranks by its label quality score. Its fourth row is `find_label_issues` on out-of-fold probabilities of the
+model that find chose: flagged samples first, in their order, then the others by self-confidence.
 """
 
 import sys
@@ -30,11 +30,11 @@ from errata.finding.model_training import FindOptions, NoProgress, train_model
 from errata.readers import open_data
 
 FOLDS, RATE, SEED = 5, 0.2, 0
-LETTERS = 15_000  # the first so many, as in the paper
+LETTERS = 15_000  # number of first samples, as in the paper
 
 
 class Task(NamedTuple):
-    """Inputs with labels of which 20 % are wrong, and which."""
+    """Inputs, labels of which 20 % are wrong, and the truth."""
 
     name: str
     inputs: Any
@@ -42,7 +42,7 @@ class Task(NamedTuple):
 
 
 class Row(NamedTuple):
-    """What one contender missed, and how long it took."""
+    """FNR and seconds of one method."""
 
     task: str
     contender: str
@@ -51,7 +51,7 @@ class Row(NamedTuple):
 
 
 class _Clock(NoProgress):
-    """Knows when the last training began."""
+    """Records when the last training started."""
 
     last = 0.0
 
@@ -89,7 +89,7 @@ TASKS: dict[str, Callable[[], tuple[Any, NDArray[np.int64]]]] = {
 
 def run(names: list[str]) -> Iterator[Row]:
     inputs, labels = load_digits(return_X_y=True)
-    errata.find(inputs[:300], labels[:300])  # what is imported and compiled at first use is so before any clock runs
+    errata.find(inputs[:300], labels[:300])  # imports and compilation are not timed
     for name in names:
         inputs, clean = TASKS[name]()
         task = Task(name, inputs, symmetric(clean, RATE, num_classes=int(clean.max()) + 1, seed=SEED))
@@ -117,7 +117,7 @@ def _clean_learning(task: Task, features: NDArray[np.float32], model: Any) -> Ro
 
 
 def _out_of_fold(task: Task) -> Row:
-    """The model of find, once a fold; the time it takes to choose it is not counted."""
+    """Out-of-fold probabilities of find's model. The time to choose the model is not counted."""
     data = open_data((task.inputs, task.noisy.labels))
     clock = _Clock()
     learned = train_model(data, FindOptions(folds=FOLDS, seed=SEED), None, clock)

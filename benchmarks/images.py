@@ -2,7 +2,7 @@
 
 ERRATA_DATA=... python benchmarks/images.py [--setting cifar10n-worse] [--samples 50000] [--device auto]
 
-Prints what find says, how long it took, and the share of the errors that it missed.
+Prints the output of find, the seconds, and the FNR.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from errata.datasets.loading import load_setting
 
 
 def write(folder: Path, setting: str, samples: int) -> NDArray[np.bool_]:
-    """A PNG a sample, in the folder of its given label, named by its row; returns which are wrong, (samples,)."""
+    """Write one PNG per sample into the folder of its label, named by its row. Returns which labels are wrong."""
     labelled = load_setting(setting)
     classes = labelled.data.classes
     for row, (pixels, given) in enumerate(zip(labelled.data.train_inputs[:samples], labelled.given, strict=False)):
@@ -33,7 +33,7 @@ def write(folder: Path, setting: str, samples: int) -> NDArray[np.bool_]:
 
 
 def main() -> None:
-    """Write the images, find, and print what it took."""
+    """Write the images, run find, and print the seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setting", default="cifar10n-worse")
     parser.add_argument("--samples", type=int, default=50_000)

@@ -1,4 +1,4 @@
-"""Training with every epoch recorded against plain training, in every framework: 6,000 letters, 20 % symmetric noise.
+"""Recorded training compared with plain training in every framework: 6,000 letters, 20 % symmetric noise.
 
 ERRATA_DATA=... python benchmarks/integrations.py [name ...]
 """
@@ -24,7 +24,7 @@ from common import Row, print_rows
 from errata.datasets.loading import load_setting
 
 SAMPLES, EPOCHS, BATCH, ROUNDS, REPEAT = 6000, 4, 128, 30, 2
-IN_THE_PASS, PASS_OF_ITS_OWN = 0.4, 0.6  # the most that recording may add
+IN_THE_PASS, PASS_OF_ITS_OWN = 0.4, 0.6  # highest allowed overhead of recording
 Trained = Callable[[Path | None], object]
 
 
@@ -231,7 +231,7 @@ def run(names: list[str] | None = None) -> list[Row]:
 
 
 def _row(name: str, train: Trained, most: float) -> Row:
-    """Plain and recorded by turns, the fastest of each, by the processor's clock: other programs do not count."""
+    """Plain and recorded training in alternation, the fastest of each, in CPU time of this process."""
     plain, recorded = [], []
     _seconds(train, None)  # the first training imports and compiles
     for _ in range(REPEAT):

@@ -2,7 +2,7 @@
 
 python benchmarks/million.py [--model auto|mlp|boosting] [--rows 1000000]
 
-Prints the memory it held at most, how long it took, and the share of the errors that it missed.
+Prints peak memory, seconds and FNR.
 """
 
 import argparse
@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 import errata
 
 COLUMNS, CLASSES, RATE = 20, 10, 0.1
-MOST_GIGABYTES = 3  # what is asked for
+MOST_GIGABYTES = 3  # target
 
 
 def write(path: Path, rows: int) -> NDArray[np.bool_]:
-    """A Gaussian a class, no two of them far apart; returns which labels are wrong, (rows,)."""
+    """One Gaussian per class, close to each other. Returns which labels are wrong, (rows,)."""
     rng = np.random.default_rng(0)
     true = rng.integers(0, CLASSES, rows)
     values = rng.normal(size=(CLASSES, COLUMNS))[true] + rng.normal(size=(rows, COLUMNS))
@@ -37,7 +37,7 @@ def write(path: Path, rows: int) -> NDArray[np.bool_]:
 
 
 def main() -> None:
-    """Find, in a process of its own, and print what it took."""
+    """Run find in its own process, and print the measurements."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", default="auto")
     parser.add_argument("--rows", type=int, default=1_000_000)
@@ -52,7 +52,7 @@ def main() -> None:
         ranking = pd.read_parquet(out / "ranking.parquet", columns=["id", "score"])
         missed = errata.metrics.fnr(ranking["score"].to_numpy(), wrong[ranking["id"].to_numpy()])
     gigabytes = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / 1e9
-    print(f"{options.rows:,} rows: {gigabytes:.2f} GB (asked for: {MOST_GIGABYTES}), {seconds:.0f} s, FNR {missed:.2%}")
+    print(f"{options.rows:,} rows: {gigabytes:.2f} GB (target: {MOST_GIGABYTES}), {seconds:.0f} s, FNR {missed:.2%}")
 
 
 if __name__ == "__main__":

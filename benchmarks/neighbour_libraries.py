@@ -1,4 +1,4 @@
-"""Which library errata should search approximately with: seconds of all cores, and recall, on the same points.
+"""Libraries for approximate nearest neighbours: seconds on all cores, and recall, on the same points.
 
 Needs pip install hnswlib faiss-cpu; python benchmarks/neighbour_libraries.py [samples] [columns]
 """
@@ -25,7 +25,7 @@ Search = Callable[[Points], NDArray[np.integer]]
 
 
 def searches() -> Iterator[tuple[str, Search]]:
-    """Each finds K + 1 neighbours of every point, itself among them."""
+    """Functions that search K + 1 neighbours of every point, including itself."""
     yield "pynndescent", lambda points: NNDescent(points, n_neighbors=K + 1, random_state=0).neighbor_graph[0]
     for probes in (8, 32):
         yield f"faiss IVF, √N cells, {probes} probed", lambda points, probes=probes: inverted_file(points, probes)

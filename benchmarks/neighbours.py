@@ -1,6 +1,6 @@
-"""Nearest neighbours: 50,000 exactly, on a CPU or a GPU, and more approximately.
+"""Nearest neighbours: exact search on 50,000 points on a CPU or a GPU, and approximate search on more.
 
-python benchmarks/neighbours.py    the half that suits this machine (a GPU if there is one)
+python benchmarks/neighbours.py    the GPU part if there is a GPU, else the CPU part
 """
 
 import numpy as np
@@ -13,8 +13,8 @@ from errata.core.neighbours import exact_search, nearest
 
 SAMPLES, COLUMNS, K = 50_000, 128, 100
 MANY, APPROXIMATE_K = 100_000, 50
-CPU_SECONDS, GPU_SECONDS = 30, 1  # what is asked for
-SHARE = 10  # the slower way is given one in so many of the rows
+CPU_SECONDS, GPU_SECONDS = 30, 1  # target
+SHARE = 10  # the slower search uses one in this many rows
 WORK = f"neighbours of {SAMPLES:,} × {COLUMNS}, k = {K}"
 
 
@@ -23,7 +23,7 @@ def run() -> list[Row]:
 
 
 def cpu_rows() -> list[Row]:
-    """Exact against scikit-learn's brute force, and approximate against exact."""
+    """Exact search compared with scikit-learn's brute force, and approximate with exact search."""
     from sklearn.neighbors import NearestNeighbors
 
     points = features(SAMPLES, COLUMNS)
@@ -51,7 +51,7 @@ def approximate_row() -> Row:
 
 
 def gpu_rows() -> list[Row]:
-    """Exact on the GPU against the time asked for, and against the search that has no torch."""
+    """Exact search on the GPU compared with the target time, and with the search without torch."""
     points = features(SAMPLES, COLUMNS)
     found = nearest(points, K)
     own = timed(lambda: nearest(points, K), 5)
@@ -66,7 +66,7 @@ def gpu_rows() -> list[Row]:
 
 
 def features(samples: int, columns: int) -> NDArray[np.float32]:
-    """Points as a network's last hidden layer makes them: groups that overlap, in fewer dimensions than columns."""
+    """Points like the last hidden layer of a network: overlapping groups with fewer dimensions than columns."""
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(50, 16))[rng.integers(0, 50, samples)] + rng.normal(size=(samples, 16))
     wide = np.maximum(hidden @ rng.normal(size=(16, 256)) / 4, 0) @ rng.normal(size=(256, columns)) / 16
@@ -74,7 +74,7 @@ def features(samples: int, columns: int) -> NDArray[np.float32]:
 
 
 def shared(ours: NDArray[np.int32], theirs: NDArray[np.int64]) -> str:
-    """The share of neighbours that both have found, in whatever order."""
+    """The share of neighbours that both found, in any order."""
     found = sum(len(np.intersect1d(a, b)) for a, b in zip(ours, theirs, strict=True))
     return f"{found / theirs.size:.4%} of the neighbours are the same"
 

@@ -1,4 +1,4 @@
-"""Recorder.update against aum's AUMCalculator.update: batches of 128 samples with 10 classes."""
+"""Recorder.update compared with aum's AUMCalculator.update: batches of 128 samples with 10 classes."""
 
 import tempfile
 from collections.abc import Callable
@@ -32,7 +32,7 @@ def run() -> list[Row]:
         own, closing = _recorder(labels, batches, **options)
         per_sample = f"{own / SAMPLES * 1e9:,.0f} ns a sample against {peer / SAMPLES * 1e9:,.0f} ns"
         per_sample += f"; end_epoch() of {SAMPLES:,} samples {closing * 1e3:.1f} ms"
-        reach = 20 if "text_ids" in options else 40  # aum is timed with numbers, which need no look-up
+        reach = 20 if "text_ids" in options else 40  # aum is timed with numeric ids, which need no look-up
         rows.append(Row(f"Recorder.update {where}", "aum 1.0.2 update", peer / own, reach, per_sample))
     return rows
 
@@ -54,7 +54,7 @@ def _recorder(
     text_ids: bool = False,
     keep: str = "all",
 ) -> tuple[float, float]:
-    """Seconds of the updates of an epoch and of closing it, each the fastest of thirty."""
+    """Seconds of the updates of an epoch and of its end, each the fastest of thirty."""
     given = [([f"sample-{i}" for i in ids.tolist()] if text_ids else ids, logits) for ids, logits in batches]
     with tempfile.TemporaryDirectory() as folder:
         recorder = errata.Recorder(

@@ -1,4 +1,4 @@
-"""All in-sample scores but CTRL from 100 epochs on disk, against one pass of softmax over the same file in numpy."""
+"""All in-sample scores except CTRL from 100 epochs on disk, compared with one softmax pass over the file in numpy."""
 
 import tempfile
 from pathlib import Path
@@ -34,7 +34,7 @@ def run() -> list[Row]:
 
         all_scores()
         peer, own = timed(one_pass, 5), timed(all_scores, 5)
-    detail = f"{own:.2f} s against {peer:.2f} s; at most 3 times the single pass is asked for, that is a ratio of 0.33"
+    detail = f"{own:.2f} s against {peer:.2f} s; the target is at most 3 times the single pass: a ratio of 0.33"
     return [
         Row(
             f"{len(names)} scores of (100, 50000, 10) on disk",
@@ -47,7 +47,7 @@ def run() -> list[Row]:
 
 
 def write_logits(path: Path, epochs: int, samples: int) -> np.ndarray:
-    """Write logits of a run that learns its labels; returns the labels."""
+    """Write the logits of a run that learns its labels. Returns the labels."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, CLASSES, samples)
     logits = np.lib.format.open_memmap(path, "w+", np.float32, (epochs, samples, CLASSES))

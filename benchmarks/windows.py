@@ -1,4 +1,4 @@
-"""All 1,275 windows of three methods at once, against replaying each window by itself."""
+"""All 1,275 windows of three methods at once, compared with replaying each window separately."""
 
 import tempfile
 from pathlib import Path
@@ -22,7 +22,7 @@ def run() -> list[Row]:
         labels = write_logits(path, EPOCHS, SAMPLES)
         logits = np.load(path)
     epochs, windows = Epochs(logits, labels), grid_windows(EPOCHS)
-    # Every 21st window stands for all: recomputing all of them takes minutes.
+    # Every 21st window is timed: all of them take minutes.
     sample = windows[:: len(windows) // WINDOWS_TIMED]
     own = peer = 0.0
     memory = 0

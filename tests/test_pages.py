@@ -48,4 +48,4 @@ def test_the_table_of_all_settings_is_that_of_the_cells():
 
 def test_a_maker_that_is_none_is_refused():
     with pytest.raises(FileNotFoundError):
-        pages.made("no such table")
+        pages.build_table("no such table")

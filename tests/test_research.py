@@ -22,7 +22,7 @@ from errata.core.smoothing import log_neighbour_mean
 from errata.dynamics.run_methods import find_method
 from errata.dynamics.scoring import score
 from errata.dynamics.store import Dynamics
-from runs import DEVELOPMENT, KeptSpaces, boil_down, ensemble, read_runs, run_of
+from runs import DEVELOPMENT, KeptSpaces, ensemble, read_runs, reduce_run, run_of
 
 
 def made_up(curves, epochs=32, inputs=True, by_heart=False):
@@ -39,7 +39,7 @@ def made_up(curves, epochs=32, inputs=True, by_heart=False):
         logits[-(epochs // 4) :] = 3.0 * np.eye(5)[labels]
     points = (np.eye(5)[true] * 3 + rng.normal(size=(60, 5))).astype(np.float32)
     dynamics = Dynamics.from_arrays(logits, labels, features=points + 1, inputs=points if inputs else None)
-    run = run_of("made-up", 0, labels, boil_down(dynamics), KeptSpaces(dynamics.features, dynamics.inputs))
+    run = run_of("made-up", 0, labels, reduce_run(dynamics), KeptSpaces(dynamics.features, dynamics.inputs))
     return dynamics, run, truth
 
 
@@ -163,7 +163,11 @@ def test_taking_out_the_prior_makes_classes_equally_frequent(curves):
 def test_an_ensemble_averages_probabilities(curves):
     _, first, _ = made_up(curves)
     other = run_of(
-        "made-up", 1, first.labels, boil_down(Dynamics.from_arrays(curves(5, epochs=32)[0], first.labels)), first.spaces
+        "made-up",
+        1,
+        first.labels,
+        reduce_run(Dynamics.from_arrays(curves(5, epochs=32)[0], first.labels)),
+        first.spaces,
     )
     flat = candidates.flat(first)
     mean = (np.exp(first.log_mean(flat)) + np.exp(other.log_mean(flat))) / 2
@@ -225,7 +229,7 @@ def blobs():
     (gathered,) = gather(table, labels, 3, (8,), recipe, options=options, device="cpu")
     dynamics = gathered.dynamics
     spaces = KeptSpaces(dynamics.features, dynamics.inputs)
-    return run_of("blobs", 0, labels, boil_down(dynamics), spaces, dynamics.settings), table, truth
+    return run_of("blobs", 0, labels, reduce_run(dynamics), spaces, dynamics.settings), table, truth
 
 
 def test_a_recipe_is_read_from_what_a_run_keeps(blobs):

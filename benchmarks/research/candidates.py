@@ -1,4 +1,4 @@
-"""Detectors that might beat MeanProb-LM with what one run leaves behind: each a function from a Run to scores (N,)."""
+"""Candidate detectors that use one run only: each is a function from a Run to scores (N,)."""
 
 from collections.abc import Callable
 from functools import partial
@@ -27,7 +27,7 @@ def flat(run: Run) -> Floats:
 
 
 def alone(run: Run, weights: Weights = flat) -> Floats:
-    """LM of the mean probabilities: MeanProb-LM, where all epochs weigh the same."""
+    """LM of the mean probabilities. With equal weights it is MeanProb-LM."""
     return margin(run.log_mean(weights(run)), run.labels)
 
 
@@ -37,7 +37,7 @@ def measured(run: Run, name: str) -> Floats:
 
 
 def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
-    """LM of the mean probabilities after neighbours had their say."""
+    """LM of the mean probabilities, smoothed over neighbours."""
     return margin(_smoothed(run.log_mean(weights(run)), run, knn), run.labels)
 
 
@@ -47,22 +47,22 @@ def _smoothed(log_p: Floats, run: Run, knn: KNN | None = None) -> Floats:
 
 
 def _unmixed(log_p: Floats, run: Run) -> Floats:
-    """Log-probabilities (N, K) without the label noise that was learned."""
+    """Log-probabilities (N, K) without the learned label noise (unmixed)."""
     return Unmix().apply(ProbabilityVectors(log_p), run.labels, run.spaces).log_probabilities
 
 
 def usual(run: Run) -> Floats:
-    """The weights of the epochs (E,) that the default takes."""
+    """The epoch weights (E,) of the default."""
     return evidence.early_share(run) if run.is_table else evidence.ramp(run)
 
 
 def neighbourly(run: Run, weights: Weights = usual) -> ProbabilityVectors:
-    """The run after neighbours had their say, where the axis of errata chooses what they say."""
+    """The smoothing over neighbours that the default chooses for a run."""
     return KNN().apply(ProbabilityVectors(run.log_mean(weights(run))), run.labels, run.spaces)
 
 
 def default(run: Run, weights: Weights = usual) -> Floats:
-    """What errata ranks by: with neighbours but, of images, where features have memorised the labels."""
+    """The default: with neighbours, unless the features of images have memorised the labels."""
     if not run.is_table and _memorised(run):
         return unmixed_alone(run, evidence.early_share_alone)
     blend = neighbourly(run, weights)
@@ -77,12 +77,12 @@ def _memorised(run: Run) -> bool:
 
 
 def not_unmixed(run: Run) -> Floats:
-    """What errata ranked by before it took out the noise that a model has learned."""
+    """The default without unmixing."""
     return margin(neighbourly(run).log_probabilities, run.labels)
 
 
 def unmixed_alone(run: Run, weights: Weights = flat) -> Floats:
-    """MeanProb-LM without the noise that was learned."""
+    """MeanProb-LM with unmixing."""
     return margin(_unmixed(run.log_mean(weights(run)), run), run.labels)
 
 
@@ -94,9 +94,9 @@ def unmixed_by(
     own_label: bool = False,
     weights: Weights | None = None,
 ) -> Floats:
-    """Neighbours, then unmixing in another way than the default's.
+    """Smoothing over neighbours, then a variant of unmixing.
 
-    Transitions may be counted otherwise, or by the sample and its neighbours, and how likely the given label is added.
+    Variants count transitions differently or over the sample and its neighbours, or add the likelihood of the label.
     """
     blend = neighbourly(run, weights or usual)
     log_p = evidence.normalised(blend.log_probabilities)
@@ -111,18 +111,18 @@ def unmixed_by(
 
 
 def unmixed_first(run: Run) -> Floats:
-    """Neighbours of probabilities that are unmixed already."""
+    """Unmixing first, then smoothing over neighbours."""
     unmixed = evidence.normalised(_unmixed(run.log_mean(usual(run)), run))
     return margin(_smoothed(unmixed, run), run.labels)
 
 
 def _settled(run: Run) -> tuple[SpaceName, int, float]:
-    """Space, neighbours and own weight that suit tables or images, for what the axis of errata does not have."""
+    """Fixed space, number of neighbours and own weight, one choice for tables and one for images."""
     return ("inputs", 10, 0.7) if run.is_table else ("features", 50, 0.5)
 
 
 def iterated(run: Run, rounds: int | None) -> Floats:
-    """Probabilities smoothed again and again."""
+    """Probabilities smoothed in several rounds."""
     points, k, own = _settled(run)
     return margin(evidence.iterated(run.log_mean(flat(run)), run.spaces.nearest(points, k), own, rounds), run.labels)
 
@@ -135,21 +135,21 @@ def twice_removed(run: Run) -> Floats:
 
 
 def both_spaces(run: Run) -> Floats:
-    """Labels of the neighbours in the inputs and of those in the features, each with half of their weight."""
+    """Neighbour labels in input space and in feature space, each with half the weight."""
     log_p = run.log_mean(flat(run))
     blends = [_smoothed(log_p, run, KNN(10, 0.7, 1.0, points)) for points in ("inputs", "features")]
     return margin(np.mean(blends, axis=0), run.labels)
 
 
 def nearer_labels(run: Run) -> Floats:
-    """The labels of 50 neighbours, the nearest counts 1, the second 1/2, the third 1/3, ..."""
+    """The labels of 50 neighbours, weighted 1, 1/2, 1/3, ... by rank."""
     near = run.spaces.nearest(_settled(run)[0], 50)
     weights = np.broadcast_to(1 / np.arange(1.0, near.shape[1] + 1), near.shape)
     return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, weights))
 
 
 def trusted_labels(run: Run) -> Floats:
-    """The labels of neighbours, each counted with the probability that the run gives it."""
+    """The labels of neighbours, weighted by the model's probability of each label."""
     points, k, _ = _settled(run)
     near = run.spaces.nearest(points, k)
     trust = np.exp(run.log_mean(flat(run))[np.arange(len(run.labels)), run.labels])
@@ -157,7 +157,7 @@ def trusted_labels(run: Run) -> Floats:
 
 
 def likeliest_labels(run: Run) -> Floats:
-    """The labels of neighbours, in the space and of the number that predict given labels best."""
+    """The labels of neighbours, with the space and number of neighbours that predict the given labels best."""
     tried = [
         label_votes(run.labels, run.spaces.nearest(points, k), run.classes)
         for points in run.spaces.points
@@ -167,7 +167,7 @@ def likeliest_labels(run: Run) -> Floats:
 
 
 def geometric_with_labels(run: Run) -> Floats:
-    """The default, but of the mean of the logarithms of the parts' probabilities, normalised."""
+    """The default, with the geometric mean over the parts of a run."""
     blend = KNN().apply(ProbabilityVectors(evidence.normalised(run.log_parts.mean(axis=0))), run.labels, run.spaces)
     return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
 
@@ -178,7 +178,7 @@ def _with_vote(run: Run, counts: Floats) -> Floats:
 
 
 def simifeat(run: Run, points: SpaceName, rule: Callable[..., Floats], k: int = evidence.ASKED) -> Floats:
-    """SimiFeat's vote or rank: the labels of the neighbours alone."""
+    """SimiFeat's vote or rank: neighbour labels only."""
     return rule(label_votes(run.labels, run.spaces.nearest(points, k), run.classes), run.labels)
 
 
@@ -188,7 +188,7 @@ def calibrated(run: Run, knn: bool, rule: Callable[..., Floats]) -> Floats:
 
 
 def reweighted(run: Run, knn: bool, change: str) -> Floats:
-    """LM after the prior is taken out, or the transition of labels put in."""
+    """LM after dividing by the class prior, or after applying the label transitions."""
     log_p = run.log_mean(flat(run))
     if knn:
         log_p = _smoothed(log_p, run)
@@ -197,6 +197,6 @@ def reweighted(run: Run, knn: bool, change: str) -> Floats:
 
 
 def blended(run: Run, names: tuple[str, ...], rule: Callable[..., Floats]) -> Floats:
-    """Several methods as one."""
+    """Several methods blended."""
     known = {BASELINE: alone, "default": default}
     return rule([known[name](run) if name in known else run.scores[name] for name in names])

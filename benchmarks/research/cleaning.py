@@ -1,10 +1,10 @@
-"""Does cleaning help? Test accuracy after removing or correcting what a detector ranks first.
+"""Test accuracy after removing or correcting the samples that a detector ranks first.
 
     python benchmarks/research/cleaning.py --setting satellite-symmetric-20 --setting letter-symmetric-20
 
-Trains on the labels as given, on the true ones, and, for each detector, without its top budget or with the labels
-suggested there; the budget is the true number of errors. Rows go to a CSV as they are measured, and what is there is
-not trained again. The share of the gap closed is that between the given and the true labels.
+Trains on the given labels, on the true labels, and for each detector without its first samples or with the suggested
+labels for them. The number of samples is the true number of errors. Rows are appended to a CSV; rows that are in it are
+not measured again. The gap is the difference in accuracy between given and true labels.
 """
 
 import argparse
@@ -65,7 +65,7 @@ class Trainer:
 
 
 def measure(setting: str, seed: int, table: "Table", results: Results, device: str, data_dir: Path | None) -> None:
-    """Train whatever the table does not hold yet of one setting and seed."""
+    """Measure the rows of one setting and seed that the table lacks."""
     labelled = load_setting(setting, data_dir)
     recipe = results.recipe(labelled.setting)
     assert isinstance(recipe, Recipe)
@@ -97,11 +97,11 @@ def detectors(dynamics: Dynamics) -> dict[str, Method]:
 
 
 def suggestions(dynamics: Dynamics) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The class (N,) with the largest mean probability over the epochs, and the one that the default believes in."""
+    """The class (N,) with the largest mean probability over the epochs, and the class that the default suggests."""
     default = find_method(dynamics, None)
     assert isinstance(default, ComposedMethod)
-    alone, told = replay_arrays(dynamics.replayable(), [Suggestion(), default])
-    return alone["suggested"], default.class_log_probabilities(told, dynamics.labels, dynamics.spaces).argmax(axis=1)
+    alone, arrays = replay_arrays(dynamics.replayable(), [Suggestion(), default])
+    return alone["suggested"], default.class_log_probabilities(arrays, dynamics.labels, dynamics.spaces).argmax(axis=1)
 
 
 class Table:
@@ -120,7 +120,7 @@ class Table:
         return bool((same & (rows["detector"] == detector) & (rows["action"] == action)).any())
 
     def add(self, setting: str, seed: int, detector: str, action: str, samples: int, accuracy: float) -> None:
-        """Keep a row, unless it is there."""
+        """Append a row, unless the table has it."""
         if self.has(setting, seed, detector, action):
             return
         self.rows.loc[len(self.rows)] = [setting, seed, detector, action, samples, accuracy]
@@ -129,7 +129,7 @@ class Table:
         print(f"{setting} seed {seed}: {detector or action} {action if detector else ''} {accuracy:.4f}", flush=True)
 
     def closed(self) -> "pd.DataFrame":
-        """Mean accuracy over the seeds, and the share of the gap closed, a row a setting, detector and action."""
+        """Mean accuracy over seeds and share of the gap closed: one row per setting, detector and action."""
         mean = self.rows.groupby(["setting", "detector", "action"], sort=False)["accuracy"].mean().reset_index()
         given = mean[mean["action"] == "as given"].set_index("setting")["accuracy"]
         true = mean[mean["action"] == "true labels"].set_index("setting")["accuracy"]
@@ -138,7 +138,7 @@ class Table:
 
 
 def main() -> None:
-    """Measure what is asked for, then print the table."""
+    """Measure, then print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--setting", action="append", required=True)
     parser.add_argument("--seeds", type=int, default=3)

@@ -1,10 +1,10 @@
-"""Boil kept dynamics down to what research on smoothing and windows needs, small enough to carry home from a GPU.
+"""Reduce stored dynamics to what the study needs, so that the files of GPU runs are small enough to copy.
 
     python -m errata bench run --setting cifar10n-worse --keep-dynamics --out results
     python benchmarks/research/digests.py results digests
 
-A digest holds, of one run: features in 8 bits a number, the probabilities averaged over parts of the run (16 bits, or 8
-bits of their logarithm where there are many classes), and how well each epoch agreed with the given labels.
+The digest of a run contains features (8 bits per number), probabilities averaged over parts of the run (16 bits, or 8
+bits of their logarithm if there are many classes), and the agreement of each epoch with the given labels.
 """
 
 import sys
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from errata.dynamics.store import Dynamics
 
 MANY_CLASSES = 30
-LOG_STEPS = 16  # steps a nat in the 8-bit code
+LOG_STEPS = 16  # steps per nat in the 8-bit code
 BLOCK = 5000
 
 
 @dataclass(frozen=True)
 class Digest:
-    """What is left of a run: log_parts (P, N, K) over P equal parts of its epochs, and the rest with a row a sample."""
+    """A reduced run: log_parts (P, N, K) over P equal parts of its epochs; other arrays have one row per sample."""
 
     labels: NDArray[np.int64]
     log_parts: NDArray[np.float32]
@@ -93,7 +93,7 @@ def _parts(dynamics: Dynamics, parts: int) -> tuple[NDArray[np.float32], NDArray
 
 
 def main(results: Path, out: Path) -> None:
-    """Digest every run that was kept below results/work and has none yet."""
+    """Write the missing digests of the runs in results/work."""
     for folder in sorted((results / "work").glob("*-in-sample/seed*/dynamics")):
         setting = folder.parents[1].name.removesuffix("-in-sample")
         path = out / f"{setting}.{folder.parent.name}.npz"

@@ -1,9 +1,9 @@
-"""The default beside MeanProb-LM and the paper on every setting that was run, held-out settings included.
+"""The default compared with MeanProb-LM and the paper on every setting with results, held-out settings included.
 
     python benchmarks/research/everywhere.py --results results --out results/research
 
-Reads the cells of `errata bench run`, each of which says which method is its default. Writes everywhere.csv and
-everywhere.md. Nothing is chosen here: run it when all else is settled.
+Reads the cells of `errata bench run`, which record their default method. Writes everywhere.csv and everywhere.md. It
+includes held-out settings: do not use it to choose a method.
 """
 
 import argparse
@@ -26,21 +26,21 @@ HELD_OUT = ("cifar100", "human_activity", "mushroom", "trec")
 
 
 def measured(results: Path) -> Iterator[dict[str, Any]]:
-    """FNR % of both methods, a row a setting and seed."""
+    """FNR in percent of both methods: one row per setting and seed."""
     numbers = ResultsWithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()
     for (name, seed), row in (100 * wide.reindex(columns=[BASELINE, DEFAULT])).iterrows():
         if np.isnan(row[DEFAULT]):
-            print(f"left out: seed {seed} of {name}, whose cell names no default")
+            print(f"left out: seed {seed} of {name}, its cell records no default")
         else:
             about = {"setting": name, "seed": seed, "complete": whole[name]}
             yield about | {"alone": row[BASELINE], "default": row[DEFAULT]}
 
 
 def table(rows: list[dict[str, Any]]) -> "pd.DataFrame":
-    """A row a setting: both methods as mean and population deviation over seeds, and the paper's numbers."""
+    """One row per setting: mean and population deviation of both methods over seeds, and the paper's numbers."""
     import pandas as pd
 
     grouped = pd.DataFrame(rows).groupby("setting", sort=False)[["alone", "default"]]
@@ -63,14 +63,14 @@ def in_parts(found: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def part_of(setting: str) -> str:
-    """Whether a setting was looked at when the default was chosen."""
+    """How a setting was used when the default was chosen."""
     if setting.startswith(HELD_OUT):
         return "held out"
     return "development" if setting in {*DEVELOPMENT, *BY_A_RULE, *LED_TO_A_SIGN} else "not looked at"
 
 
 def markdown(found: "pd.DataFrame") -> str:
-    """The table, a group a part, and a line that sums each group up."""
+    """The table, grouped by part, with one summary line per group."""
     lines = [
         "| setting | seeds | MeanProb-LM | default | share | the paper's MeanProb-LM | best of its 25 |",
         "|---|---:|---:|---:|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""What speaks for and against a label: windows of a run, neighbours asked again and again, calibration, blends."""
+"""Parts of candidates: windows of a run, smoothing over neighbours, memorisation, calibration, blends."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ from errata.dynamics.run_methods import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
 
-ASKED = 10  # neighbours whose labels say where memorising begins, as many as SimiFeat asks
+ASKED = 10  # neighbours for the start of memorisation, as many as in SimiFeat
 CONVERGED = 1e-3
 MOST_ROUNDS = 100
 
@@ -35,9 +35,9 @@ def ramp(run: Run) -> Floats:
 
 
 def until_memorising(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) before the first that agrees with more given labels than neighbours do.
+    """Weight 1 for the epochs (E,) before the first that agrees with the given labels more often than neighbours do.
 
-    What neighbours have in common can be learned; a model that agrees more often has begun to learn labels by heart.
+    A model that agrees more often than neighbours has started to memorise labels.
     """
     beyond = run.agreement > neighbours_agreement(run)
     weights = np.ones(len(beyond))
@@ -47,7 +47,7 @@ def until_memorising(run: Run) -> Floats:
 
 
 def early_share(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) up to where neighbours' labels are foretold best: what EarlyProb averages."""
+    """Weight 1 for the epochs (E,) up to the one that predicts neighbour labels best, as in EarlyProb."""
     epochs = np.arange(len(run.agreement))
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.window_ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
@@ -55,12 +55,12 @@ def early_share(run: Run) -> Floats:
 
 
 def early_share_alone(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) that EarlyProb averages where no inputs are known."""
+    """Weight 1 for the epochs (E,) that EarlyProb averages without inputs."""
     return early_share(replace(run, spaces=NeighbourSpaces()))
 
 
 def late_unless_memorising(run: Run) -> Floats:
-    """Weight 1 for the later half of the epochs (E,) before memorising begins."""
+    """Weight 1 for the later half of the epochs (E,) before memorisation starts."""
     usable = int(until_memorising(run).sum())
     return (np.arange(len(run.agreement)) >= usable // 2) * until_memorising(run)
 
@@ -79,27 +79,27 @@ def simifeat_vote(counts: Floats, labels: Labels) -> Floats:
     return 1 - agreeing
 
 
-def come_round(run: Run) -> float:
-    """Of the labels that the mean over a run does not predict, how many more its last quarter does, as a share.
+def late_fit_share(run: Run) -> float:
+    """Of the labels that the mean over a run does not predict, the share that its last quarter predicts.
 
-    Of a run that kept two parts its last half.
+    The last half, if the run has two parts only.
     """
     return memorising.late_fit_share(predicted(run), predicted(run, _last_quarter(run)), run.labels)
 
 
-def taken_back(run: Run) -> float:
-    """Of the labels that a run had ruled out before its last quarter, the share that this predicts.
+def label_reversals(run: Run) -> float:
+    """Of the labels that a run ruled out before its last quarter, the share that the last quarter predicts.
 
-    Of a run that kept two parts its last half.
+    The last half, if the run has two parts only.
     """
     late = _last_quarter(run)
     return memorising.label_reversals(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
 
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
-    """What the last quarter of a run says of those before: every sign of memorising, of whole dynamics."""
-    (told,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)], None)
-    log_sums, labels = told["log_probabilities"], dynamics.labels
+    """The statistics of memorisation, from the last quarter of complete dynamics."""
+    (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)], None)
+    log_sums, labels = arrays["log_probabilities"], dynamics.labels
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]
     return {
@@ -111,28 +111,28 @@ def end_of_run(dynamics: Dynamics) -> dict[str, float]:
 
 
 def signs_by_sums(run: Run) -> dict[str, float]:
-    """What running sums of a run tell of its end."""
-    before, heading = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
+    """The statistics of memorisation, from running sums."""
+    before, end = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
     return {
-        "come round, by sums": memorising.late_fit_share(predicted(run), heading, run.labels),
-        "taken back, by sums": memorising.label_reversals(before, heading, run.labels),
+        "come round, by sums": memorising.late_fit_share(predicted(run), end, run.labels),
+        "taken back, by sums": memorising.label_reversals(before, end, run.labels),
     }
 
 
 def on_the_line(run: Run, place: float) -> Floats:
-    """Probabilities (N, K) at a place of a run, as far as running sums tell."""
+    """Probabilities (N, K) at a position of a run (0 to 1), by the line fitted to running sums."""
     return memorising.fitted_line(run.log_mean(np.ones(len(run.agreement))), run.log_mean(ramp(run)), place)
 
 
 def _last_quarter(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) of the last quarter, 0 for the others; of a run that kept two parts the last one."""
+    """Weight 1 for the epochs (E,) of the last quarter, or of the last half if the run has two parts; else 0."""
     quarter, *_ = early.window_ends(len(run.agreement))[-2:]
     first = run.bounds[run.bounds <= quarter].max()
     return (np.arange(len(run.agreement)) >= first).astype(np.float64)
 
 
 def predicted(run: Run, weights: Floats | None = None) -> NDArray[np.int64]:
-    """The classes (N,) that the mean over a run predicts; where epochs have a weight each (E,), a weighted one."""
+    """The classes (N,) that the mean over a run predicts; weights (E,): of the epochs."""
     return run.log_mean(np.ones(len(run.agreement)) if weights is None else weights).argmax(axis=1)
 
 
@@ -152,25 +152,25 @@ def weighted_votes(labels: Labels, near: NDArray[np.int32], classes: int, weight
 
 
 def log_vote(counts: Floats) -> Floats:
-    """The logarithm of the share of the vote (N, K) for each class, with one more voter who is undecided."""
+    """The logarithm of the vote share (N, K) of each class, with one uniform vote added."""
     share: Floats = (counts + 1 / counts.shape[1]) / (counts.sum(axis=1, keepdims=True) + 1)
     return np.log(share)
 
 
 def likelihood(counts: Floats, labels: Labels) -> float:
-    """How well the votes (N, K) of neighbours predict labels (N,) that they have not seen, as a mean logarithm."""
+    """Mean log-likelihood of labels (N,) under the votes (N, K) of neighbours."""
     return float(log_vote(counts)[np.arange(len(labels)), labels].mean())
 
 
 def iterated(log_p: Floats, near: NDArray[np.int32], own: float, rounds: int | None) -> Floats:
-    """Blend log-probabilities (N, K) with the neighbours' blends, so many rounds, or until none changes any more."""
+    """Blend log-probabilities (N, K) with those of neighbours, for a number of rounds or until convergence."""
     from scipy.special import log_softmax
 
     blend = log_p
     for _ in range(rounds or MOST_ROUNDS):
-        asked = np.asarray(log_softmax(blend, axis=1))
-        blend = own * log_p + (1 - own) * log_neighbour_mean(asked, near)
-        if rounds is None and np.abs(np.exp(log_softmax(blend, axis=1)) - np.exp(asked)).max() < CONVERGED:
+        before = np.asarray(log_softmax(blend, axis=1))
+        blend = own * log_p + (1 - own) * log_neighbour_mean(before, near)
+        if rounds is None and np.abs(np.exp(log_softmax(blend, axis=1)) - np.exp(before)).max() < CONVERGED:
             break
     return blend
 
@@ -181,7 +181,7 @@ def neighbours_of_neighbours(log_p: Floats, near: NDArray[np.int32], own: float)
 
 
 def centred_by_class(scores: Floats, labels: Labels) -> Floats:
-    """Scores (N,) less the median of those with the same given label."""
+    """Scores (N,) minus the median of the samples with the same given label."""
     result = scores.copy()
     for label in np.unique(labels):
         result[labels == label] -= np.median(scores[labels == label])
@@ -189,7 +189,7 @@ def centred_by_class(scores: Floats, labels: Labels) -> Floats:
 
 
 def quantile_in_class(scores: Floats, labels: Labels) -> Floats:
-    """The share (N,) of samples with the same given label that score lower; equal ones count half."""
+    """The share (N,) of samples with the same given label and a lower score; ties count half."""
     from scipy.stats import rankdata
 
     result = np.empty(len(scores))
@@ -200,7 +200,7 @@ def quantile_in_class(scores: Floats, labels: Labels) -> Floats:
 
 
 def without_prior(log_p: Floats) -> Floats:
-    """Log-probabilities (N, K) less the logarithm of each class's mean probability."""
+    """Log-probabilities (N, K) minus the logarithm of each class's mean probability."""
     prior: Floats = np.exp(log_p).mean(axis=0)
     return log_p - np.log(prior)
 
@@ -213,7 +213,7 @@ def normalised(log_p: Floats) -> Floats:
 
 
 def counted_by_arg_max(probabilities: Floats, labels: Labels) -> Floats:
-    """How often samples whose probability (N, K) is largest for a class bear each label, (K, K), and one more."""
+    """Counts (K, K) of given labels by predicted class, plus one."""
     counts = np.ones((probabilities.shape[1],) * 2)
     np.add.at(counts, (probabilities.argmax(axis=1), labels), 1)
     shares: Floats = counts / counts.sum(axis=1, keepdims=True)
@@ -221,23 +221,23 @@ def counted_by_arg_max(probabilities: Floats, labels: Labels) -> Floats:
 
 
 def counted_by_probability(probabilities: Floats, labels: Labels) -> Floats:
-    """How often each class bears each label, (K, K), where a sample counts for every class with its probability."""
+    """Counts (K, K) of given labels by class; a sample counts for each class with its probability."""
     counts = 1 + probabilities.T @ np.eye(probabilities.shape[1])[labels]
     shares: Floats = counts / counts.sum(axis=1, keepdims=True)
     return shares
 
 
 def transition_posterior(log_p: Floats, labels: Labels) -> Floats:
-    """Joint log-probability (N, K) that a sample is of each class and got its label.
+    """Joint log-probability (N, K) of each class and the given label.
 
-    Taken for a class are the predictions, and for how often it gets a label how often its predictions bear it.
+    The label transitions are counted over the predicted classes.
     """
     result: Floats = log_p + np.log(counted_by_arg_max(log_p, labels)[:, labels].T)
     return result
 
 
 def rank_mean(columns: Sequence[Floats]) -> Floats:
-    """The mean of the ranks (N,) that each of several scores (N,) gives."""
+    """The mean rank (N,) over several scores (N,)."""
     from scipy.stats import rankdata
 
     return np.asarray(np.mean([rankdata(column) for column in columns], axis=0))

@@ -1,14 +1,13 @@
-"""What the signs of memorising say of runs that only learn, where few labels are wrong or none.
+"""The statistics of memorisation on runs that do not memorise, with few or no wrong labels.
 
     python benchmarks/research/learning.py --out results/research
     ERRATA_DATA=... python benchmarks/research/learning.py --images --out results/research      # on a GPU
 
-Digits and made-up classes that overlap, with none to 20 % of the labels wrong, learned by small networks for few
-epochs. Writes learning.csv, a row a run: what its last quarter came round to, turned against and took back, how many of
-its epochs count by logits alone, how many would if what it came round to decided, whether features are asked, by the
-run and by running sums of it, and FNR %: of the whole run, of these epochs, of neighbours in the features, and of the
-default that knows the features. A minute on two cores. With --images, one run of CIFAR-10 with 2 and one with 5 % of
-wrong labels, and learning-images.csv.
+Digits and synthetic overlapping classes with 0 to 20 % wrong labels, trained with small networks for few epochs. Writes
+learning.csv, one row per run: late fit share, confident reversals and label reversals of the last quarter; the number
+of epochs that are used with logits only, and if the late fit share decided; whether features are used, by the run and
+by its running sums; FNR in percent of the whole run, of these epochs, of feature neighbours, and of the default with
+features. One minute on two cores. With --images: CIFAR-10 with 2 and 5 % wrong labels, written to learning-images.csv.
 """
 
 import argparse
@@ -59,14 +58,14 @@ def digits() -> tuple[Any, Any]:
 
 
 def overlapping() -> tuple[Any, Any]:
-    """Points (2000, 20) of five made-up classes, of which a sixth is hard to tell apart."""
+    """Points (2000, 20) of five synthetic classes; one sixth of them overlap."""
     from sklearn.datasets import make_classification
 
     return make_classification(2000, 20, n_informative=8, n_classes=5, flip_y=0, class_sep=1.5, random_state=0)
 
 
 def with_dropout(inputs: int, classes: int) -> "nn.Module":
-    """A network that is still unsure of what it learns."""
+    """A network with dropout, which stays uncertain."""
     from torch import nn
 
     layers = (nn.Linear(inputs, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, classes))
@@ -85,7 +84,7 @@ NETWORKS = {"dropout": (with_dropout, 25), "wide": (wide, 10)}
 
 
 def measured() -> Iterator[dict[str, Any]]:
-    """A row a run."""
+    """One row per run."""
     for data, load in DATA.items():
         points, true = load()
         scaled = ((points - points.mean(axis=0)) / (points.std(axis=0) + 1e-9)).astype(np.float32)
@@ -108,7 +107,7 @@ def _mislabelled(true: Any, rate: float, seed: int) -> tuple[Any, Any]:
 
 
 def measured_on_images() -> Iterator[dict[str, Any]]:
-    """The same in short of images, which take a GPU."""
+    """The same for CIFAR-10, on a GPU."""
     labelled = load_setting("cifar10-symmetric-20")
     data, recipe = labelled.data, labelled.setting.recipe
     assert data.pixels is not None
@@ -127,7 +126,7 @@ def measured_on_images() -> Iterator[dict[str, Any]]:
 
 
 def _trained(data: "Inputs", labels: Any, model: Any, recipe: Recipe, seed: int) -> Dynamics:
-    """Logits and features of a run, and nothing of the inputs."""
+    """Dynamics with logits and features, without inputs."""
     options = TrainingOptions(swa=False, features=True)
     device = "cpu" if isinstance(data, TableInputs) else "auto"
     (gathered,) = gather(
@@ -173,9 +172,9 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
 
 
 def _before_coming_round(dynamics: Dynamics) -> int:
-    """How many epochs there are before a part of a run comes round to many labels: what convictions took over from."""
-    (told,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)], None)
-    mean, added = predicted_classes(told["log_probabilities"])
+    """The number of epochs before the part of a run that fits many labels late: the rule before confident reversals."""
+    (arrays,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)], None)
+    mean, added = predicted_classes(arrays["log_probabilities"])
     share = len(mean) - 1
     while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:
         share -= 1
@@ -194,7 +193,7 @@ def main(out: Path, *, images: bool) -> None:
         return
     cut, cut_by_coming_round = (int((rows[name] < rows["epochs"]).sum()) for name in (COUNT, COUNT_BY_COMING_ROUND))
     print(f"{len(rows)} runs; cut by logits alone: {cut}, by coming round: {cut_by_coming_round};", end=" ")
-    print(f"features not asked: {(~rows['asks features']).sum()}, by running sums:", end=" ")
+    print(f"features not used: {(~rows['asks features']).sum()}, by running sums:", end=" ")
     print((~rows["running sums ask features"]).sum())
     print(rows.groupby(["data", "network", "wrong"])[list(METHODS)].mean().round(1).to_string())
 

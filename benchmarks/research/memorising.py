@@ -1,13 +1,12 @@
-"""What the default does where a model has learned wrong labels by heart, and by which signs it knows.
+"""The default on runs that memorised wrong labels, and the statistics by which it recognises them.
 
     ERRATA_DATA=... python benchmarks/research/memorising.py --out results/research
 
-Digits with an MLP that is trained far too long, tables by recipes of the paper or of their own that memorise, and 2,000
-images of CIFAR-10 with a small CNN and a small transformer, for few epochs and for many. Writes memorising.csv: FNR %
-of methods, the share of given labels that the last epoch predicts, which share of those that the mean of the run does
-not predict its last quarter came round to, which share of its convictions it turned against, how many labels it had
-ruled out before and which share of these it took back, how many epochs count, and the default where only features are
-known or nothing but the logits. Some ten minutes on two cores.
+Digits with an MLP that is trained far too long, tables with recipes that memorise, and 2,000 images of CIFAR-10 with a
+small CNN and a small transformer, for few and for many epochs. Writes memorising.csv: FNR in percent of methods; the
+share of given labels that the last epoch predicts; late fit share, confident reversals, number of ruled-out labels and
+label reversals of the last quarter; the number of epochs used; and the default with features only and with logits only.
+About ten minutes on two cores.
 """
 
 import argparse
@@ -31,7 +30,7 @@ from errata.training.jobs import TrainingOptions
 from errata.training.model_inputs import Images
 from errata.training.models import VisionTransformer, cnn4
 from errata.training.recipes import Recipe
-from runs import boil_down, run_of
+from runs import reduce_run, run_of
 
 if TYPE_CHECKING:
     from errata.training.gather import Model
@@ -56,7 +55,7 @@ NETWORKS: dict[str, tuple["Model", tuple[int, ...]]] = {
 
 
 def measured() -> Iterator[dict[str, Any]]:
-    """A row a training."""
+    """One row per training."""
     for setting in (*DIGITS, *TABLES):
         labelled = load_setting(setting)
         recipe = MEMORISED if setting in DIGITS else labelled.setting.recipe
@@ -84,11 +83,11 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     assert dynamics.logits is not None
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
-    run = run_of("", 0, labels, boil_down(dynamics), dynamics.spaces)
+    run = run_of("", 0, labels, reduce_run(dynamics), dynamics.spaces)
     found = {"last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean())} | evidence.end_of_run(dynamics)
     default = find_method(dynamics, None).name
-    asked = {name: name for name in METHODS} | {"default": default}
-    found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in asked.items()}
+    methods = {name: name for name in METHODS} | {"default": default}
+    found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in methods.items()}
     by_all = candidates.unmixed_by(run, by_all=True, weights=candidates.flat)
     found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
     found |= {"epochs that count": epochs_used(dynamics, find_method(dynamics, None))}

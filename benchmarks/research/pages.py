@@ -1,7 +1,7 @@
 """Fill in the tables of docs/*.md and results/research/README.md from the stored results.
 
     python benchmarks/research/pages.py            # after new results
-    python benchmarks/research/pages.py --check    # only say which pages are out of date
+    python benchmarks/research/pages.py --check    # only list the pages that are out of date
 
 A table stands between two comments, `<!-- table: MAKER -->` and `<!-- end of table -->`. MAKER is an errata command
 that can print Markdown, a file that another benchmark wrote, or a name in MAKERS.
@@ -48,7 +48,7 @@ SETTINGS_BY_NOISE = (
 
 
 def agreement() -> str:
-    """How many cells of each setting agree with the paper, and how well the order of methods does."""
+    """Agreement with the paper by setting: cells inside the band, and rank correlation of the methods."""
     found, printed = (compare.by_setting(compare.compare(results)) for results in (FOUND, PRINTED))
     shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in printed.itertuples()}
     rows = [
@@ -59,7 +59,7 @@ def agreement() -> str:
 
 
 def families(results: Results) -> str:
-    """How many cells of each family of methods agree with the paper."""
+    """Agreement with the paper by family of methods."""
     rows = []
     for row in compare.by_family(compare.compare(results)).itertuples():
         difference, size = f"{row.mean_difference:.2f}", f"{row.mean_absolute_difference:.2f}"
@@ -69,17 +69,17 @@ def families(results: Results) -> str:
 
 
 def recipes() -> str:
-    """How each table was trained."""
+    """The training recipes of the tables."""
     titles = ["table", "found by the search: widths, rate, decay, epochs", "printed rates and epochs, widths sought"]
     rows = []
     for path in sorted((FOUND.folder / "recipes").glob("*.json")):
-        told = (_recipe(results.recipe_path(path.stem)) for results in (FOUND, PRINTED))
-        rows.append([path.stem.removesuffix("-symmetric-20"), *told])
+        texts = (_recipe(results.recipe_path(path.stem)) for results in (FOUND, PRINTED))
+        rows.append([path.stem.removesuffix("-symmetric-20"), *texts])
     return _pipes(titles, rows, labels=3)
 
 
 def by_noise() -> str:
-    """FNR % of methods under every kind of noise, the least of each setting in bold."""
+    """FNR in percent of methods by kind of noise, the lowest of each setting in bold."""
     means = noise_rate_summary(FOUND).pivot(index="method", columns="setting", values="mean_percent")
     shown = means.round(1).reindex(index=METHODS_BY_NOISE, columns=SETTINGS_BY_NOISE)
     rows = []
@@ -91,7 +91,7 @@ def by_noise() -> str:
 
 
 def memorising() -> str:
-    """What runs that memorise come to; where neighbours are not asked, the default is marked."""
+    """Runs that memorise. The default is marked where it does not use neighbours."""
     methods = ("MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM", "default", "features alone", "logits alone")
     rows = []
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
@@ -111,7 +111,7 @@ def memorising() -> str:
 
 
 def cleaned() -> str:
-    """Test accuracy after cleaning and the share of the gap that it closes, a column a setting."""
+    """Test accuracy after cleaning and the share of the gap closed, one column per setting."""
     columns = {
         ("cleaning", "satellite-symmetric-20"): "Satellite, the recipe found",
         ("cleaning", "letter-symmetric-20"): "Letter, the recipe found",
@@ -130,16 +130,16 @@ def cleaned() -> str:
 
 
 def learning() -> str:
-    """What runs that only learn come to, a mean over seeds, where any label is wrong."""
+    """Runs that do not memorise and have wrong labels, as means over seeds."""
     images, others = (pd.read_csv(RESEARCH / f"learning{of}.csv") for of in ("-images", ""))
     by = ["data", "network", "wrong"]
     means = pd.concat([others.groupby(by, sort=False).mean().reset_index(), images]).dropna(subset="default")
     shares, methods = ["come round", "taken back"], ["whole run", "by coming round", "neighbours", "default"]
     rows = []
     for run in means.to_dict("records"):
-        told = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]
+        percents = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]
         missed = [MISSING if run[of] != run[of] else f"{run[of]:.1f}" for of in methods]
-        rows.append([f"{run['data']}, {run['network']}", *told, *missed])
+        rows.append([f"{run['data']}, {run['network']}", *percents, *missed])
     titles = ["wrong labels", "late fit", "reversals", "whole run", "cut at late fit", "feature neighbours", "default"]
     return _pipes(["", *titles], rows)
 
@@ -156,24 +156,24 @@ MAKERS: dict[str, Callable[[], str]] = {
 }
 
 
-def made(maker: str) -> str:
-    """The table that a maker makes."""
+def build_table(maker: str) -> str:
+    """The table of a maker."""
     if maker in MAKERS:
         return MAKERS[maker]()
     if maker.startswith("errata "):
-        return TITLE.sub("", _said_by([*shlex.split(maker)[1:], "--format", "markdown"]))
+        return TITLE.sub("", _output_of([*shlex.split(maker)[1:], "--format", "markdown"]))
     return (ROOT / maker).read_text(encoding="utf-8")
 
 
 def filled(page: str) -> str:
-    """A page with all of its tables made anew."""
+    """A page with all its tables filled in."""
     tables = len(TABLE.findall(page))
     if not tables == page.count(BEGINS) == page.count(ENDS):
         raise ValueError(f"{page.count(BEGINS)} tables begin and {page.count(ENDS)} end")
-    return TABLE.sub(lambda found: f"{found[1]}\n{made(found['maker']).strip()}\n\n{found[3]}", page)
+    return TABLE.sub(lambda found: f"{found[1]}\n{build_table(found['maker']).strip()}\n\n{found[3]}", page)
 
 
-def _said_by(arguments: list[str]) -> str:
+def _output_of(arguments: list[str]) -> str:
     from typer.testing import CliRunner
 
     from errata.cli.app import app
@@ -199,7 +199,7 @@ def _pipes(titles: Sequence[str], rows: Sequence[Sequence[str]], labels: int = 1
 
 
 def main(check: bool) -> None:
-    """Fill in every page, or say which ones are out of date."""
+    """Fill in every page, or list those that are out of date."""
     stale = []
     for path in PAGES:
         page = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Detectors that train again, on tables: held-out folds, INCV, SELF, and a detector learned on injected errors."""
+"""Detectors that retrain models, on tables: held-out folds, INCV, SELF, and a detector trained on injected errors."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import tried
 from errata.core.checks import Floats
 from errata.core.smoothing import KNN
 from errata.dynamics.store import Dynamics
-from runs import KeptSpaces, Run, boil_down, run_of
+from runs import KeptSpaces, Run, reduce_run, run_of
 
 if TYPE_CHECKING:
     from errata.training.jobs import TrainingJob
@@ -25,12 +25,12 @@ SELF_ROUNDS = 3
 FOLDS = 4
 NEIGHBOURLY = ("neighbours' probabilities", "neighbours' labels")
 INJECTED = 0.05
-FIRST_INJECTION = 1000  # a seed that no setting draws its noise with: the same draws would flip the same samples
+FIRST_INJECTION = 1000  # differs from the noise seeds of the settings: the same seed would flip the same samples
 
 
 @dataclass(frozen=True)
 class Retrained:
-    """A detector that trains so many `models` in all: from a run and its table to scores (N,), by what scores last."""
+    """A detector that trains `models` models in all. score: from a run and its table to scores (N,) by name."""
 
     name: str
     models: int
@@ -38,7 +38,7 @@ class Retrained:
 
 
 def held_out(run: Run, table: "TableInputs") -> Run:
-    """The same run, but every sample is judged by the model of the folds it is not in."""
+    """The same run, with every sample predicted by the model that was not trained on it."""
     from errata.training.gather import gather
 
     recipe = recipe_of(run)
@@ -49,10 +49,10 @@ def held_out(run: Run, table: "TableInputs") -> Run:
 
 
 def incv(run: Run, table: "TableInputs") -> Run:
-    """A run on what iterative cross-validation keeps (Chen et al. 2019), in which all samples are judged.
+    """A run on the samples that iterative cross-validation (Chen et al. 2019) selects; it predicts all samples.
 
-    In every round a model learns from what is kept and from one half of the rest, and of the other half keeps the
-    samples whose label it predicts at its last epoch. Left out: the removal of the largest losses in each round.
+    In every round a model trains on the selected samples and one half of the rest. Of the other half, samples whose
+    label it predicts at its last epoch are selected. Not implemented: the removal of the largest losses in each round.
     """
     from errata.training.jobs import TrainingJob, assign_folds
 
@@ -79,10 +79,10 @@ def incv(run: Run, table: "TableInputs") -> Run:
 
 
 def self_filtered(run: Run, table: "TableInputs") -> Run:
-    """A run on what SELF keeps (Nguyen et al. 2020), in which all samples are judged.
+    """A run on the samples that SELF (Nguyen et al. 2020) selects; it predicts all samples.
 
-    Kept are the samples whose label the moving average of the predictions agrees with, of all samples anew after each
-    run on those kept. Left out: the averaged teacher network and its loss on the samples filtered out.
+    Samples whose label agrees with the moving average of the predictions are selected, again after each run on the
+    selected samples. Not implemented: the averaged teacher network and its loss on the other samples.
     """
     for _ in range(SELF_ROUNDS):
         run = _trained_on(run, table, run.scores["EMA-LM"] < 0)
@@ -90,7 +90,7 @@ def self_filtered(run: Run, table: "TableInputs") -> Run:
 
 
 def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
-    """Scores (N,) of detectors that were taught, on another run, to tell labels flipped on purpose from the others."""
+    """Scores (N,) of detectors that were trained on another run to recognise injected label errors."""
     from errata.core.metrics import auroc
     from errata.core.noise import inject, symmetric_matrix
     from errata.training.gather import gather
@@ -102,9 +102,9 @@ def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
     (gathered,) = gather(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
     assert gathered.dynamics is not None
     spaces = KeptSpaces(gathered.dynamics.features, gathered.dynamics.inputs)
-    lesson = run_of(run.setting, run.seed, flipped.labels, boil_down(gathered.dynamics), spaces)
-    asked = [one for one in tried.all_candidates() if one.family in NEIGHBOURLY]
-    best = max(asked, key=lambda one: auroc(one.score(lesson), flipped.truth))
+    lesson = run_of(run.setting, run.seed, flipped.labels, reduce_run(gathered.dynamics), spaces)
+    neighbourly = [one for one in tried.all_candidates() if one.family in NEIGHBOURLY]
+    best = max(neighbourly, key=lambda one: auroc(one.score(lesson), flipped.truth))
     return {
         "logistic regression on three evidences": _logistic(three_evidences, lesson, run, flipped.truth),
         "logistic regression on seven": _logistic(seven_evidences, lesson, run, flipped.truth),
@@ -128,18 +128,18 @@ def three_evidences(run: Run) -> Floats:
 
 
 def seven_evidences(run: Run) -> Floats:
-    """Two more measures of the sample, and the margins of the neighbours' probabilities in both spaces, (N, 7)."""
+    """In addition two measures of the sample and the margins of neighbour probabilities in both spaces, (N, 7)."""
     near = [candidates.smoothed(run, KNN(10, 0.0, 0.0, points)) for points in ("inputs", "features")]
     return np.column_stack([three_evidences(run), run.scores["Mean-CE"], run.scores["Mean-CPD"], *near])
 
 
 def recipe_of(run: Run) -> "Recipe":
-    """How the run was trained."""
+    """The recipe of a run."""
     from errata.training.recipes import Recipe
 
-    told = {name: value for name, value in run.recipe.items() if name != "when"}
-    schedule = tuple((int(start), float(factor)) for start, factor in told.pop("schedule"))
-    return Recipe(**told | {"schedule": schedule, "widths": tuple(told["widths"])})
+    values = {name: value for name, value in run.recipe.items() if name != "when"}
+    schedule = tuple((int(start), float(factor)) for start, factor in values.pop("schedule"))
+    return Recipe(**values | {"schedule": schedule, "widths": tuple(values["widths"])})
 
 
 def _trained_on(run: Run, table: "TableInputs", kept: NDArray[np.bool_]) -> Run:
@@ -164,9 +164,9 @@ def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> lis
 
 
 def _again(run: Run, dynamics: Dynamics | None) -> Run:
-    """The run with other dynamics of all its samples, among the same neighbours."""
+    """The run with other dynamics and the same neighbours."""
     assert dynamics is not None
-    return run_of(run.setting, run.seed, run.labels, boil_down(dynamics), run.spaces, run.recipe)
+    return run_of(run.setting, run.seed, run.labels, reduce_run(dynamics), run.spaces, run.recipe)
 
 
 def _then(retrain: "Callable[[Run, TableInputs], Run]", run: Run, table: "TableInputs") -> dict[str, Floats]:

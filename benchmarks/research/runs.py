@@ -1,4 +1,4 @@
-"""Training runs as research sees them: small, all of one kind, and without the truth."""
+"""Training runs in reduced form, without the truth."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,14 +28,14 @@ DEVELOPMENT = {
     "cifar10-pairflip-20": "CIFAR-10 pairflip 20",
     "cifar10-symmetric-50": "CIFAR-10 symmetric 50",
 }
-"""Where candidates are compared and rules chosen, with titles. Held out: CIFAR-100, Human Activity, Mushroom, TREC."""
+"""Titles of the settings used for development. Held out: CIFAR-100, Human Activity, Mushroom, TREC."""
 
 BY_A_RULE = {
     "digits-asymmetric-40": "digits asymmetric 40",
     "digits-pairflip-20": "digits pairflip 20",
     "digits-instance-20": "digits instance 20",
 }
-"""Looked at besides when unmixing was chosen: what it does where wrong labels follow a rule."""
+"""Also used when unmixing was chosen: wrong labels follow a rule."""
 
 LED_TO_A_SIGN = (
     "letter-asymmetric-40",
@@ -44,18 +44,18 @@ LED_TO_A_SIGN = (
     "cifar10-asymmetric-40",
     "cifar10-openset-20",
 )
-"""Of networks that memorise, and two that do not: what the signs of memorising were chosen by."""
+"""Networks that memorise, and two that do not: used to choose the statistics of memorisation."""
 
 EPOCH_METHODS = ("Mean-CE", "Mean-LM", "Mean-CPD", "Last-LM", "EMA-LM")
 QUARTERLY_METHODS = ("Mean-CE", "Mean-CPD")
 PARTS = 16
 NEIGHBOURS = 100
-# What its smoothing starts from: the logarithm of the probabilities averaged over a window, which never underflows.
+# Its smoothing starts from the logarithm of the mean probabilities of a window, which does not underflow.
 LOG_MEAN = parse("kNN-MeanProb-LM")
 
 
 class KeptSpaces(NeighbourSpaces):
-    """A space whose neighbours are searched once for all candidates, and kept in a folder if there is one."""
+    """Spaces whose neighbours are searched once for all candidates, and stored in a folder if there is one."""
 
     def __init__(self, features: Any, inputs: Any, stem: Path | None = None) -> None:
         super().__init__(features, inputs)
@@ -63,7 +63,7 @@ class KeptSpaces(NeighbourSpaces):
         self._nearest: dict[SpaceName, NDArray[np.int32]] = {}
 
     def nearest(self, points: SpaceName, k: int) -> NDArray[np.int32]:
-        """The k nearest of every sample, (N, k), of at most NEIGHBOURS."""
+        """The k nearest neighbours of every sample, (N, k); k is at most NEIGHBOURS."""
         if points not in self._nearest:
             path = None if self._stem is None else Path(f"{self._stem}.{points}.{NEIGHBOURS}.npy")
             if path is not None and path.exists():
@@ -77,11 +77,11 @@ class KeptSpaces(NeighbourSpaces):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """What one training run says of N samples with labels (N,).
+    """One training run on N samples with labels (N,).
 
-    log_parts (P, N, K): logarithms of the probabilities averaged over consecutive parts of the epochs, which begin and
-    end at `bounds` (P + 1,). agreement (E,): the share of samples whose given label each epoch predicts. scores: by
-    name, those of methods that need more than the parts hold. recipe: how the run was trained, if that is known.
+    log_parts (P, N, K): logarithms of the probabilities averaged over consecutive parts of the epochs, with the limits
+    `bounds` (P + 1,). agreement (E,): the share of samples whose given label each epoch predicts. scores: by
+    name, of methods that need more than the parts. recipe: how the run was trained, if known.
     """
 
     setting: str
@@ -96,16 +96,16 @@ class Run:
 
     @property
     def classes(self) -> int:
-        """How many classes there are."""
+        """The number of classes."""
         return int(self.log_parts.shape[2])
 
     @property
     def is_table(self) -> bool:
-        """Whether neighbours can be sought in the inputs."""
+        """Whether there are neighbours in input space."""
         return "inputs" in self.spaces.points
 
     def log_mean(self, weights: Floats) -> Floats:
-        """The logarithm (N, K) of the probabilities averaged with a weight an epoch (E,), spread evenly over a part."""
+        """The logarithm (N, K) of the probabilities averaged with epoch weights (E,), uniform within a part."""
         from scipy.special import log_softmax, logsumexp
 
         by_part = np.add.reduceat(weights, self.bounds[:-1])
@@ -115,7 +115,7 @@ class Run:
 
 
 def read_runs(results: Path, digested: Path, cache: Path | None) -> Iterator[list[Run]]:
-    """The runs of each development setting, from kept dynamics or from digests, a seed each."""
+    """The runs of each development setting, from stored dynamics or digests, one per seed."""
     for setting in (*DEVELOPMENT, *BY_A_RULE):
         kept = sorted((results / "work" / f"{setting}-in-sample").glob("seed*/dynamics"))
         if kept:
@@ -127,12 +127,12 @@ def read_runs(results: Path, digested: Path, cache: Path | None) -> Iterator[lis
 
 
 def of_digests(setting: str, folder: Path, cache: Path | None) -> list[Run]:
-    """The runs of any one setting from their digests, a seed each."""
+    """The runs of one setting from their digests, one per seed."""
     return [_of_digest(setting, path, cache) for path in sorted(folder.glob(f"{setting}.seed*.npz"))]
 
 
-def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
-    """What a Run keeps of the epochs of dynamics: log_parts, bounds, agreement and, by name, scores."""
+def reduce_run(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
+    """The reduced form of dynamics: log_parts, bounds, agreement, and scores by name."""
     assert dynamics.logits is not None
     bounds = _bounds(dynamics.epochs, PARTS)
     windows = [(int(start), int(end) - 1) for start, end in pairwise(bounds)]
@@ -141,15 +141,15 @@ def boil_down(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
     ]
     agreement = [float((epoch.argmax(axis=1) == dynamics.labels).mean()) for epoch in dynamics.logits]
     methods = [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
-    told = [verdict.scores for verdict in method_results(dynamics, methods).values()]
-    scores = dict(zip(EPOCH_METHODS, told, strict=True))
+    values = [verdict.scores for verdict in method_results(dynamics, methods).values()]
+    scores = dict(zip(EPOCH_METHODS, values, strict=True))
     return {"log_parts": np.stack(log_parts), "bounds": bounds, "agreement": np.array(agreement)} | scores
 
 
 def run_of(
     setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], spaces: NeighbourSpaces, recipe: Any = None
 ) -> Run:
-    """A Run from what `boil_down` kept."""
+    """A Run from the result of `reduce_run`."""
     scores = {name: kept[name] for name in EPOCH_METHODS if name in kept}
     return Run(
         setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], spaces, scores, recipe or {}
@@ -165,7 +165,7 @@ def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
         with np.load(path) as stored:
             kept: Mapping[str, Any] = dict(stored)
     else:
-        kept = boil_down(dynamics)
+        kept = reduce_run(dynamics)
         if path is not None:
             np.savez(path, allow_pickle=False, **kept)
     return run_of(setting, seed, dynamics.labels, kept, spaces, dynamics.settings)
@@ -175,7 +175,7 @@ def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
     digest, seed = digests.read(path), int(path.name.split(".seed")[1].removesuffix(".npz"))
     spaces = KeptSpaces(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
     log_parts = digest.log_parts.astype(np.float64)
-    # Of the epochs only four quarters are left: blends take measures of these instead, which is not quite the same.
+    # A digest has four quarters only: blends use the measures of the quarters, which is an approximation.
     quarters = Dynamics.from_arrays(log_parts, digest.labels)
     kept: dict[str, Any] = {
         name: verdict.scores for name, verdict in method_results(quarters, QUARTERLY_METHODS).items()
@@ -189,7 +189,7 @@ def _bounds(epochs: int, parts: int) -> NDArray[np.int64]:
 
 
 def ensemble(runs: Sequence[Run]) -> Run:
-    """Runs of the same samples as one: the mean of their probabilities, part by part; neighbours of the first."""
+    """Runs of the same samples combined: mean probabilities by part, neighbours of the first run."""
     from scipy.special import logsumexp
 
     first = runs[0]

@@ -1,4 +1,4 @@
-"""The tables of the study: FNR of every candidate, relative to MeanProb-LM, and the signs the default goes by."""
+"""The tables of the study: FNR of every candidate relative to MeanProb-LM, and the statistics that the default uses."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     import pandas as pd
 
 IMAGES = tuple(name for name in DEVELOPMENT if name.startswith("cifar"))
-NOT_RETRAINED = "letter-symmetric-20"  # the largest: a dozen trainings more take too long
+NOT_RETRAINED = "letter-symmetric-20"  # the largest: a dozen more trainings take too long
 TITLES = DEVELOPMENT | BY_A_RULE
 KEYS = ["family", "candidate", "models"]
 
 
 def write(rows: Sequence[dict[str, Any]], signs: Sequence[dict[str, Any]], folder: Path) -> None:
-    """Write signs.csv and, of what was measured, fnr.csv and table.md."""
+    """Write signs.csv and, if candidates were measured, fnr.csv and table.md."""
     import pandas as pd
 
     pd.DataFrame(signs).groupby("setting", sort=False).agg(_summary).round(3).to_csv(folder / "signs.csv")
@@ -30,7 +30,7 @@ def write(rows: Sequence[dict[str, Any]], signs: Sequence[dict[str, Any]], folde
 
 
 def wide(frame: "pd.DataFrame") -> "pd.DataFrame":
-    """FNR % as a mean over seeds: a row a candidate in the order tried, a column a setting."""
+    """Mean FNR in percent over seeds: one row per candidate, one column per setting."""
     import pandas as pd
 
     table = frame.pivot_table(index=KEYS, columns="setting", values="fnr")
@@ -43,9 +43,9 @@ def _summary(column: "pd.Series[Any]") -> Any:
 
 
 def relative(mean: "pd.DataFrame") -> "pd.DataFrame":
-    """FNR as a share of MeanProb-LM's, with means over groups of settings, where a candidate was tried on all.
+    """FNR divided by that of MeanProb-LM, with means over groups of settings if a candidate was run on all of them.
 
-    Settings whose noise follows a rule come last, and are part of no mean.
+    Settings whose noise follows a rule come last and are in no mean.
     """
     shares = mean / mean.xs(BASELINE, level="candidate").iloc[0]
     images = [name for name in shares if name in IMAGES]
@@ -60,7 +60,7 @@ def relative(mean: "pd.DataFrame") -> "pd.DataFrame":
 
 
 def markdown(mean: "pd.DataFrame", errors: dict[str, int]) -> str:
-    """The relative table with a heading a family; the first rows say how many errors there are and what 1.00 is."""
+    """The relative table, one heading per family. The first rows: number of errors, and FNR of MeanProb-LM."""
     shares = relative(mean)
     titles = [TITLES.get(str(name), str(name)) for name in shares]
     lines = [f"| | models | {' | '.join(titles)} |", f"|---|{'---:|' * (len(titles) + 1)}"]

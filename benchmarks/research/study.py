@@ -5,8 +5,8 @@
     python benchmarks/research/study.py --dynamics tables --digests digests --out results/research
 
 Writes fnr.csv, the FNR % at the true number of errors as a mean over seeds; table.md, the same relative to MeanProb-LM;
-and signs.csv, what the rules of the default go by. Truth is used to measure, and nowhere else. --cache keeps what is
-boiled down, searched and trained; empty that folder when the runs change.
+and signs.csv, the statistics that the rules of the default use. The truth is used for FNR only. --cache stores reduced
+runs, neighbours and trainings; empty that folder when the runs change.
 """
 
 import argparse
@@ -35,7 +35,7 @@ Truth = NDArray[np.bool_]
 
 
 def measure(runs: Sequence[Run], labelled: LabelledSetting, cache: Path | None) -> Iterator[Row]:
-    """The FNR of every candidate that applies to a setting, a row a candidate and seed."""
+    """FNR of every candidate that applies to a setting: one row per candidate and seed."""
     truth = labelled.truth.astype(np.bool_)
     tried = [one for one in all_candidates() if runs[0].is_table or not one.tables]
     for run in runs:
@@ -68,7 +68,7 @@ def _of_seeds(runs: Sequence[Run]) -> Iterator[Candidate]:
     yield Candidate("the default on them", family, candidates.default)
     ranked = evidence.rank_mean([candidates.default(run) for run in runs])
     yield Candidate("mean of ranks of the default of three seeds", family, lambda _: ranked)
-    if runs[0].is_table:  # whose rate never falls: the first third of the epochs is a run of its own
+    if runs[0].is_table:  # constant learning rate: the first third of the epochs equals a shorter run
 
         def third(run: Run) -> Floats:
             return evidence.share_of_epochs(run, 0, 1 / len(runs))
@@ -102,11 +102,11 @@ def _retrained(run: Run, labelled: LabelledSetting, cache: Path | None) -> Itera
 
 
 def signs(run: Run) -> Row:
-    """What can be known of a run without truth: how often its predictions and neighbours' votes agree with labels."""
+    """Statistics of a run that need no truth: agreement of predictions and votes with labels, memorisation."""
     own = run.log_mean(candidates.flat(run))
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
-    row["come round"], row["taken back"] = evidence.come_round(run), evidence.taken_back(run)
+    row["come round"], row["taken back"] = evidence.late_fit_share(run), evidence.label_reversals(run)
     row |= evidence.signs_by_sums(run)
     row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
     for points in run.spaces.points:

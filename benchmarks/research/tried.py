@@ -1,4 +1,4 @@
-"""Everything that was tried, by name and family: what the study goes through."""
+"""All candidates of the study, by name and family."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from runs import EPOCH_METHODS
 
 @dataclass(frozen=True)
 class Candidate:
-    """A detector by name; `tables` says that it needs what only tables have here: inputs as columns, or every epoch."""
+    """A detector. tables: it needs inputs or all epochs, which only the runs on tables have."""
 
     name: str
     family: str
@@ -139,8 +139,8 @@ def _unmixings() -> Iterator[Candidate]:
     family = "the noise that was learned, taken out"
     yield Candidate("neighbours, and nothing taken out", family, candidates.not_unmixed)
     yield Candidate("MeanProb-LM, two rounds", family, candidates.unmixed_alone)
-    for rounds, said in ((1, "one round"), (3, "three rounds"), (10, "ten rounds")):
-        yield Candidate(f"neighbours, {said}", family, partial(candidates.unmixed_by, rounds=rounds))
+    for rounds, title in ((1, "one round"), (3, "three rounds"), (10, "ten rounds")):
+        yield Candidate(f"neighbours, {title}", family, partial(candidates.unmixed_by, rounds=rounds))
     two = "neighbours, two rounds, transitions counted by"
     yield Candidate(f"{two} sample and neighbours", family, partial(candidates.unmixed_by, by_all=True))
     yield Candidate(f"{two} arg max", family, partial(candidates.unmixed_by, count=evidence.counted_by_arg_max))
