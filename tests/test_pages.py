@@ -1,4 +1,4 @@
-"""The tables on the pages under docs say what the results say."""
+"""The tables on the pages under docs equal the stored results."""
 
 from pathlib import Path
 

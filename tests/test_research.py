@@ -1,4 +1,4 @@
-"""The candidates of benchmarks/research against brute force and other libraries, and what may not be looked at."""
+"""The candidates of benchmarks/research compared with brute force and other libraries."""
 
 import math
 
@@ -26,13 +26,13 @@ from runs import DEVELOPMENT, KeptSpaces, ensemble, read_runs, reduce_run, run_o
 
 
 def made_up(curves, epochs=32, inputs=True, by_heart=False):
-    """Dynamics of a made-up run of 60 samples whose points lie near others of their class, and the same as a Run.
+    """Dynamics of a synthetic run of 60 samples whose points lie near others of their class, and the same as a Run.
 
-    Labels that are known by heart in its last quarter had been ruled out before.
+    by_heart: the last quarter predicts labels that were ruled out before.
     """
     logits, labels, truth = curves(0, epochs=epochs, noise=0.4 if by_heart else 0.2)
     rng = np.random.default_rng(1)
-    # Before its labels are learned a run predicts the true classes.
+    # Early in the run, the true classes are predicted.
     true = logits[epochs // 2].argmax(axis=1)
     if by_heart:
         logits[:] = 6.0 * np.eye(5)[true]
@@ -46,7 +46,7 @@ def made_up(curves, epochs=32, inputs=True, by_heart=False):
 def test_a_run_boiled_down_ranks_as_the_dynamics_do(curves):
     dynamics, run, _ = made_up(curves)
     np.testing.assert_allclose(candidates.alone(run), score(dynamics, "MeanProb-LM"), rtol=1e-9)
-    # EarlyProb is kept in 32 bits.
+    # EarlyProb is stored in 32 bits.
     np.testing.assert_allclose(candidates.default(run), score(dynamics), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(run.scores["Mean-CE"], score(dynamics, "Mean-CE"))
     late = run.log_mean(evidence.share_of_epochs(run, 0.5, 1))
@@ -140,7 +140,7 @@ def test_calibration_by_class_is_what_pandas_groups(pairs):
 def test_a_posterior_knows_which_labels_a_class_gets():
     log_p = np.log([[0.7, 0.3], [0.6, 0.4], [0.2, 0.8], [0.9, 0.1]])
     labels = np.array([0, 1, 1, 1])
-    # Of three predicted 0, one bears 0 and two 1; of one predicted 1, it bears 1; each count starts at one.
+    # Predicted 0: one label 0 and two labels 1. Predicted 1: one label 1. Every count starts at one.
     transition = [[2 / 5, 3 / 5], [1 / 3, 2 / 3]]
     expected = [[log_p[i, c] + math.log(transition[c][labels[i]]) for c in range(2)] for i in range(4)]
     np.testing.assert_allclose(evidence.transition_posterior(log_p, labels), expected)
@@ -213,7 +213,7 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
 
 @pytest.fixture(scope="module")
 def blobs():
-    """A table of three clouds, of which every fifth sample bears a wrong label, a run on it, and the truth."""
+    """A run on a table of three clouds in which every fifth label is wrong, the table, and the truth."""
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
     from errata.training.model_inputs import TableInputs

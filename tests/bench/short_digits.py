@@ -1,4 +1,4 @@
-"""What the tests of the benchmark share: a setting that needs no file, and a method from outside."""
+"""Shared by the tests of the benchmark: a setting that needs no files, a plugin method, and a progress recorder."""
 
 DIGITS = "digits-symmetric-20"
 EPOCHS = 8

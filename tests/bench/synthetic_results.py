@@ -1,4 +1,4 @@
-"""Results that no training made: a few numbers and scores in a folder."""
+"""Synthetic results: a few numbers and scores in a folder."""
 
 import json
 
@@ -40,10 +40,10 @@ def write_cell(
     rates=None,
     default=None,
 ):
-    """A cell with the FNR of some methods, and what else matters.
+    """Write a cell with the FNR of some methods.
 
-    operating_points: budget and FNR there. scores: (N,) a method. rates: an estimate of the noise rate, low and high.
-    default: the method that errata would rank by.
+    operating_points: budget and FNR by method. scores: (N,) by method. rates: rate, low and high by kind.
+    default: the default method of the cell.
     """
     truth = np.array([True, False]) if truth is None else truth
     rows = [
@@ -84,7 +84,7 @@ def write_cell(
 
 
 def write_seeds(folder, setting, seeds_of_methods, **options):
-    """A cell a seed and gathering, from the FNR in percent of every seed, by method."""
+    """Write one cell per seed and gathering, from the FNR in percent per seed, by method."""
     for gathering in ("in-sample", "out-of-sample"):
         here = {name: values for name, values in seeds_of_methods.items() if parse(name).gathering == gathering}
         for seed in range(max(map(len, here.values()), default=0)):
@@ -94,7 +94,7 @@ def write_seeds(folder, setting, seeds_of_methods, **options):
 
 
 def write_tuning(folder, setting, rows, complete=True):
-    """Tuning results from rows (seed, fraction, method, FNR in percent, chosen)."""
+    """Write tuning results from rows (seed, fraction, method, FNR in percent, chosen)."""
     columns = ["seed", "tuning_fraction", "method", "value", "chosen"]
     table = pd.DataFrame(rows, columns=columns).assign(setting=setting, complete=complete)
     table["value"] /= 100

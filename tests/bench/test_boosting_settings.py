@@ -1,4 +1,4 @@
-"""Settings whose model is boosted trees go through the benchmark as those of networks do."""
+"""Settings with boosting run through the benchmark like settings with networks."""
 
 import json
 import sys
@@ -58,7 +58,7 @@ def test_trees_are_trained_and_scored_by_every_method_of_the_paper(boosted):
     assert set(numbers["method"]) >= {method.name for method in paper_methods()}
     assert set(numbers["device"]) == {"cpu"}
     fnr = numbers[numbers["metric"] == "fnr"].set_index("method")["value"]
-    assert fnr[["MeanProb-LM", "Last-LM (OOS)"]].max() < 0.5  # of no use would be 0.8
+    assert fnr[["MeanProb-LM", "Last-LM (OOS)"]].max() < 0.5  # a random ranking has 0.8
 
 
 def test_the_test_accuracy_is_that_of_the_same_trees(boosted):

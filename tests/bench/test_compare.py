@@ -1,4 +1,4 @@
-"""The comparison with the paper, against arithmetic by hand and scipy."""
+"""The comparison with the paper, checked by hand and with scipy."""
 
 import sys
 
@@ -21,7 +21,7 @@ PAPER = published.fnr_at_noise_rate().set_index(["setting", "method"])["fnr_perc
 
 
 def off(setting, points):
-    """A seed with the paper's FNR of some methods, off by so many points."""
+    """Write one seed with the paper's FNR of some methods plus a difference in points."""
     return {method: [PAPER[setting, method] + by] for method, by in points.items()}
 
 
@@ -42,7 +42,7 @@ def test_a_cell_beside_the_papers(tmp_path):
 
 
 def test_the_band_is_ten_percent_or_one_point_whichever_is_wider(tmp_path):
-    # the paper's are 17.18, where 10 % is wider, and 5.578 and 6.123, where a point is
+    # the paper has 17.18, where 10 % is the wider band, and 5.578 and 6.123, where one point is
     assert inside(write_seeds(tmp_path / "a", WORSE, off(WORSE, {"Mean-CE": 1.71, "Mean-JS": 1.62}))) == {
         "Mean-CE": True,
         "Mean-JS": False,

@@ -27,8 +27,8 @@ IN_SAMPLE = ("MeanProb-LM", "Mean-CE", "Last-CE", "LateStopping-CPD")
 DIGITS, LETTER = "digits-symmetric-20", "letter-symmetric-20"
 
 
-def made_up(seed, methods=IN_SAMPLE, samples=200, errors=50):
-    """Scores of made-up samples, those of the first method the best; the last has few values."""
+def synthetic_scores(seed, methods=IN_SAMPLE, samples=200, errors=50):
+    """Synthetic scores. The first method is the best; the last has few different values."""
     rng = np.random.default_rng(seed)
     truth = np.arange(samples) < errors
     scores = {name: rng.normal(size=samples) + truth * (3 - place / 2) for place, name in enumerate(methods)}
@@ -58,12 +58,12 @@ def write(results, cell, scores, complete=True, default=None):
 
 @pytest.fixture
 def results(tmp_path):
-    """Two settings with two seeds each; one of them also with a method out of sample."""
+    """Two settings with two seeds each; one of them also has an out-of-sample method."""
     found = Results(tmp_path / "results")
     for place, setting in enumerate((DIGITS, LETTER)):
         for seed in (0, 1):
-            write(found, Cell(setting, "in-sample", seed), made_up(10 * place + seed))
-    write(found, Cell(LETTER, "out-of-sample", 0), made_up(5, ("CL-PBNR (OOS)",)))
+            write(found, Cell(setting, "in-sample", seed), synthetic_scores(10 * place + seed))
+    write(found, Cell(LETTER, "out-of-sample", 0), synthetic_scores(5, ("CL-PBNR (OOS)",)))
     return found
 
 
@@ -108,7 +108,7 @@ def test_cells_are_in_the_papers_order_with_holes_where_nothing_was_run(results)
     assert cells.index.tolist() == [(LETTER, 0), (LETTER, 1), (DIGITS, 0), (DIGITS, 1)]  # the paper's setting first
     assert set(cells.columns) == {*IN_SAMPLE, "CL-PBNR (OOS)"}
     assert cells["CL-PBNR (OOS)"].notna().tolist() == [True, False, False, False]
-    scores = made_up(11)
+    scores = synthetic_scores(11)
     assert cells.loc[(LETTER, 1), "Mean-CE"] == metrics.fnr(scores["Mean-CE"], scores["truth"])
 
 
@@ -116,7 +116,7 @@ def test_settings_have_means_population_deviations_ratios_and_reasons(results):
     results.write_failure(Cell(DIGITS, "out-of-sample", 0), "Traceback\nMemoryError: too little")
     found = fnr_by_setting(results, results.numbers()).set_index(["setting", "method"])
     for setting, seeds in ((DIGITS, (0, 1)), (LETTER, (10, 11))):
-        tables = [made_up(seed) for seed in seeds]
+        tables = [synthetic_scores(seed) for seed in seeds]
         means = {name: np.mean([metrics.fnr(one[name], one["truth"]) for one in tables]) for name in IN_SAMPLE}
         best = found.loc[setting, "fnr_percent"].min()
         for name, mean in means.items():
@@ -149,7 +149,7 @@ def test_a_best_of_zero_is_infinitely_better_than_all_that_is_not(results):
 def test_a_budget_curve_is_the_mean_fnr_of_the_seeds_at_every_budget(results):
     numbers = budget_numbers(results, DIGITS, ["Mean-CE", "LateStopping-CPD", "CTRL-CE"], complete=True)
     assert numbers["method"].unique().tolist() == [IDEAL, RANDOM, "Mean-CE", "LateStopping-CPD"]
-    tables = [made_up(seed) for seed in (0, 1)]
+    tables = [synthetic_scores(seed) for seed in (0, 1)]
     for method in ("Mean-CE", "LateStopping-CPD"):
         curve = numbers[numbers["method"] == method]
         assert (curve["seeds"] == 2).all()
@@ -169,14 +169,14 @@ def test_a_budget_curve_is_the_mean_fnr_of_the_seeds_at_every_budget(results):
 
 def test_a_curve_of_a_large_setting_is_thinned(tmp_path):
     results = Results(tmp_path)
-    write(results, Cell(DIGITS, "in-sample", 0), made_up(0, samples=20_000, errors=3_333))
+    write(results, Cell(DIGITS, "in-sample", 0), synthetic_scores(0, samples=20_000, errors=3_333))
     numbers = budget_numbers(results, DIGITS, ["Mean-CE"], complete=True)
     assert numbers.groupby("method").size().max() <= 401
     assert np.isclose(numbers["budget_percent"], 100 * 3_333 / 20_000).any()
 
 
 def test_cells_on_different_data_are_not_averaged(results):
-    write(results, Cell(DIGITS, "in-sample", 2), made_up(2, samples=150))
+    write(results, Cell(DIGITS, "in-sample", 2), synthetic_scores(2, samples=150))
     with pytest.raises(InputError, match=f"cells of {DIGITS} have different samples"):
         budget_numbers(results, DIGITS, IN_SAMPLE, complete=True)
 
@@ -195,7 +195,7 @@ def test_a_stop_curve_has_the_mean_and_population_deviation_of_the_seeds(results
 def test_histograms_count_every_sample_and_the_missed_lie_below_the_threshold(results):
     methods = ["Mean-CE", "LateStopping-CPD"]
     numbers = histogram_numbers(results, DIGITS, methods, complete=True)
-    table = made_up(0)
+    table = synthetic_scores(0)
     for method in methods:
         bins = numbers[numbers["method"] == method]
         assert (bins["right"].sum(), bins["wrong"].sum()) == (150, 50)
@@ -208,12 +208,12 @@ def test_histograms_count_every_sample_and_the_missed_lie_below_the_threshold(re
         assert (scores > threshold).sum() < wrong.sum() <= (scores >= threshold).sum()
         assert bins["fnr_percent"].iloc[0] == pytest.approx(100 * metrics.fnr(scores, wrong))
     few = numbers[numbers["method"] == "LateStopping-CPD"]
-    assert len(few) == table["LateStopping-CPD"].nunique()  # a bin a value, with nothing at its edges
+    assert len(few) == table["LateStopping-CPD"].nunique()  # one bin per value, no value at an edge
 
 
 def test_infinite_and_constant_scores_have_a_histogram(tmp_path):
     results = Results(tmp_path)
-    table = made_up(0)
+    table = synthetic_scores(0)
     table["Mean-CE"] = np.where(table["truth"], np.inf, table["Mean-CE"])
     table["Last-CE"] = 3.0
     table["MeanProb-LM"] = np.where(table["truth"], np.inf, -np.inf)
@@ -238,7 +238,7 @@ def test_histograms_are_of_a_seed_that_kept_its_scores_and_say_if_none_did(resul
 
 
 def test_methods_stand_on_complete_settings_that_share_them(results):
-    write(results, Cell("satellite-symmetric-20", "in-sample", 0), made_up(3, IN_SAMPLE[:2]), complete=False)
+    write(results, Cell("satellite-symmetric-20", "in-sample", 0), synthetic_scores(3, IN_SAMPLE[:2]), complete=False)
     numbers = results.numbers()
     found, left_out = rank_comparison(numbers)
     assert found.settings == (LETTER, DIGITS)
@@ -263,7 +263,7 @@ def test_one_complete_setting_is_too_few_for_a_critical_difference(results):
         rank_comparison(numbers.assign(complete=numbers["setting"] == LETTER))
 
 
-# The pictures.
+# The figures.
 
 
 def test_no_text_of_all_methods_on_all_settings_overlaps_another(results):
@@ -320,7 +320,7 @@ def test_the_epochs_of_the_recipe_are_marked(results):
     (axes,) = stop_figure(stop_numbers(results, DIGITS)).axes
     (recipe,) = [line for line in axes.get_lines() if line.get_label() == "recipe: 5 epochs"]
     assert set(recipe.get_xdata()) == {5}
-    assert len(axes.collections) == 2  # a band a method
+    assert len(axes.collections) == 2  # one band per method
     assert axes.get_title() == f"{DIGITS}, incomplete data"
 
 
@@ -370,7 +370,7 @@ def test_a_drawing_is_kept_as_two_pictures_and_its_numbers(results, tmp_path):
 def test_a_method_from_outside_that_is_not_loaded_is_drawn_under_its_own_name(tmp_path):
     results = Results(tmp_path)
     for seed, setting in enumerate((DIGITS, LETTER)):
-        write(results, Cell(setting, "in-sample", 0), made_up(seed, (*IN_SAMPLE, "Largest-LM")))
+        write(results, Cell(setting, "in-sample", 0), synthetic_scores(seed, (*IN_SAMPLE, "Largest-LM")))
     figure = heat_figure(fnr_by_setting(results, results.numbers()))
     assert figure.axes[0].get_yticklabels()[-1].get_text() == "Largest-LM"
 
@@ -427,7 +427,7 @@ def test_the_command_writes_figures_beside_the_results_and_says_what_is_not_draw
 def test_the_default_is_drawn_as_one_method(run, tmp_path):
     results = Results(tmp_path / "results")
     for seed, default in enumerate(("Mean-CE", "Last-CE")):
-        write(results, Cell(DIGITS, "in-sample", seed), made_up(seed), default=default)
+        write(results, Cell(DIGITS, "in-sample", seed), synthetic_scores(seed), default=default)
     code, _, _ = run("--setting", DIGITS, "--methods", "Default", "--methods", "Mean-CE")
     assert code == 0
     for name in ("budget", "scores"):

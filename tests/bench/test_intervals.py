@@ -1,4 +1,4 @@
-"""Intervals are those of samples and seeds drawn again, one by one."""
+"""Intervals equal those of explicit resampling of samples and seeds."""
 
 from collections import Counter
 from itertools import product
@@ -29,7 +29,7 @@ def write_scores(folder, setting, seed, truth, gathering="in-sample", **scores):
 
 
 def learned(rng, samples, rate=0.2, skill=2.0):
-    """Truth, and what all seeds see of it alike."""
+    """The truth, and the part of the scores that all seeds share."""
     truth = rng.random(samples) < rate
     return truth, skill * truth + rng.normal(size=samples)
 
@@ -88,8 +88,8 @@ def test_a_ranking_without_errors_is_refused():
 
 def test_seeds_are_drawn_with_replacement(tmp_path):
     truth = np.arange(200) < 20
-    write_scores(tmp_path, WORSE, 0, truth, **{"Mean-CE": truth * 1.0})  # misses nothing, whatever is drawn
-    results = write_scores(tmp_path, WORSE, 1, truth, **{"Mean-CE": truth * -1.0})  # and this one everything
+    write_scores(tmp_path, WORSE, 0, truth, **{"Mean-CE": truth * 1.0})  # FNR 0 in every draw
+    results = write_scores(tmp_path, WORSE, 1, truth, **{"Mean-CE": truth * -1.0})  # FNR 1 in every draw
     draws = fnr_draws(results, results.cells(), draws=20_000).loc[(WORSE, "in-sample", "Mean-CE")]
     shares = draws.value_counts(normalize=True)
     assert shares.to_dict() == pytest.approx({0.0: 0.25, 0.5: 0.5, 1.0: 0.25}, abs=0.02)
@@ -108,7 +108,7 @@ def test_seeds_that_miss_the_same_errors_are_as_sure_as_one(tmp_path):
 
 @pytest.mark.parametrize("own", [0.3, 1.0])
 def test_intervals_are_no_narrower_than_those_of_samples_drawn_for_all_seeds_together(tmp_path, own):
-    """Seeds share what is hard and differ by `own`; the brute force draws samples once for all seeds, then seeds."""
+    """Seeds share hard samples and differ by `own`. The reference resamples samples once for all seeds."""
     rng = np.random.default_rng(2)
     truth, shared = learned(rng, 600)
     of_seeds = [shared + own * rng.normal(size=600) for _ in range(3)]

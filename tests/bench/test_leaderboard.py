@@ -1,4 +1,4 @@
-"""The leaderboard compares what can be compared, and says what it leaves out."""
+"""The leaderboard compares methods on shared settings and lists what it leaves out."""
 
 import io
 import sys
@@ -132,7 +132,7 @@ def test_groups_are_what_nemenyis_test_cannot_tell_apart(tmp_path):
     assert said(leaderboard_table(board).notes, "Groups", f"{difference:.2f}")
 
 
-# What is compared.
+# Compared settings and methods.
 
 
 def test_by_default_the_methods_that_were_run_on_the_most_settings(results):
@@ -153,7 +153,7 @@ def test_methods_that_are_named_are_compared_where_all_were_run(results):
     assert said(board.left_out, DIGITS, "without Mean-LM (OOS): failed: MemoryError: no memory")
     assert said(board.left_out, PAIRFLIP, "without Mean-LM (OOS): not run")
     assert said(board.left_out, f"Left out: seed 1 of {WORSE}")
-    assert numbers["fnr_percent_mean"].tolist() == [10, 10]  # of the seed that both have
+    assert numbers["fnr_percent_mean"].tolist() == [10, 10]  # the seed that both have
     assert not said(board.left_out, "Mean-CE")
 
 
@@ -290,7 +290,7 @@ def test_the_command_refuses_in_one_line_and_writes_nothing(results, run, tmp_pa
     assert sorted(tmp_path.rglob("*")) == before
 
 
-# The default, another method on every setting.
+# The default, which differs between settings.
 
 
 def test_the_default_is_compared_as_one_method(tmp_path):
@@ -304,7 +304,7 @@ def test_the_default_is_compared_as_one_method(tmp_path):
     board, numbers = board_of(Results(tmp_path), methods=["default", "MeanProb-LM", "Mean-CE"])
     assert board.settings == (WORSE, DIGITS)
     assert numbers.loc["default", "fnr_percent_mean"] == pytest.approx(100 * (0.1 + 0.3) / 2)
-    # Drawn again from one ranking that finds all and one that finds nothing.
+    # Resampled from one ranking with FNR 0 and one with FNR 1.
     assert 0 < numbers.loc["default", "fnr_percent_low"] < 50 <= numbers.loc["default", "fnr_percent_high"]
     assert numbers.loc["MeanProb-LM", "fnr_percent_low"] == 0
     assert said(board.left_out, PAIRFLIP, "without default: its cells do not record it")

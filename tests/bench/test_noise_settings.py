@@ -1,4 +1,4 @@
-"""A setting that uses a part of its dataset and of its classes, from training to numbers."""
+"""A setting that uses a part of its dataset and classes, from training to numbers."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The numbers that ship with the package are the paper's, under our names."""
+"""The published numbers in the package equal those in the paper."""
 
 import pytest
 

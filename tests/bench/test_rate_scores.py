@@ -1,4 +1,4 @@
-"""Estimates of the noise rate are scored against the rate that is true."""
+"""Estimated noise rates are compared with the true rate."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ TRUTH = np.arange(10) < 2  # a rate of 0.2
 
 @pytest.fixture
 def results(tmp_path):
-    """By hand: the sign is 0.1 too high, 0.1 too low and right, and its interval holds the rate in the last alone."""
+    """`sign` is 0.1 too high, 0.1 too low, and correct; only the last interval contains the true rate."""
     cells = [
         (WORSE, 0, {"sign": (0.3, 0.25, 0.35), "mixture": (0.25, 0.2, 0.4)}),
         (WORSE, 1, {"sign": (0.1, 0.05, 0.15), "mixture": (0.25, 0.15, 0.4)}),
@@ -28,7 +28,9 @@ def results(tmp_path):
         write_cell(tmp_path, setting, seed, {"Mean-CE": 0.1}, truth=TRUTH, rates=rates, complete=setting == WORSE)
     options = {"gathering": "out-of-sample", "truth": TRUTH, "rates": {"sign": (0.4, 0.3, 0.5)}}
     write_cell(tmp_path, WORSE, 0, {"Mean-LM (OOS)": 0.1}, **options)
-    return write_cell(tmp_path, "digits-symmetric-20", 0, {"Mean-CE": 0.1}, truth=TRUTH)  # of before there were any
+    return write_cell(
+        tmp_path, "digits-symmetric-20", 0, {"Mean-CE": 0.1}, truth=TRUTH
+    )  # an older cell without estimates
 
 
 def test_bias_error_coverage_and_width_are_means_over_all_cells(results):
@@ -46,7 +48,7 @@ def test_what_is_taken_together_follows_from_the_other_estimates_of_its_cell(tmp
     rates = others | {"together": (0.2, 0.05, 0.9)}
     results = write_cell(tmp_path, WORSE, 0, {"Mean-CE": 0.1}, truth=TRUTH, rates=rates)
     row = rate_cells(results).set_index("estimate").loc["together"]
-    assert row[["rate", "low", "high"]].tolist() == pytest.approx([0.2, 0.05, 0.6])  # twice what the next reaches
+    assert row[["rate", "low", "high"]].tolist() == pytest.approx([0.2, 0.05, 0.6])  # twice the next estimate
 
 
 def test_the_table_shows_points_marks_the_best_and_incomplete_data(results):
@@ -80,7 +82,7 @@ def test_a_cell_keeps_rate_low_and_high_of_every_estimate_that_there_is(curves):
     for row in numbers:
         column = {"noise_rate": "rate", "noise_rate_low": "low", "noise_rate_high": "high"}[row["metric"]]
         assert row["value"] == made.loc[row["method"], column]
-    # One sample has no two groups to tell apart: nothing is kept in place of that estimate.
+    # One sample has no mixture of two groups: that estimate is not stored.
     single = rate_numbers(analyse(Dynamics.from_arrays(logits[:, :1], labels[:1])))
     assert {row["method"] for row in single} == {"together", "confident joint", "sign"}
     assert np.isfinite([row["value"] for row in single]).all()

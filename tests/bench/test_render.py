@@ -1,4 +1,4 @@
-"""A table says the same in every format, and no text of it is taken for markup."""
+"""A table has the same content in every format, and its text is escaped."""
 
 import csv
 import io
@@ -34,7 +34,7 @@ TABLE = ResultTable(
 
 
 class Read(HTMLParser):
-    """What a browser makes of a table."""
+    """An HTML table as a browser parses it."""
 
     def __init__(self, text):
         super().__init__()

@@ -15,7 +15,7 @@ METHODS = ("MeanProb-LM", "Mean-CE", "Last-CE", "CL-PBNR (IS)")
 
 @pytest.fixture
 def results(tmp_path):
-    """Two settings, two seeds, four methods whose scores see the truth more or less."""
+    """Two settings, two seeds, four methods whose scores correlate with the truth."""
     rng = np.random.default_rng(0)
     truth = np.arange(300) % 5 == 0
     for setting in SETTINGS:
@@ -56,7 +56,7 @@ def shown(page):
 
 
 def opened(page, title):
-    """Wait until that page is shown: a browser tells of a new address a moment later."""
+    """Wait until the section is shown: the browser updates it after the address."""
     from playwright.sync_api import expect
 
     expect(page.locator("h2.page:visible")).to_have_text(title)

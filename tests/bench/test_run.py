@@ -27,7 +27,7 @@ WITHOUT_TIME = ["seconds"]
 
 
 def files(results):
-    """Everything that was kept but for the time it took."""
+    """All stored tables without the training time."""
     found = {}
     for path in sorted(results.folder.glob("cells/**/*.parquet")):
         table = pd.read_parquet(path).drop(columns=WITHOUT_TIME, errors="ignore")
@@ -41,12 +41,12 @@ def assert_same(a, b):
         pd.testing.assert_frame_equal(table, b[name], check_exact=True)
 
 
-# What a cell holds.
+# The contents of a cell.
 
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Two seeds of digits, both gatherings, by the command itself."""
+    """Two seeds of digits, both gatherings, created by the command."""
     folder = tmp_path_factory.mktemp("whole")
     return _command(folder, tmp_path_factory.mktemp("cache"), "--seeds", "2")
 
@@ -107,7 +107,7 @@ def test_every_cell_keeps_the_estimates_of_its_noise_rate(whole):
     assert set(kept["method"]) == {"together", "confident joint", "mixture", "sign"}
     assert (wide["noise_rate_low"] <= wide["noise_rate"]).all()
     assert (wide["noise_rate"] <= wide["noise_rate_high"]).all()
-    # The sign of the margins is among the scores that the cell keeps.
+    # The margins are stored as scores; their sign is the estimate.
     margins = whole.scores(Cell(DIGITS, "in-sample", 1))["Unmixed-kNN-EarlyProb-LM"]
     assert wide.loc[("in-sample", 1, "sign"), "noise_rate"] == (margins > 0).mean()
 
@@ -125,7 +125,7 @@ def test_nothing_but_results_is_left(whole):
     assert all(path.suffix == ".lock" for path in work.iterdir())
 
 
-# Going on.
+# Resuming.
 
 
 def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, tmp_path, run_digits, short):
@@ -164,11 +164,11 @@ def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_fa
     both = [subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate()[0] for process in both]
     assert all(process.returncode == 0 for process in both), said
-    _command(results.folder, cache, "--seeds", "2")  # what one left to the other
+    _command(results.folder, cache, "--seeds", "2")  # what neither process has done
     assert_same(files(results), files(whole))
 
 
-# What does not work out.
+# Failures.
 
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, run_digits, monkeypatch):
@@ -241,7 +241,7 @@ def test_suites_hold_the_settings_they_name():
         plan(["leter-symmetric-20"], ["in-sample"], 1)
 
 
-# Methods from outside.
+# Plugin methods.
 
 
 @pytest.fixture

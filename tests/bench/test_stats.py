@@ -95,7 +95,7 @@ def test_the_bootstrap_is_seeded_and_draws_whole_settings():
     table = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [5.0, 1.0, 0.0]})
     again = stats.bootstrap_interval(table, seed=1)
     pd.testing.assert_frame_equal(stats.bootstrap_interval(table, seed=1), again)
-    # Whatever is drawn, a + b is the same on settings 0 and 2: both columns come from the same draw.
+    # a + b is the same on settings 0 and 2, so the interval shows that both columns use the same draw.
     both = stats.bootstrap_interval(table.assign(total=table["a"] + table["b"]), seed=1)
     assert both.loc["total", "low"] >= 2
     assert both.loc["total", "high"] <= 5
@@ -105,15 +105,15 @@ def test_the_bootstrap_is_seeded_and_draws_whole_settings():
 
 
 def cells_of(settings, **methods):
-    """Cells of settings with so many seeds each, from a list of values a method."""
+    """Cells from the number of seeds per setting and a list of values per method."""
     index = [(name, seed) for name, seeds in settings.items() for seed in range(seeds)]
     return pd.DataFrame(methods, index=pd.MultiIndex.from_tuples(index, names=["setting", "seed"]))
 
 
 def every_mean(differences):
-    """The mean of every equally likely draw of settings and, in each, of seeds; from a list of seeds a setting."""
+    """The mean of every equally likely draw of settings and seeds, from a list of values per setting."""
     of_setting = [[np.mean(draw) for draw in product(seeds, repeat=len(seeds))] for seeds in differences]
-    # So that all draws weigh alike, a setting with fewer of them has each as often as the others have theirs.
+    # Repeat the draws of settings with fewer seeds, so that all draws have equal weight.
     most = np.lcm.reduce([len(means) for means in of_setting])
     of_setting = [np.repeat(means, most // len(means)) for means in of_setting]
     drawn = product(of_setting, repeat=len(of_setting))

@@ -1,4 +1,4 @@
-"""The tables are what the results say, and what is missing is said to be."""
+"""The tables show the results, and list what is missing."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ WORSE, PAIRFLIP, DIGITS = "cifar10n-worse", "cifar10-pairflip-20", "digits-symme
 
 
 def entry(table, column, *labels):
-    """The entry of a table in a column, of the row that the labels name."""
+    """The entry in a column and in the row with these labels."""
     place = table.columns.index(column)
     (row,) = [row for row in table.rows if tuple(one.text for one in row[: table.labels]) == labels]
     return row[place]
@@ -121,11 +121,11 @@ def test_the_numbers_are_not_rounded_and_lie_beside_the_papers(tmp_path):
 
 
 def missed(scores, truth, inspected):
-    """Share of the wrong that are not among the most suspicious, all scores different."""
+    """FNR at a number of inspected samples, for scores without ties."""
     return 1 - truth[np.argsort(-scores)[:inspected]].sum() / truth.sum()
 
 
-@settings(max_examples=15)  # each writes a folder
+@settings(max_examples=15)  # each example writes a folder
 @given(st.integers(0, 1000), st.lists(st.integers(0, 12), min_size=1, max_size=3))
 def test_meanprob_inspects_as_many_as_the_reference_flags_seed_by_seed(tmp_path_factory, draw, budgets):
     folder = tmp_path_factory.mktemp("results")

@@ -25,13 +25,13 @@ from errata.datasets.registry import setting
 from errata.training.recipes import Recipe
 
 PAIRFLIP = "digits-pairflip-20"
-TRAINED = 7  # epochs of the recipe in a made-up run of 12
+TRAINED = 7  # epochs of the recipe, in a synthetic run of 12
 FRACTIONS = (0.01, 0.05, 0.1)
 CONFIGURATIONS = [(w, k, s) for w in (1, 2, 4) for k, s in ((2, 1), (3, 1), (3, 2))]
 
 
 def synthetic(curves, seed=0, samples=90):
-    """Dynamics of 12 epochs and parts of which the tuning sets hold wrong and right labels; sets are nested."""
+    """Dynamics of 12 epochs, and a split whose nested tuning sets contain wrong and right labels."""
     logits, labels, wrong = curves(seed, samples=samples, noise=0.3)
     order = np.random.default_rng(seed).permutation(samples)
     order = np.concatenate([[np.flatnonzero(wrong)[0], np.flatnonzero(~wrong)[0]], order])
@@ -50,7 +50,7 @@ def fnr(scores, wrong, part):
 
 
 def every_window(dynamics, method):
-    """Scores of every window by itself, widest first and then the earliest, as it is written."""
+    """Scores of every window by its name, the widest first, then the earliest."""
     epochs = range(dynamics.epochs)
     if method == "Last-CE":
         return {str(end): errata.score(dynamics, method, window=(end, end)) for end in epochs}
@@ -78,7 +78,7 @@ def test_the_choice_is_that_of_trying_everything_by_hand(curves, seed):
     for fraction in FRACTIONS:
         for method, options in tried.items():
             on_tuning = {name: fnr(scores, parts.wrong, parts.tuning[fraction]) for name, scores in options.items()}
-            best = min(on_tuning, key=lambda name: round(on_tuning[name], 12))  # of equals, the first
+            best = min(on_tuning, key=lambda name: round(on_tuning[name], 12))  # ties: the first
             row = found.loc[(fraction, method)]
             assert (row["chosen"], row["tuning_value"]) == (best, pytest.approx(on_tuning[best]))
             assert row["value"] == pytest.approx(fnr(options[best], parts.wrong, parts.evaluation))
@@ -213,7 +213,7 @@ def tune_digits(results, seeds=2, names=(DIGITS,)):
 
 
 def kept(results, name=DIGITS):
-    """Everything that was kept but for the time it took."""
+    """The stored tables of a setting."""
     files = TuningResults(results.folder)
     return [files.read(name), files.read(name, CANDIDATES), files.read(name, CURVE)]
 
@@ -225,7 +225,7 @@ def assert_same(a, b):
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """Two seeds tuned in one go."""
+    """Two seeds tuned in one run."""
     results = Results(tmp_path_factory.mktemp("whole"))
     path = results.recipe_path(DIGITS)
     path.parent.mkdir(parents=True)
@@ -240,7 +240,7 @@ def whole(tmp_path_factory):
 
 @pytest.fixture
 def copied(whole, tmp_path):
-    """The same, to be changed."""
+    """A copy that a test may change."""
     shutil.copytree(whole.folder, tmp_path / "copied")
     return Results(tmp_path / "copied")
 
@@ -346,7 +346,7 @@ def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
     assert files.settings() == [DIGITS]
 
 
-# What does not work out.
+# Failures.
 
 
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypatch):
