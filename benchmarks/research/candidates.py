@@ -72,7 +72,8 @@ def default(run: Run, weights: Weights = usual) -> Floats:
 def _memorised(run: Run) -> bool:
     """Whether features have memorised the labels."""
     return (
-        evidence.come_round(run) > memorising.LATE_FIT_LIMIT and evidence.taken_back(run) > memorising.REVERSALS_LIMIT
+        evidence.late_fit_share(run) > memorising.LATE_FIT_LIMIT
+        and evidence.label_reversals(run) > memorising.REVERSALS_LIMIT
     )
 
 

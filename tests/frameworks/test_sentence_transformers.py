@@ -91,7 +91,7 @@ def test_errors_rank_first_with_embedded_texts(bert, texts, no_network):
     noisy = symmetric(np.arange(150) % 3, 0.1, num_classes=3, seed=0)
     found = errata.find(texts, noisy.labels, embed=bert, device="cpu")
     assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
-    assert "Note: texts are embedded by tiny-bert in 32 dimensions." in found.summary["notes"]
+    assert "texts are embedded by tiny-bert in 32 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), noisy.truth) <= 0.2
     assert not no_network
 
