@@ -220,10 +220,14 @@ def test_two_windows_of_one_run_share_their_decisions(opened):
     page = opened(made_up())
     other = page.context.new_page()
     other.goto(page.url)
+    expect(other.locator("#progress-text")).to_contain_text("Decided 0 of")
     press(other, "a")
-    expect(page.locator("#progress-text")).to_contain_text("Decided 1 of")
+    expect(other.locator("#progress-text")).to_contain_text("Decided 1 of")
+    page.bring_to_front()  # a window in the background may handle events late
+    expect(page.locator("#progress-text")).to_contain_text("Decided 1 of", timeout=30_000)
     press(page, "n", "k")
-    expect(other.locator("#progress-text")).to_contain_text("Decided 2 of")
+    other.bring_to_front()
+    expect(other.locator("#progress-text")).to_contain_text("Decided 2 of", timeout=30_000)
 
 
 def test_decisions_are_loaded_from_files_and_merged(opened):
