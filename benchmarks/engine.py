@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from common import Row, print_rows
+from errata.training.executors import ModuleExecutor
 from errata.training.jobs import TrainingJob, fold_jobs, in_sample_jobs
 from errata.training.model_inputs import Images, TableInputs
 from errata.training.models import cnn9, mlp
-from errata.training.module_executor import ModuleExecutor
 from errata.training.recipes import Recipe
 from errata.training.stacked_executor import StackedExecutor
 from errata.training.transforms import PadCropFlip

@@ -156,7 +156,7 @@ def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> lis
     from errata.training.jobs import TrainingOptions
 
     make = executor_for(recipe_of(run).widths, table, run.labels, run.classes, "cpu", keep_passes=False)
-    trained = train(jobs, run.labels, run.classes, make, TrainingOptions("after epoch", swa=False))
+    trained = train(jobs, run.labels, make, TrainingOptions("after epoch", swa=False))
     stopped = [one.stopped for one in trained if one.stopped is not None]
     if stopped:
         raise RuntimeError(stopped[0])

@@ -16,7 +16,7 @@ from errata.training.gather import gather
 from errata.training.jobs import assign_folds
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import BoostingRecipe, Recipe
-from errata.training.search import choose_rounds
+from errata.training.search import VALIDATION, choose_rounds
 from errata.training.trials import stratified_sample
 
 SAMPLES, CLASSES = 240, 3
@@ -201,9 +201,9 @@ def test_the_chosen_rounds_have_the_lowest_validation_log_loss(data, pairs, clas
     recipe = BoostingRecipe(
         epochs=PATIENCE, learning_rate=0.3, leaves=7, seed=3
     )  # so few that patience never ends them
-    chosen = choose_rounds(table, labels, classes, recipe, validation=0.25)
+    chosen = choose_rounds(table, labels, classes, recipe)
     inputs = table.values.numpy()
-    held_out = stratified_sample(labels, 0.25, 3)
+    held_out = stratified_sample(labels, VALIDATION, 3)
     rest = np.setdiff1d(np.arange(SAMPLES), held_out)
     model = lgb.train(spelled_out(recipe, classes), lgb.Dataset(inputs[rest], labels[rest]), recipe.epochs)
     losses = [

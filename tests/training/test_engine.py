@@ -254,7 +254,7 @@ def test_out_of_memory_continues_with_fewer_runs_side_by_side(table, labels, tmp
             executor.train_epoch = train_until_memory_is_out
         return executor
 
-    results = train(jobs, labels, CLASSES, make_at_most_two, OFTEN, tmp_path, progress=reported.append)
+    results = train(jobs, labels, make_at_most_two, OFTEN, tmp_path, progress=reported.append)
     assert sizes == [5, 3, 2, 2, 1]
     assert capsys.readouterr().err.splitlines() == [
         "errata: out of GPU memory; continuing with 3 runs side by side",
@@ -263,7 +263,7 @@ def test_out_of_memory_continues_with_fewer_runs_side_by_side(table, labels, tmp
     assert sum(reported) == 5 * RECIPE.epochs
     for job, result in zip(jobs, results, strict=True):
         assert result.job is job
-        (alone,) = train([job], labels, CLASSES, make, OFTEN)
+        (alone,) = train([job], labels, make, OFTEN)
         np.testing.assert_array_equal(result.dynamics.logits, alone.dynamics.logits)
         np.testing.assert_array_equal(result.dynamics.swa_logits, alone.dynamics.swa_logits)
     assert not list(tmp_path.glob("*.checkpoint"))
@@ -272,7 +272,7 @@ def test_out_of_memory_continues_with_fewer_runs_side_by_side(table, labels, tmp
         raise torch.cuda.OutOfMemoryError("simulated")
 
     with pytest.raises(torch.cuda.OutOfMemoryError):
-        train(jobs, labels, CLASSES, never, OFTEN)
+        train(jobs, labels, never, OFTEN)
 
 
 class StopError(Exception):

@@ -1,5 +1,6 @@
 import sys
 import warnings
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -12,7 +13,7 @@ from sklearn.datasets import load_digits, load_iris
 from errata import InputError, cli
 from errata.core.noise import symmetric
 from errata.training import search as searching
-from errata.training.model_inputs import Images, TableInputs
+from errata.training.model_inputs import TableInputs
 from errata.training.recipes import Recipe
 from errata.training.search import candidate_widths, choose_recipe, clear_difference
 from errata.training.trials import SearchJournal
@@ -71,6 +72,18 @@ def test_networks_are_distinct_with_two_or_three_layers_that_do_not_widen(featur
 
 # The whole search.
 
+
+def choose(*data, widths, learning_rates=searching.LEARNING_RATES, weight_decays=searching.WEIGHT_DECAYS, **options):
+    """`choose_recipe` among few candidates."""
+    with mock.patch.multiple(
+        searching,
+        candidate_widths=lambda *_: widths,
+        LEARNING_RATES=learning_rates,
+        WEIGHT_DECAYS=weight_decays,
+    ):
+        return choose_recipe(*data, **options)
+
+
 SMALL = {"max_epochs": 16, "batch_size": 128, "widths": [(16, 8), (32,)], "learning_rates": (1e-3, 1e-2)}
 
 
@@ -84,7 +97,7 @@ def digits():
 @pytest.fixture(scope="module")
 def searched(digits):
     reported = []
-    choice = choose_recipe(*digits, 10, **SMALL, device="cpu", progress=reported.append)
+    choice = choose(*digits, 10, **SMALL, device="cpu", progress=reported.append)
     return choice, reported
 
 
@@ -111,7 +124,7 @@ def test_a_candidate_has_the_same_result_alone(digits, searched):
     choice, _ = searched
     best = choice.recipe
     only = {**SMALL, "widths": [best.widths], "learning_rates": (best.learning_rate,)}
-    alone = choose_recipe(*digits, 10, **only, weight_decays=(best.weight_decay,), device="cpu")
+    alone = choose(*digits, 10, **only, weight_decays=(best.weight_decay,), device="cpu")
     assert (alone.recipe, alone.accuracy) == (best, choice.accuracy)
 
 
@@ -120,7 +133,7 @@ def test_a_search_is_deterministic_and_does_not_modify_its_input(digits, searche
     table, labels = digits
     before = table.values.clone(), labels.copy()
     torch.rand(7)
-    again = choose_recipe(table, labels, 10, **SMALL, device="cpu")
+    again = choose(table, labels, 10, **SMALL, device="cpu")
     pd.testing.assert_frame_equal(again.table, choice.table)
     assert again.recipe == choice.recipe
     assert torch.equal(table.values, before[0])
@@ -130,7 +143,7 @@ def test_a_search_is_deterministic_and_does_not_modify_its_input(digits, searche
 def test_halving_trains_few_to_the_end_and_keeps_every_learning_rate(digits, searched):
     full, _ = searched
     reported = []
-    halved = choose_recipe(*digits, 10, **SMALL, search="halving", device="cpu", progress=reported.append)
+    halved = choose(*digits, 10, **SMALL, search="halving", device="cpu", progress=reported.append)
     lengths = halved.table["trained"]
     assert sorted(lengths) == [2] * 6 + [16] * 2
     assert set(halved.table["learning_rate"][lengths == 16]) == {1e-3, 1e-2}
@@ -143,14 +156,14 @@ def test_halving_trains_few_to_the_end_and_keeps_every_learning_rate(digits, sea
 def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypatch, search):
     journal, arguments, ran = tmp_path / "search.json", {"widths": [(8,), (6,), (4,)], "max_epochs": 8}, []
 
-    def choose(inputs, labels, **more):
+    def choose_again(inputs, labels, **more):
         shares = []
         rates = {"learning_rates": (1e-2,), "weight_decays": (0.0, 1e-3), "search": search}
-        choice = choose_recipe(inputs, labels, 10, **arguments, **rates, progress=shares.append, **more)
+        choice = choose(inputs, labels, 10, **arguments, **rates, progress=shares.append, **more)
         assert sum(shares) == pytest.approx(1)
         return choice
 
-    whole = choose(*digits)
+    whole = choose_again(*digits)
     trials = searching.accuracy_trials
 
     def stop_after_two(split, table, network, *rest):
@@ -162,7 +175,7 @@ def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypa
     with monkeypatch.context() as patched:
         patched.setattr(searching, "accuracy_trials", stop_after_two)
         with pytest.raises(KeyboardInterrupt):
-            choose(*digits, journal=journal)
+            choose_again(*digits, journal=journal)
     assert journal.exists()
     resumed_with = []
 
@@ -171,7 +184,7 @@ def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypa
         return trials(split, table, network, *rest)
 
     monkeypatch.setattr(searching, "accuracy_trials", note)
-    resumed = choose(*digits, journal=journal)
+    resumed = choose_again(*digits, journal=journal)
     pd.testing.assert_frame_equal(resumed.table, whole.table)
     assert resumed.recipe == whole.recipe
     assert ran == [(8,), (6,)]
@@ -184,14 +197,14 @@ def test_the_journal_of_another_search_is_ignored(digits, tmp_path):
     journal = tmp_path / "search.json"
     SearchJournal(journal, "another").results([], 1, lambda _: None, lambda _: [])
     arguments = {"widths": [(4,)], "max_epochs": 3, "learning_rates": (1e-2,), "weight_decays": (0.0,)}
-    choice = choose_recipe(inputs, labels, 10, **arguments, journal=journal)
-    assert choice.recipe == choose_recipe(inputs, labels, 10, **arguments).recipe
+    choice = choose(inputs, labels, 10, **arguments, journal=journal)
+    assert choice.recipe == choose(inputs, labels, 10, **arguments).recipe
 
 
 def test_among_equal_candidates_the_smallest_wins():
     """Two separated groups: every network reaches an accuracy of 1."""
     inputs = np.repeat([[-5.0], [5.0]], 50, axis=0).astype(np.float32)
-    choice = choose_recipe(
+    choice = choose(
         TableInputs(inputs),
         np.repeat([0, 1], 50),
         2,
@@ -209,7 +222,7 @@ def test_among_equal_candidates_the_smallest_wins():
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_a_diverged_candidate_is_listed_with_its_reason_and_not_chosen(data):
     rates = {"max_epochs": 5, "batch_size": 8, "widths": [(8,)], "device": "cpu"}
-    choice = choose_recipe(*data, CLASSES, **rates, learning_rates=(1e30, 1e-2), weight_decays=(0.0,))
+    choice = choose(*data, CLASSES, **rates, learning_rates=(1e30, 1e-2), weight_decays=(0.0,))
     assert choice.recipe.learning_rate == 1e-2
     last = choice.table.iloc[-1]
     assert last["learning_rate"] == 1e30
@@ -217,29 +230,21 @@ def test_a_diverged_candidate_is_listed_with_its_reason_and_not_chosen(data):
     assert np.isnan(last["accuracy"])
     for search in ("full", "halving"):
         with pytest.raises(InputError, match="every candidate diverged"):
-            choose_recipe(*data, CLASSES, **rates, learning_rates=(1e30,), search=search)
+            choose(*data, CLASSES, **rates, learning_rates=(1e30,), search=search)
 
 
 def test_bad_input_is_refused_before_training(data):
     table, labels = data
-    pixels = Images(np.zeros((SAMPLES, 3, 4, 4), np.uint8), [0.5] * 3, [0.5] * 3)
-    for inputs, given_labels, options, message in (
-        (pixels, labels, {}, "needs a table"),
-        (table, labels[:5], {}, "there are 5 labels for 60 samples"),
-        (table, labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
-        (table, labels, {"validation": 0.0}, "a share of 0.0 of 60 samples leaves none"),
-        (table, labels, {"validation": 1.0}, "leaves none"),
-        (table, labels, {"widths": [(8, 0)]}, r"at least 1, not \(8, 0\)"),
-        (table, labels, {"widths": []}, "nothing to choose from"),
-        (table, labels, {"learning_rates": ()}, "nothing to choose from"),
-        (table, labels, {"learning_rates": (-1.0,)}, "learning_rate > 0"),
-        (table, labels, {"max_epochs": 0}, "must be at least 1"),
-        (table, labels, {"search": "guess"}, "search must be one of full, halving, not 'guess'"),
-        (table, labels, {"seed": -1}, "seed must not be negative"),
-        (table, labels, {"device": "abacus"}, "no device named 'abacus'"),
+    for given_labels, options, message in (
+        (labels[:5], {}, "there are 5 labels for 60 samples"),
+        (labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
+        (labels, {"max_epochs": 0}, "must be at least 1"),
+        (labels, {"search": "guess"}, "search must be one of full, halving, not 'guess'"),
+        (labels, {"seed": -1}, "seed must not be negative"),
+        (labels, {"device": "abacus"}, "no device named 'abacus'"),
     ):
         with pytest.raises(InputError, match=message):
-            choose_recipe(inputs, given_labels, CLASSES, **options)
+            choose_recipe(table, given_labels, CLASSES, **options)
 
 
 # The choice of a model.

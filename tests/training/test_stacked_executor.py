@@ -144,11 +144,11 @@ def test_a_finished_run_does_not_change_while_others_train(data, stacked, tmp_pa
             raise StopError
 
     options = TrainingOptions(features=True, checkpoint_seconds=0)
-    alone = [train([job], data[1], CLASSES, make, options)[0] for job in jobs]
+    alone = [train([job], data[1], make, options)[0] for job in jobs]
     with pytest.raises(StopError):
-        train(jobs, data[1], CLASSES, make, options, tmp_path, progress=stop_once)
-    resumed = train(jobs, data[1], CLASSES, make, options, tmp_path)
-    beside = train(jobs, data[1], CLASSES, make, options, progress=reported.append)
+        train(jobs, data[1], make, options, tmp_path, progress=stop_once)
+    resumed = train(jobs, data[1], make, options, tmp_path)
+    beside = train(jobs, data[1], make, options, progress=reported.append)
     for found in (beside, resumed):
         for one, other in zip(alone, found, strict=True):
             np.testing.assert_array_equal(one.dynamics.logits, other.dynamics.logits)
@@ -196,14 +196,14 @@ def test_a_diverged_run_does_not_affect_other_runs(data, capsys):
         TrainingJob("wild", wild, everyone, everyone),
         TrainingJob("after", sound.with_seed(2), everyone, everyone),
     ]
-    beside = train(jobs, data[1], CLASSES, make, TrainingOptions())
+    beside = train(jobs, data[1], make, TrainingOptions())
     assert beside[1].stopped == "wild diverged: its logits are not finite at epoch 0"
     assert (
         "errata: wild diverged: its logits are not finite at epoch 0. The other runs continue."
         in capsys.readouterr().err
     )
     for number in (0, 2):
-        (alone,) = train([jobs[number]], data[1], CLASSES, make, TrainingOptions())
+        (alone,) = train([jobs[number]], data[1], make, TrainingOptions())
         assert beside[number].stopped is None
         np.testing.assert_array_equal(alone.dynamics.logits, beside[number].dynamics.logits)
         torch.testing.assert_close(alone.weights, beside[number].weights, rtol=0, atol=0)

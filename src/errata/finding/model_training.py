@@ -109,7 +109,8 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
         extend=EXTEND_FOR_TERMS if data.is_terms else EXTEND,
         folder=folder,
         checkpoint_seconds=CHECKPOINT_SECONDS,
-        progress=progress,
+        begin=progress.begin,
+        progress=progress.advance,
     )
     chosen = trials[0].candidate
     unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"

@@ -5,7 +5,7 @@ of one that was not.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from errata.training.recipes import BoostingRecipe
 
 if TYPE_CHECKING:
     from lightgbm import Booster, Dataset
-    from lightgbm.callback import CallbackEnv
 
 MODEL = "model.txt"
 MAX_ROUNDS = 1000
@@ -48,18 +47,17 @@ def boost(
 
     In a folder, models that are finished there are reused. stream: keep running sums for these methods, not all logits.
     """
-    table = _LabelledTable.of(inputs, labels, num_classes)
     results = []
     for own in (recipe.with_seed(seed) for seed in seeds):
+        training = _Boosting.of(inputs, labels, num_classes, own, progress)
         if folds is None:
-            everyone = np.arange(len(labels))
-            dynamics = table.boost(f"seed{own.seed}", own, everyone, None, folder, stream, progress)
+            dynamics = training.run(f"seed{own.seed}", np.arange(len(labels)), None, folder, stream)
         else:
             fold = assign_folds(labels, folds)
             shards = []
             for k in range(folds):
                 rows = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                shards.append(table.boost(f"seed{own.seed}-fold{k}", own, *rows, folder, None, progress))
+                shards.append(training.run(f"seed{own.seed}-fold{k}", *rows, folder, None))
             dynamics = merge_folds(own, shards, labels, fold, folder)
         results.append(SeedResult(own.seed, dynamics, ()))
     return results
@@ -75,18 +73,13 @@ def best_rounds(
     progress: Progress,
 ) -> tuple[BoostingRecipe, float]:
     """The recipe with the number of rounds that has the lowest log loss on the validation rows, and that loss."""
-    import lightgbm
+    from lightgbm import early_stopping
 
-    table = _LabelledTable.of(inputs, labels, num_classes)
-    train = table.dataset(train_rows)
     metric = "multi_logloss" if num_classes > 2 else "binary_logloss"
-    model = lightgbm.train(
-        table.parameters(recipe) | {"metric": metric},
-        train,
-        recipe.epochs,
-        valid_sets=[table.dataset(validation_rows, train)],
-        callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False), _advance(progress)],
-    )
+    training = _Boosting.of(inputs, labels, num_classes, recipe, progress)
+    train = training.dataset(train_rows)
+    validation = training.dataset(validation_rows, train)
+    model = training.train(train, validation, early_stopping(PATIENCE, verbose=False), metric)
     return replace(recipe, epochs=model.best_iteration), float(model.best_score["valid_0"][metric])
 
 
@@ -102,20 +95,24 @@ def boosted_classes(dynamics: Dynamics, inputs: TableInputs) -> NDArray[np.int64
 
 
 @dataclass(frozen=True, eq=False)
-class _LabelledTable:
-    """A table (N, D) and its labels (N,), as LightGBM takes them."""
+class _Boosting:
+    """Boosting by one recipe on a table (N, D) with labels (N,)."""
 
     inputs: TableInputs
     values: NDArray[Any]
     labels: NDArray[np.int64]
     num_classes: int
+    recipe: BoostingRecipe
+    progress: Progress
 
     @classmethod
-    def of(cls, inputs: Inputs, labels: NDArray[np.int64], num_classes: int) -> "_LabelledTable":
+    def of(
+        cls, inputs: Inputs, labels: NDArray[np.int64], num_classes: int, recipe: BoostingRecipe, progress: Progress
+    ) -> "_Boosting":
         require("lightgbm", "lightgbm", "boosting", "gradient boosting")
         if not isinstance(inputs, TableInputs):
             raise InputError("gradient boosting needs a table")
-        return cls(inputs, inputs.values.cpu().numpy(), labels, num_classes)
+        return cls(inputs, inputs.values.cpu().numpy(), labels, num_classes, recipe, progress)
 
     def dataset(self, rows: Rows, reference: "Dataset | None" = None) -> "Dataset":
         """Some of the rows; for rows to evaluate, `reference` is the training set."""
@@ -123,74 +120,70 @@ class _LabelledTable:
 
         return Dataset(self.values[rows], self.labels[rows], reference=reference)
 
-    def parameters(self, recipe: BoostingRecipe) -> dict[str, Any]:
-        """The recipe as parameters of LightGBM."""
+    def train(
+        self, train: "Dataset", evaluated: "Dataset | None", callback: Callable[..., object], metric: str = "none"
+    ) -> "Booster":
+        """The trained model. `callback` and `progress` are called after every round."""
+        import lightgbm
+
         task: dict[str, Any] = {"objective": "binary"}
         if self.num_classes > 2:
             task = {"objective": "multiclass", "num_class": self.num_classes}
-        return task | {
-            "learning_rate": recipe.learning_rate,
-            "num_leaves": recipe.leaves,
-            "lambda_l2": recipe.l2,
-            "bagging_fraction": recipe.row_share,
+        parameters = task | {
+            "learning_rate": self.recipe.learning_rate,
+            "num_leaves": self.recipe.leaves,
+            "lambda_l2": self.recipe.l2,
+            "bagging_fraction": self.recipe.row_share,
             "bagging_freq": 1,
-            "feature_fraction": recipe.column_share,
-            "seed": recipe.seed,
+            "feature_fraction": self.recipe.column_share,
+            "seed": self.recipe.seed,
             "deterministic": True,
             "force_col_wise": True,  # otherwise LightGBM times both layouts, and its choice may differ between runs
-            "metric": "none",
+            "metric": metric,
             "verbose": -1,
         }
+        valid_sets = None if evaluated is None else [evaluated]
+        callbacks = [callback, lambda _: self.progress(1)]
+        return lightgbm.train(parameters, train, self.recipe.epochs, valid_sets=valid_sets, callbacks=callbacks)
 
-    def boost(
-        self,
-        name: str,
-        recipe: BoostingRecipe,
-        train_rows: Rows,
-        held_out: Rows | None,
-        folder: Path | None,
-        stream: tuple[str, ...] | None,
-        progress: Progress,
+    def run(
+        self, name: str, train_rows: Rows, held_out: Rows | None, folder: Path | None, stream: tuple[str, ...] | None
     ) -> Dynamics:
         """Train on some rows, and record the rows held out, or the training rows if none are."""
-        settings = asdict(recipe) | {"label_hash": label_hash(self.labels), "trained_on": len(train_rows)}
+        settings = asdict(self.recipe) | {"label_hash": label_hash(self.labels), "trained_on": len(train_rows)}
         if folder is None:
-            return self._train(None, recipe, train_rows, held_out, settings, stream, progress)[1]
+            return self._record(None, train_rows, held_out, settings, stream)[1]
         own = folder / name
         target, unfinished = own / "dynamics", own / ".dynamics.unfinished"
         if target.exists():
             stored = Dynamics.open(target)
             check_provenance(own, stored.settings, settings)
-            progress(recipe.epochs)
+            self.progress(self.recipe.epochs)
             return stored
         shutil.rmtree(unfinished, ignore_errors=True)  # from a killed process: boosting is not resumed
         own.mkdir(parents=True, exist_ok=True)
-        model, _ = self._train(unfinished, recipe, train_rows, held_out, settings, stream, progress)
+        model, _ = self._record(unfinished, train_rows, held_out, settings, stream)
         text = model.model_to_string()
         replace_atomically(own / MODEL, lambda file: file.write(text.encode()))
         unfinished.replace(target)
         return Dynamics.open(target)
 
-    def _train(
+    def _record(
         self,
         path: Path | None,
-        recipe: BoostingRecipe,
         train_rows: Rows,
         held_out: Rows | None,
         settings: dict[str, Any],
         stream: tuple[str, ...] | None,
-        progress: Progress,
     ) -> "tuple[Booster, Dynamics]":
-        import lightgbm
-
         from errata.integrations.lightgbm import LightGBMRecorder
 
         train = self.dataset(train_rows)
-        valid = None if held_out is None else self.dataset(held_out, train)
+        evaluated = None if held_out is None else self.dataset(held_out, train)
         recorded = train_rows if held_out is None else held_out
         recorder = LightGBMRecorder(
             path,
-            data=valid,
+            data=evaluated,
             ids=recorded,
             gathering="in-sample" if held_out is None else "out-of-sample",
             settings=settings,
@@ -198,20 +191,5 @@ class _LabelledTable:
             keep="all" if stream is None else "stream",
             methods=stream,
         )
-        model = lightgbm.train(
-            self.parameters(recipe),
-            train,
-            recipe.epochs,
-            valid_sets=None if valid is None else [valid],
-            callbacks=[recorder, _advance(progress)],
-        )
+        model = self.train(train, evaluated, recorder)
         return model, recorder.finish(inputs=self.inputs.scaled(torch.from_numpy(recorded)))
-
-
-def _advance(progress: Progress) -> Any:
-    """A LightGBM callback that reports every round."""
-
-    def callback(env: "CallbackEnv") -> None:
-        progress(1)
-
-    return callback

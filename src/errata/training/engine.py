@@ -2,8 +2,9 @@
 
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,6 @@ Progress = Callable[[int], object]
 def train(
     jobs: Sequence[TrainingJob],
     labels: NDArray[np.int64],
-    num_classes: int,
     make_executor: MakeExecutor,
     options: TrainingOptions,
     folder: Path | None = None,
@@ -46,10 +46,14 @@ def train(
     With a folder, each job has its own subfolder, and jobs that were started there are resumed. `progress` is called
     with the number of epochs that one or more jobs have completed.
     """
-    _check_jobs(jobs, side_by_side)
+    if side_by_side is not None and side_by_side < 1:
+        raise InputError(f"side_by_side must be at least 1, not {side_by_side}")
+    for name, count in Counter(job.name for job in jobs).items():
+        if count > 1:
+            raise InputError(f"{name} is listed twice; every run needs its own seed")
     if options.stream is not None and folder is not None:
         raise InputError("running sums cannot be resumed from a checkpoint; train without a folder to keep only these")
-    engine = _Engine(labels, num_classes, make_executor, options, folder, progress)
+    engine = _Engine(labels, make_executor, options, folder, progress)
     results = engine.finished(jobs)
     progress(sum(result.job.recipe.epochs for result in results.values()))
     waiting = [job for job in jobs if job.name not in results]
@@ -74,7 +78,6 @@ class _Engine:
     """The arguments that all groups of one call of `train` share."""
 
     labels: NDArray[np.int64]
-    num_classes: int
     make_executor: MakeExecutor
     options: TrainingOptions
     folder: Path | None
@@ -91,7 +94,7 @@ class _Engine:
             remove_unfinished(own)
             stored = load_state(own / RESULT)
             if stored is not None:
-                check_provenance(own, stored["provenance"], provenance(job, self.labels, asdict(self.options)))
+                check_provenance(own, stored["provenance"], provenance(job, self.labels, self.options))
                 dynamics = Dynamics.open(own / "dynamics") if stored["epochs"] else None
                 results[job.name] = JobResult(job, dynamics, stored["weights"], stored["stopped"])
         return results
@@ -123,8 +126,8 @@ class _Engine:
         runs = []
         for number, name in enumerate(names):
             own = None if self.folder is None else self.folder / name
-            runs.append(JobRun(executor, number, self.labels, self.num_classes, self.options, own))
-            runs[-1].begin(start, None if checkpoint is None else checkpoint["jobs"][name])
+            state = None if checkpoint is None else checkpoint["jobs"][name]
+            runs.append(JobRun(executor, number, self.labels, self.options, own, start, state))
         progress(sum(min(start, job.recipe.epochs) for job in group))
         last_checkpoint = time.monotonic()
         with DelayedInterrupt() as interrupt:
@@ -150,12 +153,3 @@ def _on_cpu(logits_of_jobs: Sequence[Tensor]) -> list[Tensor]:
     if any(logits.is_cuda for logits in logits_of_jobs):
         torch.cuda.current_stream().synchronize()
     return copies
-
-
-def _check_jobs(jobs: Sequence[TrainingJob], side_by_side: int | None) -> None:
-    if side_by_side is not None and side_by_side < 1:
-        raise InputError(f"side_by_side must be at least 1, not {side_by_side}")
-    names = [job.name for job in jobs]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise InputError(f"{name} is listed twice; every run needs its own seed")

@@ -19,7 +19,7 @@ from torch import nn
 from errata.errors import InputError
 from errata.training.boosting import boost
 from errata.training.engine import MakeExecutor, Progress, train
-from errata.training.executors import Executor
+from errata.training.executors import Executor, ModuleExecutor
 from errata.training.jobs import (
     JobResult,
     SeedResult,
@@ -31,7 +31,6 @@ from errata.training.jobs import (
     merge_folds,
 )
 from errata.training.model_inputs import Inputs, TableInputs, check_labelled
-from errata.training.module_executor import ModuleExecutor
 from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
 from errata.training.stacked_executor import StackedExecutor
 
@@ -83,7 +82,7 @@ def gather(
         device,
         keep_passes=options.when == "training pass",
     )
-    results = train(jobs, labels, num_classes, make_executor, options, folder, side_by_side, progress)
+    results = train(jobs, labels, make_executor, options, folder, side_by_side, progress)
     if folds is None:
         return [
             SeedResult(seed, result.dynamics if result.stopped is None else None, (result.weights,), result.stopped)

@@ -31,46 +31,47 @@ class JobRun:
         executor: Executor,
         number: int,
         labels: NDArray[np.int64],
-        num_classes: int,
         options: TrainingOptions,
         folder: Path | None,
+        start: int,
+        checkpoint: dict[str, Any] | None,
     ) -> None:
+        """Start at epoch `start`: at 0, or at the epoch of a checkpoint."""
         self._executor, self._number, self._options, self._folder = executor, number, options, folder
         self._job = executor.jobs[number]
         rows = self._job.watched if options.when == "after epoch" else self._job.train_rows
-        self._in_sample = bool(np.isin(rows, self._job.train_rows).any())
         self._rows = torch.from_numpy(rows).to(executor.inputs.device)
-        self._labels, self._num_classes = labels[rows], num_classes
-        self._provenance = provenance(self._job, labels, asdict(options))
+        self._provenance = provenance(self._job, labels, options)
         self._average = WeightAverage()
         self._stopped: str | None = None
-
-    def begin(self, epoch: int, checkpoint: dict[str, Any] | None) -> None:
-        """Start at `epoch`: at 0, or at the epoch of a checkpoint."""
-        recorded = epoch
+        recorded = start
         if checkpoint is not None:
-            if self._folder is not None:
-                check_provenance(self._folder, checkpoint["provenance"], self._provenance)
-            self._executor.load_state(self._number, checkpoint["executor"])
-            device = self._executor.inputs.device
-            self._average.count = checkpoint["average_count"]
-            self._average.total = {name: value.to(device) for name, value in checkpoint["average"].items()}
-            self._stopped, recorded = checkpoint["stopped"], checkpoint["recorded"]
-            if self._stopped is not None or epoch >= self._job.recipe.epochs:
-                self._executor.stop(self._number)
-        path = None if self._folder is None else self._folder / "dynamics"
+            recorded = checkpoint["recorded"]
+            self._load(checkpoint)
+            if self._stopped is not None or start >= self._job.recipe.epochs:
+                executor.stop(number)
+        path = None if folder is None else folder / "dynamics"
         self._recorder = Recorder(
             path,
-            labels=self._labels,
-            ids=self._rows.cpu(),
-            num_classes=self._num_classes,
-            keep="all" if self._options.stream is None else "stream",
-            methods=self._options.stream,
-            gathering="in-sample" if self._in_sample else "out-of-sample",
-            settings=asdict(self._job.recipe) | {"when": self._options.when},
+            labels=labels[rows],
+            ids=rows,
+            num_classes=executor.num_classes,
+            keep="all" if options.stream is None else "stream",
+            methods=options.stream,
+            gathering="in-sample" if np.isin(rows, self._job.train_rows).any() else "out-of-sample",
+            settings=asdict(self._job.recipe) | {"when": options.when},
             resume=recorded if path is not None and path.exists() else False,
             quiet=True,
         )
+
+    def _load(self, checkpoint: dict[str, Any]) -> None:
+        if self._folder is not None:
+            check_provenance(self._folder, checkpoint["provenance"], self._provenance)
+        self._executor.load_state(self._number, checkpoint["executor"])
+        device = self._executor.inputs.device
+        self._average.count = checkpoint["average_count"]
+        self._average.total = {name: value.to(device) for name, value in checkpoint["average"].items()}
+        self._stopped = checkpoint["stopped"]
 
     def end_epoch(self, epoch: int, train_logits: Tensor) -> None:
         """Record the epoch. The job stops after its last epoch, or when its logits are not finite."""

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
 Rows = NDArray[np.int64]
 
-_NO_EFFECT = {"checkpoint_seconds"}  # options that do not change the result
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
@@ -117,11 +115,12 @@ def merge_folds(
     return merge(shards, labels, path=path, fold=fold, settings=asdict(recipe))
 
 
-def provenance(job: TrainingJob, labels: NDArray[np.int64], options: dict[str, Any]) -> dict[str, Any]:
+def provenance(job: TrainingJob, labels: NDArray[np.int64], options: TrainingOptions) -> dict[str, Any]:
     """All that determines a job's result, except its inputs and its model."""
     arrays = {"labels": labels, "train_rows": job.train_rows, "watched": job.watched}
     hashes = {name: zlib.crc32(array.astype("<i8").tobytes()) for name, array in arrays.items()}
-    relevant = {name: value for name, value in options.items() if name not in _NO_EFFECT and value is not None}
+    relevant = {name: value for name, value in asdict(options).items() if value is not None}
+    del relevant["checkpoint_seconds"]  # does not change the result
     return asdict(job.recipe) | relevant | hashes
 
 

@@ -2,8 +2,9 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -30,7 +31,7 @@ class Inputs(ABC):
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def to(self, device: torch.device) -> "Inputs":
+    def to(self, device: torch.device) -> Self:
         """The same samples for a model on that device."""
 
     @abstractmethod
@@ -79,20 +80,19 @@ class TableInputs(Inputs):
         deviation = centred.square().mean(dim=0).sqrt()
         return (centred / torch.where(deviation > 0, deviation, 1))[rows]
 
-    def to(self, device: torch.device) -> "TableInputs":
-        """The same table on that device."""
-        return TableInputs(self.values.to(device))
+    def to(self, device: torch.device) -> Self:
+        moved = copy(self)
+        moved.values = self.values.to(device)
+        moved.device = moved.values.device
+        return moved
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
-        """Rows of the table."""
         return (self.values[rows] for rows in batches)
 
     def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
-        """Unchanged."""
         return raw
 
     def test(self, raw: Tensor) -> Tensor:
-        """Unchanged."""
         return raw
 
 
@@ -110,16 +110,18 @@ class _NormalisedImages(Inputs):
             raise InputError(
                 f"each channel needs a mean and a standard deviation above 0, not {list(mean)} and {list(std)}"
             )
-        self._mean, self._std = mean, std
         self.augment, self.prepare = augment, prepare
-
-    def _place(self, device: torch.device) -> None:
-        """Move the constants to the device: a CUDA graph cannot copy from the CPU."""
-        self.device = device
+        self.device = torch.device("cpu")
         self._offset, self._scale = (
-            torch.tensor(values, device=device, dtype=torch.float32).view(1, -1, 1, 1) * 255
-            for values in (self._mean, self._std)
+            torch.tensor(values, dtype=torch.float32).view(1, -1, 1, 1) * 255 for values in (mean, std)
         )
+
+    def to(self, device: torch.device) -> Self:
+        moved = copy(self)
+        moved.device = device
+        # A CUDA graph cannot copy constants from the CPU.
+        moved._offset, moved._scale = self._offset.to(device), self._scale.to(device)
+        return moved
 
     def train(self, raw: Tensor, generator: Generator | None) -> Tensor:
         """Augmented, each image differently, and normalised."""
@@ -151,17 +153,16 @@ class Images(_NormalisedImages):
             raise InputError(f"images must be uint8 (N, C, H, W), not {self.pixels.dtype} {tuple(self.pixels.shape)}")
         if self.pixels.shape[1] != len(mean):
             raise InputError(f"images have {self.pixels.shape[1]} channels, but there are {len(mean)} means")
-        self._place(self.pixels.device)
 
     def __len__(self) -> int:
         return len(self.pixels)
 
-    def to(self, device: torch.device) -> "Images":
-        """The same images on that device."""
-        return Images(self.pixels.to(device), self._mean, self._std, self.augment, self.prepare)
+    def to(self, device: torch.device) -> Self:
+        images = super().to(device)
+        images.pixels = self.pixels.to(device)
+        return images
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
-        """Images by row."""
         return (self.pixels[rows] for rows in batches)
 
 
@@ -195,25 +196,9 @@ class ImageFiles(_NormalisedImages):
         if missing is not None:
             raise InputError(f"image {missing} does not exist")
         self._decoded_size, self._keep_shape, self._workers = decoded_size, keep_shape, workers
-        self._place(torch.device("cpu"))
 
     def __len__(self) -> int:
         return len(self._paths)
-
-    def to(self, device: torch.device) -> "ImageFiles":
-        """The same files for a model on that device."""
-        files = ImageFiles(
-            self._paths,
-            self._mean,
-            self._std,
-            self.augment,
-            self.prepare,
-            decoded_size=self._decoded_size,
-            keep_shape=self._keep_shape,
-            workers=self._workers,
-        )
-        files._place(device)
-        return files
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Decoded images of each batch; workers prepare the next batches while the model trains."""

@@ -8,9 +8,10 @@ import hashlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from itertools import groupby, pairwise, product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,13 +44,6 @@ MAX_TRIAL_SAMPLES = 50_000  # more samples did not improve the choice
 CLEAR_DIFFERENCE, CLEAR_SAMPLES = 0.02, 2_000
 
 
-class TrialProgress(Protocol):
-    """Shows that a trial of at most so many epochs starts, and how many are done."""
-
-    def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
-    def advance(self, epochs: int) -> None: ...  # noqa: D102
-
-
 @dataclass(frozen=True, eq=False)
 class ModelTrial:
     """A candidate whose recipe has the number of epochs to train for, and its lowest log loss on the split."""
@@ -67,35 +61,35 @@ def choose_model(
     extend: float,
     folder: Path | None,
     checkpoint_seconds: float,
-    progress: TrialProgress,
+    begin: Callable[[str, int], object],
+    progress: Progress,
 ) -> list[ModelTrial]:
     """Try all candidates; returns the chosen one first, then the others by their loss.
 
     A candidate is chosen over an earlier one of another kind only if its loss is clearly lower.
     extend: how many times the number of epochs with the lowest loss to train for.
     folder: interrupted trials resume from here. Its name must identify the data and the options.
+    begin: called with a title and the largest number of epochs when a trial starts.
     """
     split = ValidationSplit.draw(labels, num_classes, VALIDATION, candidates[0].recipe.seed, MAX_TRIAL_SAMPLES)
     journal = SearchJournal(None, "") if folder is None else SearchJournal(folder / "trials.json", folder.name)
     margin, placed = clear_difference(len(labels)), check_device(device)
     trials: list[ModelTrial] = []
 
-    def try_candidate(candidate: Candidate, checkpoint: Path | None) -> ModelTrial:
-        def compute(advance: Progress) -> list[Any]:
-            progress.begin(f"trying {candidate.title}", candidate.recipe.epochs)
-            to_beat = _loss_to_beat(candidate, trials, margin)
-            found = loss_trial(candidate, split, placed, advance, to_beat, checkpoint, checkpoint_seconds)
-            return [{"recipe": asdict(found[0]), "loss": found[1]}]
-
-        key = [candidate.name, asdict(candidate.recipe)]
-        (result,) = journal.results(key, candidate.recipe.epochs, progress.advance, compute)
-        recipe = type(candidate.recipe).of(result["recipe"])
-        extended = replace(recipe, epochs=math.ceil(extend * recipe.epochs))
-        return ModelTrial(replace(candidate, recipe=extended), result["loss"])
+    def try_candidate(candidate: Candidate, checkpoint: Path | None, advance: Progress) -> list[Any]:
+        begin(f"trying {candidate.title}", candidate.recipe.epochs)
+        to_beat = _loss_to_beat(candidate, trials, margin)
+        recipe, loss = loss_trial(candidate, split, placed, advance, to_beat, checkpoint, checkpoint_seconds)
+        return [{"recipe": asdict(recipe), "loss": loss}]
 
     for number, candidate in enumerate(candidates):
         checkpoint = None if folder is None else folder / f"trial-{number}-{candidate.name}.begun"
-        trials.append(try_candidate(candidate, checkpoint))
+        compute = partial(try_candidate, candidate, checkpoint)
+        key = [candidate.name, asdict(candidate.recipe)]
+        (result,) = journal.results(key, candidate.recipe.epochs, progress, compute)
+        recipe = type(candidate.recipe).of(result["recipe"])
+        extended = replace(recipe, epochs=math.ceil(extend * recipe.epochs))
+        trials.append(ModelTrial(replace(candidate, recipe=extended), result["loss"]))
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
     best = _best_model(trials, margin)
@@ -132,13 +126,12 @@ def choose_rounds(
     num_classes: int,
     recipe: BoostingRecipe | None = None,
     *,
-    validation: float = VALIDATION,
     progress: Progress = lambda _: None,
 ) -> BoostingRecipe:
     """The recipe with the number of rounds, up to its own, that has the lowest log loss on a validation split."""
     longest = BoostingRecipe(MAX_ROUNDS) if recipe is None else recipe
     labels = check_labelled(inputs, labels, num_classes)
-    split = ValidationSplit.draw(labels, num_classes, validation, longest.seed)
+    split = ValidationSplit.draw(labels, num_classes, VALIDATION, longest.seed)
     return best_rounds(inputs, labels, num_classes, longest, split.train_rows, split.validation_rows, progress)[0]
 
 
@@ -146,6 +139,7 @@ def choose_rounds(
 
 Widths = tuple[int, ...]
 
+LEARNING_RATES, WEIGHT_DECAYS = (1e-4, 1e-3, 1e-2), (0.0, 1e-3)
 MIN_BASE, MAX_BASE = 8, 64
 KEPT_SHARE = 1 / 4  # of the candidates, from one stage of "halving" to the next
 # The stages of a search: share of max_epochs to train for, and the share of the whole work that the stage makes up.
@@ -198,10 +192,6 @@ def choose_recipe(
     *,
     batch_size: int = 1024,
     max_epochs: int = 800,
-    validation: float = VALIDATION,
-    widths: Sequence[Sequence[int]] | None = None,
-    learning_rates: Sequence[float] = (1e-4, 1e-3, 1e-2),
-    weight_decays: Sequence[float] = (0.0, 1e-3),
     search: str = "full",
     seed: int = 0,
     device: str = "auto",
@@ -217,19 +207,15 @@ def choose_recipe(
     journal: a file from which an interrupted search resumes; it is deleted at the end.
     progress: called with the share of the whole search that was just done.
     """
-    if not isinstance(inputs, TableInputs):
-        raise InputError("hidden widths describe an MLP, which needs a table")
-    hidden = candidate_widths(inputs.values.shape[1], num_classes) if widths is None else _check_widths(widths)
+    networks = candidate_widths(inputs.values.shape[1], num_classes)
     recipes = [
         Recipe(max_epochs, batch_size, rate, decay, seed=seed, widths=network)
-        for network, rate, decay in dict.fromkeys(product(hidden, learning_rates, weight_decays))
+        for network, rate, decay in product(networks, LEARNING_RATES, WEIGHT_DECAYS)
     ]
-    if not recipes:
-        raise InputError("there is nothing to choose from: widths, learning_rates or weight_decays is empty")
     if search not in STAGES:
         raise InputError(f"search must be one of {', '.join(STAGES)}, not {search!r}")
     labels = check_labelled(inputs, labels, num_classes)
-    split = ValidationSplit.draw(labels, num_classes, validation, seed)
+    split = ValidationSplit.draw(labels, num_classes, VALIDATION, seed)
     placed = check_device(device)
     stored = SearchJournal(journal, _fingerprint(inputs, split, placed.type))
     trials: dict[Recipe, AccuracyTrial] = {}
@@ -292,10 +278,3 @@ def _best_recipe(trials: Sequence[AccuracyTrial]) -> RecipeChoice:
     searched = pd.DataFrame([trial.recipe for trial in ranked])[["widths", "learning_rate", "weight_decay", "epochs"]]
     results = pd.DataFrame(ranked)[["accuracy", "parameters", "trained", "stopped"]]
     return RecipeChoice(best.recipe, best.accuracy, searched.join(results))
-
-
-def _check_widths(widths: Sequence[Sequence[int]]) -> list[Widths]:
-    for network in widths:
-        if not all(isinstance(width, int | np.integer) and width >= 1 for width in network):
-            raise InputError(f"hidden widths must be whole numbers of at least 1, not {tuple(network)}")
-    return [tuple(int(width) for width in network) for network in widths]

@@ -72,19 +72,16 @@ class StackedExecutor(Executor):
         return result
 
     def evaluate(self, job: int, rows: Tensor) -> Tensor:
-        """Logits (n, K) of some rows from the current model of a job."""
         stack, slot = self._place[job]
         return stack.evaluate(slot, rows)
 
     def module(self, job: int) -> nn.Module:
-        """The current model of a job, as a separate module."""
         with torch.device("meta"):  # no weights are drawn, because they are replaced
             model = mlp(self._widths)
         model.load_state_dict({name: value.clone() for name, value in self.weights(job).items()}, assign=True)
         return model
 
     def weights(self, job: int) -> dict[str, Tensor]:
-        """The parameters of a job, by their names in `mlp`."""
         stack, slot = self._place[job]
         by_name: dict[str, Tensor] = {}
         for layer, (weight, bias) in enumerate(zip(stack.weights, stack.biases, strict=True)):
@@ -92,7 +89,6 @@ class StackedExecutor(Executor):
         return by_name
 
     def state(self, job: int) -> dict[str, Any]:
-        """Weights, optimiser and order of a job, on the CPU."""
         stack, slot = self._place[job]
         return {
             "model": {name: value.cpu().clone() for name, value in stack.state(slot).items()},

@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from errata.core.checks import as_numpy
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.training.boosting import best_rounds
@@ -86,7 +85,7 @@ class ValidationSplit:
         jobs = [TrainingJob(name, recipe, self.train_rows, self.validation_rows) for name, recipe in recipes.items()]
         make_executor = executor_for(model, inputs, self.labels, self.num_classes, device)
         options = TrainingOptions(when="after epoch", swa=False)
-        return train(jobs, self.labels, self.num_classes, make_executor, options, progress=progress)
+        return train(jobs, self.labels, make_executor, options, progress=progress)
 
     def accuracies(self, result: JobResult) -> NDArray[np.float64]:
         """The accuracy (E,) on the given labels of the validation rows after every epoch."""
@@ -195,25 +194,14 @@ def _judge(split: ValidationSplit, result: JobResult) -> AccuracyTrial:
     parameters = sum(tensor.numel() for tensor in result.weights.values())
     if result.stopped is not None:
         return AccuracyTrial(recipe, math.nan, parameters, recipe.epochs, result.stopped)
-    accuracies = split.accuracies(result)
-    best = best_epoch(accuracies)
-    accuracy = float(rolling_mean(accuracies)[best - 1])
-    return AccuracyTrial(replace(recipe, epochs=best), accuracy, parameters, recipe.epochs, None)
+    means = rolling_mean(split.accuracies(result))
+    best = int(np.argmax(means))  # the first of equals
+    return AccuracyTrial(replace(recipe, epochs=best + 1), float(means[best]), parameters, recipe.epochs, None)
 
 
-def best_epoch(accuracies: ArrayLike) -> int:
-    """The number of epochs with the highest rolling mean of the accuracies (E,), the first of equals."""
-    return int(np.argmax(rolling_mean(accuracies))) + 1
-
-
-def rolling_mean(accuracies: ArrayLike) -> NDArray[np.float64]:
+def rolling_mean(accuracies: NDArray[np.float64]) -> NDArray[np.float64]:
     """Mean (E,) of each epoch and up to nine before it."""
-    curve = np.asarray(as_numpy(accuracies), dtype=np.float64)
-    if curve.ndim != 1 or not len(curve):
-        raise InputError(f"accuracies must have shape (E,) with at least one epoch, not {curve.shape}")
-    if not np.isfinite(curve).all():
-        raise InputError(f"the accuracy of epoch {int(np.argmin(np.isfinite(curve)))} is not finite")
-    means = [curve[max(0, end - ROLLING_EPOCHS) : end].mean() for end in range(1, len(curve) + 1)]
+    means = [accuracies[max(0, end - ROLLING_EPOCHS) : end].mean() for end in range(1, len(accuracies) + 1)]
     return np.round(means, 12)  # so that means that differ only by rounding are equal, and the first one wins
 
 
