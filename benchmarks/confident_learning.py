@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from common import Row, peak_growth, print_rows, timed
 from errata.core.confident_learning import flags
+from errata.core.confident_rules import CLEANLAB, PAPER
 
 SIZES = ((1_000_000, 10), (200_000, 1_000))
 FILTERS = {"PBNR": "prune_by_noise_rate", "PBC": "prune_by_class"}
@@ -54,7 +55,7 @@ def compare(probabilities: NDArray[np.float64], labels: NDArray[np.int64], varia
         return quietly(lambda: find_label_issues(labels, probabilities, filter_by=FILTERS[variant], n_jobs=jobs))
 
     def ours(as_cleanlab: bool) -> Callable[[], NDArray[np.bool_]]:
-        return lambda: flags(probabilities, labels, variant, cleanlab=as_cleanlab)
+        return lambda: flags(probabilities, labels, variant, CLEANLAB if as_cleanlab else PAPER)
 
     their_flags = theirs(1)()
     their_seconds = min(timed(theirs(1), repeat=2), timed(theirs(None), repeat=2))

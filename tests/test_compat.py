@@ -247,7 +247,10 @@ def changed(row, value):
         ({"labels": [3] * 30}, "label of sample 0 is 3, outside 0..2"),
         ({"labels": [[0, 1]] * 30}, "labels must have shape (N,), not (30, 2)"),
         ({"labels": [0, 1]}, "there are 2 labels for 30 rows"),
-        ({"pred_probs": [0.1, 0.9]}, "pred_probs must have shape (N, K), not (2,)"),
+        (
+            {"pred_probs": [0.1, 0.9]},
+            "probabilities must have shape (N, K) with N of 1 or more and K of 2 or more, not (2,)",
+        ),
         ({"pred_probs": changed(7, np.nan)}, "probability of sample 7 for class 0 is nan"),
         ({"pred_probs": changed(5, 0.9)}, "probabilities of sample 5 sum to 2.7, not to 1"),
     ],

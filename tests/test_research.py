@@ -17,10 +17,9 @@ import retraining
 import shown
 import tried
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import label_votes
+from errata.core.neighbours import label_votes
 from errata.core.smoothing import log_neighbour_mean
-from errata.dynamics.run_methods import find_method
-from errata.dynamics.scoring import score
+from errata.dynamics.scoring import find_method, score
 from errata.dynamics.store import Dynamics
 from runs import DEVELOPMENT, KeptSpaces, ensemble, read_runs, reduce_run, run_of
 

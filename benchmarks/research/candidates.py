@@ -9,7 +9,7 @@ import evidence
 from errata.core import memorising
 from errata.core.checks import Floats, Labels
 from errata.core.method_parts import ProbabilityVectors
-from errata.core.neighbourhood import SpaceName, label_votes
+from errata.core.neighbours import SpaceName, label_votes
 from errata.core.smoothing import KNN
 from errata.core.unmixing import Unmix, transition, true_classes
 from evidence import margin

@@ -22,8 +22,7 @@ from errata.core.methods import Method, parse
 from errata.core.replay import replay_arrays
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.training_inputs import inputs
-from errata.dynamics.run_methods import find_method
-from errata.dynamics.scoring import score
+from errata.dynamics.scoring import find_method, score
 from errata.dynamics.store import Dynamics
 from errata.training.recipes import Recipe
 

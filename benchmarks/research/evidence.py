@@ -12,9 +12,9 @@ from errata.core.aggregations import LastQuarter
 from errata.core.checks import Floats, Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
-from errata.core.neighbourhood import NeighbourSpaces, SpaceName, label_votes
+from errata.core.neighbours import NeighbourSpaces, SpaceName, label_votes
 from errata.core.smoothing import log_neighbour_mean
-from errata.dynamics.run_methods import run_arrays
+from errata.dynamics.scoring import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
 

@@ -27,8 +27,7 @@ from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_cla
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.run_methods import epochs_used, find_method, run_arrays
-from errata.dynamics.scoring import score
+from errata.dynamics.scoring import epochs_used, find_method, run_arrays, score
 from errata.dynamics.store import Dynamics
 from errata.training.gather import gather
 from errata.training.jobs import TrainingOptions

@@ -22,8 +22,7 @@ import evidence
 from errata.bench.running.cell_training import table
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
-from errata.dynamics.run_methods import epochs_used, find_method
-from errata.dynamics.scoring import score
+from errata.dynamics.scoring import epochs_used, find_method, score
 from errata.dynamics.store import Dynamics
 from errata.training.gather import gather
 from errata.training.jobs import TrainingOptions

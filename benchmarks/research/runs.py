@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import digests
 from errata.core.checks import Floats, Labels
 from errata.core.methods import parse, with_gathering
-from errata.core.neighbourhood import NeighbourSpaces, SpaceName
+from errata.core.neighbours import NeighbourSpaces, SpaceName
 from errata.core.replay import replay_arrays
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics

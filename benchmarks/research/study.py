@@ -23,7 +23,7 @@ import retraining
 import shown
 from errata.core.checks import Floats
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import label_votes
+from errata.core.neighbours import label_votes
 from errata.core.smoothing import KNN
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import InputError

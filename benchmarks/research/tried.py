@@ -7,7 +7,7 @@ from functools import partial
 import candidates
 import evidence
 from candidates import BASELINE, Score, Weights
-from errata.core.neighbourhood import SpaceName
+from errata.core.neighbours import SpaceName
 from errata.core.smoothing import KNN
 from runs import EPOCH_METHODS
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels, as_numpy, check_labels
-from errata.core.confident_learning import Flags, flags_by_rules
+from errata.core.checks import Labels, as_numpy, rows_by_class
+from errata.core.confident_learning import Flags, check_probabilities, flags
 from errata.core.confident_rules import (
     CLEANLAB,
     Counts,
@@ -51,14 +51,24 @@ def find_label_issues(
     are not finite or do not sum to 1 are refused. n_jobs is accepted and ignored: threads are always used.
     """
     adjusted = _check_options(filter_by, return_indices_ranked_by, rank_by_kwargs, n_jobs, multi_label)
-    P, y = _check_arrays(labels, pred_probs, classes)
+    column = as_numpy(labels)
+    if column.ndim == 2 and column.shape[1] == 1:  # a data frame of one column
+        column = column[:, 0]
+    P, y = check_probabilities(pred_probs, column, classes)
     joint = None if confident_joint is None else _check_joint(confident_joint, P.shape[1])
     if filter_by in PRUNING:
         removals = None if num_to_remove_per_class is None else _check_removals(num_to_remove_per_class, P.shape[1])
-        _check_amounts(frac_noise, min_examples_per_class)
+        if not 0 <= frac_noise < np.inf:
+            raise InputError(f"frac_noise must be 0 or more, not {frac_noise}")
+        if min_examples_per_class < 0:
+            raise InputError(f"min_examples_per_class must be 0 or more, not {min_examples_per_class}")
         flagged = _flags_by_pruning(P, y, filter_by, joint, min_examples_per_class, frac_noise, removals)
     else:
-        _check_unused(filter_by, frac_noise, num_to_remove_per_class, joint)
+        if num_to_remove_per_class is not None:
+            raise InputError(f"num_to_remove_per_class needs filter_by {', '.join(PRUNING)}, not {filter_by!r}")
+        for name, passed in (("frac_noise", frac_noise != 1), ("confident_joint", joint is not None)):
+            if passed:
+                warnings.warn(f"{name} is not used with filter_by {filter_by!r}", stacklevel=2)
         flagged = _flags_without_pruning(P, y, filter_by)
     if verbose:
         print(f"Number of label issues found: {int(flagged.sum())}")
@@ -96,14 +106,14 @@ def _flags_by_pruning(
         return limited
 
     rules = CLEANLAB._replace(calibrated=budgets)
-    flagged: Flags = np.logical_and.reduce([flags_by_rules(P, y, variant, rules) for variant in PRUNING[filter_by]])
+    flagged: Flags = np.logical_and.reduce([flags(P, y, variant, rules) for variant in PRUNING[filter_by]])
     return flagged
 
 
 def _flags_without_pruning(P: Probabilities, y: Labels, filter_by: str) -> Flags:
     if filter_by in COUNTING:
-        return flags_by_rules(P, y, COUNTING[filter_by], CLEANLAB)
-    count = int(flags_by_rules(P, y, "CYY", CLEANLAB).sum())
+        return flags(P, y, COUNTING[filter_by], CLEANLAB)
+    count = int(flags(P, y, "CYY", CLEANLAB).sum())
     flagged = np.zeros(len(y), np.bool_)
     flagged[np.argsort(_quality(P, y, LOWEST[filter_by]))[:count]] = True
     return flagged
@@ -112,7 +122,7 @@ def _flags_without_pruning(P: Probabilities, y: Labels, filter_by: str) -> Flags
 def _quality(P: Probabilities, y: Labels, ranking: str, adjusted: bool = False) -> NDArray[Any]:
     """The quality score (N,) of each label in cleanlab, from 0 to 1; low is bad."""
     if adjusted:
-        confidence = cleanlab_self_confidence(P, [np.flatnonzero(y == k) for k in range(P.shape[1])])
+        confidence = cleanlab_self_confidence(P, rows_by_class(y, P.shape[1]))
         P = P - confidence + confidence.max()
         P /= P.sum(axis=1, keepdims=True)
     rows = np.arange(len(y))
@@ -158,19 +168,6 @@ def _check_options(
     return adjusted
 
 
-def _check_arrays(labels: Any, pred_probs: Any, classes: Sequence[Any] | None) -> tuple[Probabilities, Labels]:
-    """Probabilities (N, K), whose values are checked later, and labels (N,) as class numbers."""
-    P, column = as_numpy(pred_probs), as_numpy(labels)
-    if P.ndim != 2:
-        raise InputError(f"pred_probs must have shape (N, K), not {P.shape}")
-    if column.ndim == 2 and column.shape[1] == 1:  # a data frame of one column
-        column = column[:, 0]
-    y = check_labels(column, P.shape[1], classes)
-    if len(y) != len(P):
-        raise InputError(f"there are {len(y)} labels for {len(P)} rows of pred_probs")
-    return P, y
-
-
 def _check_joint(confident_joint: Any, num_classes: int) -> NDArray[Any]:
     joint = as_numpy(confident_joint)
     if joint.shape != (num_classes, num_classes):
@@ -185,18 +182,3 @@ def _check_removals(removals: Sequence[int], num_classes: int) -> NDArray[Any]:
     if numbers.shape != (num_classes,) or numbers.dtype.kind not in "iu" or numbers.min() < 0:
         raise InputError(f"num_to_remove_per_class must be {num_classes} whole numbers, none below 0")
     return numbers
-
-
-def _check_amounts(frac_noise: float, min_examples_per_class: int) -> None:
-    if not 0 <= frac_noise < np.inf:
-        raise InputError(f"frac_noise must be 0 or more, not {frac_noise}")
-    if min_examples_per_class < 0:
-        raise InputError(f"min_examples_per_class must be 0 or more, not {min_examples_per_class}")
-
-
-def _check_unused(filter_by: str, frac_noise: float, removals: object, joint: object) -> None:
-    if removals is not None:
-        raise InputError(f"num_to_remove_per_class needs filter_by {', '.join(PRUNING)}, not {filter_by!r}")
-    for name, passed in (("frac_noise", frac_noise != 1), ("confident_joint", joint is not None)):
-        if passed:
-            warnings.warn(f"{name} is not used with filter_by {filter_by!r}", stacklevel=3)

@@ -6,7 +6,7 @@ from sklearn.metrics import roc_auc_score
 
 from errata.core.method_registry import registered
 from errata.core.methods import all_methods, parse
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.core.replay import Epochs, replay
 from errata.core.windows import window_scores
 from errata.dynamics.store import Dynamics

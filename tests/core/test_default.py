@@ -10,7 +10,7 @@ import errata
 from errata.core.default import choose_default, own_methods
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
-from errata.dynamics.run_methods import find_method
+from errata.dynamics.scoring import find_method
 from errata.errors import InputError
 
 SPACES = [(), ("features",), ("inputs",), ("features", "inputs")]

@@ -12,12 +12,11 @@ from scipy.special import log_softmax, softmax
 from errata.core import early, memorising
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.core.replay import Epochs, replay, replay_arrays
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.run_methods import epochs_used, find_method
-from errata.dynamics.scoring import score
+from errata.dynamics.scoring import epochs_used, find_method, score
 from errata.dynamics.store import Dynamics
 
 CLASSES, EPOCHS = 4, 32

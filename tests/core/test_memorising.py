@@ -10,7 +10,7 @@ from errata.core.memorising import features_have_memorised, fitted_line, label_r
 from errata.core.smoothing import KNN
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.run_methods import find_method
+from errata.dynamics.scoring import find_method
 from errata.dynamics.store import Dynamics
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from errata.core.aggregations import CTRL, EMA, LateStopping
 from errata.core.composed_method import ComposedMethod
-from errata.core.detectors import ConfidentLearning
+from errata.core.confident_learning import ConfidentLearning
 from errata.core.measures import CPD
 from errata.core.method_parts import VectorAggregation
 from errata.core.method_registry import registered

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logsumexp
 from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
-from errata.core.neighbourhood import NeighbourSpaces, label_votes
+from errata.core.neighbours import NeighbourSpaces, label_votes
 from errata.core.replay import Epochs, replay
 from errata.core.smoothing import KNN, KNNSettings, log_neighbour_mean
 from errata.dynamics.ranking import rank

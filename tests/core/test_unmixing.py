@@ -11,7 +11,7 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
 from errata.core.smoothing import KNN

@@ -11,7 +11,7 @@ import errata
 from errata.dynamics import ranking
 from errata.dynamics.ranking import COMPARED, analyse, ranking_table, wrong_probabilities
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.run_methods import run_arrays
+from errata.dynamics.scoring import run_arrays
 
 COLUMNS = [
     "id",

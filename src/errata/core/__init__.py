@@ -1,7 +1,7 @@
 """Mathematics on arrays: methods, their parts, the default, metrics, noise and noise rates. No files, no torch.
 
 Every other package may import it; it imports only errata.errors and errata.extras. To learn how the default ranks a
-sample, read in this order: default (the rule, step by step), memorising, aggregations, early, neighbourhood, smoothing,
+sample, read in this order: default (the rule, step by step), memorising, aggregations, early, neighbours, smoothing,
 unmixing, confident_learning, measures, composed_method. To learn how methods are named, extended and computed: methods,
 method_parts, method_registry, composed_method, replay.
 """

@@ -85,14 +85,6 @@ def confident_classes(
 
 
 @compiled
-def count_pairs(labels: NDArray[Any], confident: NDArray[Any], counts: NDArray[np.int64]) -> None:
-    """Add every sample that has a confident class to counts[label, confident class]."""
-    for row in range(len(labels)):
-        if confident[row] != NO_CLASS:
-            counts[labels[row], confident[row]] += 1
-
-
-@compiled
 def sift_down(heap: NDArray[Any], position: int) -> None:
     """Restore the min-heap below `position`."""
     size = len(heap)

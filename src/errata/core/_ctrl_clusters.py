@@ -6,7 +6,8 @@ from collections.abc import Collection
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Floats, Labels
+from errata.core.checks import Floats, Labels, rows_by_class
+from errata.core.jit import over_blocks
 
 Mask = NDArray[np.bool_]
 Ranks = NDArray[np.int32]
@@ -26,12 +27,10 @@ def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    from errata.core.jit import over_blocks
-
     ranks = {fit: np.full(len(curves), NEVER_SELECTED, dtype=np.int32) for fit in fits}
     # The widest windows first: they take longest, so that no core is idle for long at the end.
     windows = sorted({window for window, _ in fits}, key=lambda window: (window[0] - window[1], window))
-    jobs = [(window, rows) for window in windows for rows in _rows_by_class(labels)]
+    jobs = [(window, rows) for window in windows for rows in rows_by_class(labels, 0) if len(rows)]
     native_threads = ThreadpoolController()
 
     def work(block: slice) -> None:
@@ -50,13 +49,6 @@ def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict
         warnings.simplefilter("ignore", ConvergenceWarning)
         over_blocks(len(jobs), 1, work)
     return ranks
-
-
-def _rows_by_class(labels: Labels) -> list[NDArray[np.intp]]:
-    """The rows of every observed class, in order."""
-    by_class = np.argsort(labels, kind="stable")
-    _, first = np.unique(labels[by_class], return_index=True)
-    return np.split(by_class, first[1:])
 
 
 def _distinct(curves: Floats, at_most: int) -> int:
@@ -91,8 +83,6 @@ def silhouettes(curves: Floats, masks: Mask, at_most: int) -> Floats:
     silhouette_score(sample_size=at_most, random_state=0) takes. Distances are computed once for all masks.
     """
     from threadpoolctl import threadpool_limits
-
-    from errata.core.jit import over_blocks
 
     if len(curves) > at_most:
         chosen = np.random.RandomState(0).permutation(len(curves))[:at_most]

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core import early
+from errata.core._measure_kernels import blend_probabilities
 from errata.core.checks import Floats, Labels
 from errata.core.measures import CPD, Measure
 from errata.core.method_parts import Aggregation, EpochBatch, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 _BINARY = "0 or 1 from one prediction: most samples tie, and the margin ranks them in finer steps"
@@ -279,8 +280,6 @@ def _without_gaps(curve: Floats) -> Floats:
 
 
 def _blend(state: SampleArrays, batch: EpochBatch, *, keep: float, weight: float, first: float) -> None:
-    from errata.core._measure_kernels import blend_probabilities
-
     blend_probabilities(batch.shifted, batch.exponentials, batch.totals, keep, weight, first, state["probabilities"])
 
 

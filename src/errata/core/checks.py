@@ -79,6 +79,12 @@ def _refuse_labels(array: NDArray[Any], refused: NDArray[np.bool_], why: str) ->
         raise InputError(f"label of sample {row} is {array[row : row + 1].tolist()[0]!r}, {why}")
 
 
+def rows_by_class(labels: NDArray[Any], num_classes: int) -> list[NDArray[np.intp]]:
+    """The rows of each class, ascending."""
+    by_class = np.argsort(labels, kind="stable")
+    return np.split(by_class, np.cumsum(np.bincount(labels, minlength=num_classes))[:-1])
+
+
 def check_seed(seed: object) -> int:
     """A seed: a whole number, 0 or above."""
     if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:

@@ -20,7 +20,7 @@ from errata.core.method_parts import (
     VectorAggregation,
     epoch_reduction,
 )
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 # Out-of-sample, the paper evaluates these two and confident learning.

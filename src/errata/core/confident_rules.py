@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core._confident_kernels import compensated_sum
 from errata.core.checks import Floats
+from errata.core.jit import over_blocks
 
 Counts = NDArray[np.int64]
 Probabilities = NDArray[Any]  # (N, K) float32 or float64
@@ -25,15 +27,12 @@ class Rules(NamedTuple):
     slack: float  # added to the label's probability before it is compared with the largest probability
     thresholds: Callable[[Probabilities, list[Rows]], Floats]
     calibrated: Callable[[Counts, Counts], NDArray[Any]]
-    order: Callable[
-        [NDArray[Any], Probabilities, Rows], NDArray[np.intp]
-    ]  # largest first; decides between equal values
+    order: Callable[[NDArray[Any], Probabilities, Rows], NDArray[np.intp]]  # largest first, and between equal values
     margin_precision: type[np.floating[Any]]  # or that of P if it is higher
 
 
 def over_classes(members: list[Rows], work: Callable[[int, Rows], None]) -> None:
     """Call `work` with every class that has samples, and their rows, on all cores."""
-    from errata.core.jit import over_blocks
 
     def work_block(classes: slice) -> None:
         for k in range(classes.start, classes.stop):
@@ -64,8 +63,6 @@ def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
 
 def _exact_mean(values: NDArray[Any]) -> float:
     """The mean, rounded once: independent of the order of rows, and equal to the values if all are equal."""
-    from errata.core._confident_kernels import compensated_sum
-
     total, remainder = compensated_sum(values)
     return float((Fraction(total) + Fraction(remainder)) / len(values)) if np.isfinite(total) else total
 
@@ -173,8 +170,6 @@ def with_removals(pruned: Counts, class_counts: Counts, removals: NDArray[Any]) 
 
 def _round_keeping_row_sums(values: Floats) -> Counts:
     """Round to whole numbers; then move the cells with the largest rounding errors by 1 until the row sums match."""
-    from errata.core.jit import over_blocks
-
     rounded = values.round()
     missing = (values.sum(axis=1).round() - rounded.sum(axis=1)).astype(np.int64)
 

@@ -15,7 +15,7 @@ Choose the method (`choose_default`):
 
 If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
 EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, errata cannot
-tell whether the features have memorised the labels, and uses them (errata.dynamics.run_methods reads the run).
+tell whether the features have memorised the labels, and uses them (errata.dynamics.scoring reads the run).
 
 Score each sample. First the aggregation is applied, then kNN, then Unmixed, then the measure LM:
 
@@ -40,7 +40,7 @@ from collections.abc import Callable, Collection
 
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse, with_gathering
-from errata.core.neighbourhood import SpaceName
+from errata.core.neighbours import SpaceName
 
 DEFAULT = "default"
 """The name of the method that `choose_default` returns for a run; upper or lower case."""

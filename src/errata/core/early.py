@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Floats, Labels
 from errata.core.memorising import predicted_classes, reverses_confident_rejections
-from errata.core.neighbourhood import NeighbourSpaces, label_votes
+from errata.core.neighbours import NeighbourSpaces, label_votes
 
 FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core._measure_kernels import shift_rows, sum_others
 from errata.core.checks import as_numpy, check_labels, check_logits
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_registry import Kind, register
@@ -105,8 +106,6 @@ class LabelledLogits:
     """
 
     def __init__(self, logits: NDArray[Any], labels: NDArray[np.int64]) -> None:
-        from errata.core._measure_kernels import shift_rows
-
         self.labels = labels
         self.shifted = np.empty(logits.shape)
         self.margin = np.empty(len(logits))
@@ -120,8 +119,6 @@ class LabelledLogits:
 
     @cached_property
     def _others_and_own(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        from errata.core._measure_kernels import sum_others
-
         others, own = np.empty(len(self.labels)), np.empty(len(self.labels))
         sum_others(self.exponentials, self.labels, others, own)
         return others, own

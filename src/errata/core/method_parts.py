@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM, LabelledLogits, Measure
 from errata.core.method_registry import Kind
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 
 Gathering = Literal["in-sample", "out-of-sample"]
 SampleArrays = dict[str, NDArray[Any]]

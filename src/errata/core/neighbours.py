@@ -4,12 +4,21 @@ The exact search first bounds all distances with matrix products in float32. It 
 points that may be among the nearest. It never holds N × N numbers.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core._neighbour_kernels import (
+    OVERFLOW,
+    Candidates,
+    add_candidates,
+    nearest_of_all,
+    nearest_of_links,
+    select_nearest,
+)
 from errata.core._neighbour_points import Cloud, IndexAndDistance, Metric, Rounded, prepare_points, rounded
+from errata.core.checks import Floats, Labels
 from errata.core.devices import Progress, find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
@@ -18,6 +27,8 @@ APPROXIMATE_BEYOND = 300_000
 """The largest number of samples that is searched exactly on a CPU; that takes some minutes on two cores."""
 
 Rows = NDArray[np.int64]
+SpaceName = Literal["features", "inputs"]
+METRICS: dict[SpaceName, Metric] = {"features": "cosine", "inputs": "euclidean"}
 
 _ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
 _CANDIDATES = 1 << 19  # the most candidates of all rows of a block together
@@ -91,8 +102,6 @@ def _search_products(
     """Write the neighbours of `rows[places]`; returns the places of the rows that have too many candidates."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    from errata.core._neighbour_kernels import OVERFLOW, Candidates, add_candidates, select_nearest
-
     index, distance = result
     k, dtype = index.shape[1], near.coordinates.dtype
     room = min(4 * k + 256, len(near.coordinates))
@@ -127,8 +136,6 @@ def _search_products(
 
 def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, result: IndexAndDistance, progress: Progress) -> None:
     """Write the neighbours of `rows[places]` from the distances to all points."""
-    from errata.core._neighbour_kernels import nearest_of_all
-
     index, distance = result
 
     def work(block: slice) -> None:
@@ -144,8 +151,6 @@ def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, result: IndexA
 
 def _approximate(cloud: Cloud, k: int, progress: Progress) -> Neighbours:
     """The k nearest of every point among its links in an approximate graph; rows with fewer links exactly."""
-    from errata.core._neighbour_kernels import nearest_of_links
-
     samples = len(cloud.points)
     linked = _graph(rounded(cloud, np.float32).coordinates, min(max(k + 1, _FEWEST_LINKS), samples))
     linked.sort(axis=1)
@@ -178,3 +183,36 @@ def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
     """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts."""
     _, true_distance = exact_search(rows, cloud, distance.shape[1], lambda done: None)
     return float((distance[rows] <= true_distance[:, -1:]).mean())
+
+
+class NeighbourSpaces:
+    """The spaces in which neighbours can be searched; each search is done once.
+
+    features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
+    table or embeddings that the model was not trained on, compared by Euclidean distance.
+    """
+
+    def __init__(self, features: NDArray[Any] | None = None, inputs: NDArray[Any] | None = None) -> None:
+        arrays: dict[SpaceName, NDArray[Any] | None] = {"features": features, "inputs": inputs}
+        self.points = {name: array for name, array in arrays.items() if array is not None}
+        self._searched: dict[SpaceName, Neighbours] = {}
+
+    def nearest(self, space: SpaceName, k: int) -> NDArray[np.int32]:
+        """Row numbers (N, k) of the k nearest samples of every sample; all others if there are fewer."""
+        points = self.points[space]
+        k = min(k, len(points) - 1)
+        if k == 0:
+            return np.empty((1, 0), dtype=np.int32)
+        result = self._searched.get(space)
+        if result is None or result.index.shape[1] < k:
+            result = self._searched[space] = nearest(points, k, METRICS[space])
+        return result.index[:, :k]
+
+
+def label_votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:
+    """How many of the neighbours (n, k) of some samples have each label, (n, K); `labels` (N,) are of all samples."""
+    counts = np.zeros((len(near), classes))
+    every = np.arange(len(near))
+    for neighbour in near.T:
+        counts[every, labels[neighbour]] += 1
+    return counts

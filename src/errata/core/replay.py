@@ -11,7 +11,7 @@ from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod, Suggestion
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]

@@ -25,7 +25,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.jit import BLOCK_ELEMENTS, compiled, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbourhood import NeighbourSpaces, SpaceName, label_votes
+from errata.core.neighbours import NeighbourSpaces, SpaceName, label_votes
 from errata.errors import InputError
 
 REQUIRED_AGREEMENT = 0.7

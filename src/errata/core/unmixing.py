@@ -23,7 +23,7 @@ from errata.core.confident_learning import confident_joint
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbourhood import NeighbourSpaces
+from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 

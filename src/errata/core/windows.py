@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core._measure_kernels import window_ratios
 from errata.core.aggregations import Last, Mean, MeanProb
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
@@ -105,8 +106,6 @@ class _Segments:
 
     def mean_probability(self, epochs: Epochs, method: ComposedMethod, block: slice, result: Floats) -> None:
         """Write the measure of summed probabilities; the divisor of the mean cancels out."""
-        from errata.core._measure_kernels import window_ratios
-
         states = _folded(epochs, method, self.bounds, block)
         labels = epochs.labels[block]
         every = np.arange(len(labels))

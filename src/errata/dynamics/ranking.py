@@ -19,8 +19,7 @@ from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse, with_gathering
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
-from errata.dynamics.run_methods import epochs_used, find_method, run_arrays
-from errata.dynamics.scoring import inspected_count, require_dynamics
+from errata.dynamics.scoring import epochs_used, find_method, inspected_count, require_dynamics, run_arrays
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 

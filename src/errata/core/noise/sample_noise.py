@@ -6,13 +6,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, as_numpy, check_seed
+from errata.core.checks import Floats, Labels, as_numpy, check_seed, rows_by_class
 from errata.core.noise.transition_noise import (
     NoisyLabels,
     check_model,
     check_some_labels,
     count_classes,
-    rows_by_class,
     transition,
 )
 from errata.errors import InputError

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from errata.core.checks import Floats, Labels, check_labels, check_seed
+from errata.core.checks import Floats, Labels, check_labels, check_seed, rows_by_class
 from errata.errors import InputError
 
 Draw = Literal["independent", "exact"]
@@ -195,12 +195,6 @@ def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
 def label_hash(labels: ArrayLike) -> str:
     """SHA-256 of `labels` (N,) as little-endian int64, the same on every machine."""
     return hashlib.sha256(check_labels(labels, None).astype("<i8").tobytes()).hexdigest()
-
-
-def rows_by_class(labels: Labels, num_classes: int) -> list[NDArray[np.intp]]:
-    """The rows of each class, in order."""
-    by_class = np.argsort(labels, kind="stable")
-    return np.split(by_class, np.cumsum(np.bincount(labels, minlength=num_classes))[:-1])
 
 
 def count_classes(labels: ArrayLike, num_classes: int | None) -> int:
