@@ -1,6 +1,7 @@
 import hashlib
 import pickle
 import sys
+import tarfile
 from dataclasses import replace
 
 import numpy as np
@@ -40,6 +41,13 @@ def write_folder(folder, release, arrays, key=str.encode, protocol=2):
         (folder / release.folder / name).write_bytes(pickle.dumps(content, protocol=protocol))
 
 
+def write_archive(folder, release, arrays):
+    """Write the official archive."""
+    write_folder(folder / "unpacked", release, arrays)
+    with tarfile.open(folder / release.archive, "w:gz") as archive:
+        archive.add(folder / "unpacked" / release.folder, release.folder)
+
+
 def write_mosaics(folder, release, arrays):
     """Write pictures with a few images per row."""
     folder.mkdir(exist_ok=True)
@@ -54,7 +62,7 @@ def write_mosaics(folder, release, arrays):
     np.savez_compressed(folder / "labels.npz", **labels)
 
 
-FORMS = {"folder": write_folder, "mosaics": write_mosaics}
+FORMS = {"folder": write_folder, "archive": write_archive, "mosaics": write_mosaics}
 
 
 def same_arrays(found, expected):
@@ -148,6 +156,22 @@ def test_a_repeated_batch_is_named(tmp_path, monkeypatch):
     second, third = (tmp_path / cifar10.RELEASE.paths[number] for number in (1, 2))
     third.write_bytes(second.read_bytes())
     with pytest.raises(DataError, match=r"data_batch_3 holds the same images as .*data_batch_2$"):
+        loading.load("cifar10", tmp_path)
+
+
+@pytest.mark.parametrize("share", [0, 0.02, 0.5, 0.95])
+def test_a_truncated_archive_is_refused(tmp_path, share):
+    write_archive(tmp_path, cifar10.RELEASE, synthetic_images(10))
+    path = tmp_path / cifar10.RELEASE.archive
+    path.write_bytes(path.read_bytes()[: int(share * path.stat().st_size)])
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz is not a complete archive: [^/\n]*$"):
+        loading.load("cifar10", tmp_path)
+
+
+def test_another_archive_is_refused(tmp_path):
+    write_archive(tmp_path, cifar100.RELEASE, synthetic_images(100))
+    (tmp_path / cifar100.RELEASE.archive).rename(tmp_path / cifar10.RELEASE.archive)
+    with pytest.raises(DataError, match=r"cifar-10-python\.tar\.gz does not contain cifar-10-batches-py/data_batch_1"):
         loading.load("cifar10", tmp_path)
 
 

@@ -372,7 +372,7 @@ def test_missing_payments_come_with_instructions(tmp_path):
         ("cardiotocography", "CTG.xls", 0.5, "CTG.xls cannot be read"),
         ("cardiotocography", "CTG.xls", 0.999, "CTG.xls cannot be read"),
         ("cardiotocography", "CTG.xls", 0.0, "CTG.xls cannot be read"),
-        ("human_activity", "UCI HAR Dataset.zip", 0.5, "UCI HAR Dataset.zip cannot be read"),
+        ("human_activity", "UCI HAR Dataset.zip", 0.5, "UCI HAR Dataset.zip is not a complete archive: it is"),
         ("credit_fraud", CREDIT_PART, 0.5, f"{CREDIT_PART} cannot be read"),
         ("sensorless_drive", SENSORLESS_PART, 0.5, "truncated"),
         ("letter", "letter-recognition.data", 0.0, "cannot be read"),
@@ -576,7 +576,7 @@ def test_human_activity_is_complete_with_the_official_features(real_data, monkey
     for complete in (True, False):
         ids = {part: human_activity.git_blob(content if complete else b"")[:8] for part, content in blobs.items()}
         monkeypatch.setattr(human_activity, "OFFICIAL_BLOBS", ids)
-        parsed = human_activity.read(path)
+        parsed = locate(human_activity.DATASET, real_data).read()
         assert (parsed.complete, not parsed.remarks) == (complete, complete)
 
 
@@ -592,5 +592,49 @@ def test_human_activity_with_other_labels_is_refused(real_data, tmp_path):
         load("human_activity", tmp_path)
     with zipfile.ZipFile(place, "w") as zipped:
         zipped.writestr("README.txt", "nothing here")
-    with pytest.raises(DataError, match=r"UCI HAR Dataset/train/X_train.txt' in the archive"):
+    with pytest.raises(DataError, match=r"Dataset.zip does not contain UCI HAR Dataset/train/X_train.txt"):
         load("human_activity", tmp_path)
+
+
+@pytest.mark.parametrize("own_folder", [True, False])
+@pytest.mark.parametrize("form", ["unpacked", "download"])
+def test_human_activity_is_read_unpacked_and_from_the_zip_of_uci(real_data, tmp_path, form, own_folder):
+    archive = real_data / "human_activity" / "UCI HAR Dataset.zip"
+    folder = tmp_path / "human_activity" if own_folder else tmp_path
+    folder.mkdir(exist_ok=True)
+    if form == "unpacked":
+        with zipfile.ZipFile(archive) as zipped:
+            zipped.extractall(folder)
+    else:
+        with zipfile.ZipFile(folder / "human+activity+recognition+using+smartphones.zip", "w") as outer:
+            outer.write(archive, archive.name)
+            outer.writestr("names.txt", "notes")
+    data, expected = load("human_activity", tmp_path), load("human_activity", real_data)
+    assert data.content_hash == expected.content_hash
+    np.testing.assert_array_equal(data.train_inputs, expected.train_inputs)
+    assert data.remarks == expected.remarks
+
+
+def test_an_error_in_a_zip_in_a_zip_names_both(tmp_path):
+    inner = tmp_path / "UCI HAR Dataset.zip"
+    with zipfile.ZipFile(inner, "w") as zipped:
+        for name in human_activity.FILES:
+            zipped.writestr(name, "1\n")
+    outer = tmp_path / "human_activity" / "human+activity+recognition+using+smartphones.zip"
+    outer.parent.mkdir()
+    with zipfile.ZipFile(outer, "w") as zipped:
+        zipped.write(inner, inner.name)
+    inner.unlink()
+    with pytest.raises(DataError) as caught:
+        load("human_activity", tmp_path)
+    file = "UCI HAR Dataset.zip: UCI HAR Dataset/train/y_train.txt"
+    assert str(caught.value) == f"{outer}: {file} is not the official human_activity: its train labels differ"
+
+
+@pytest.mark.parametrize("name", ["letter", "satellite", "mushroom", "cardiotocography"])
+def test_tables_are_read_from_the_zip_of_uci(real_data, tmp_path, name):
+    (archive,) = dataset(name).archives
+    with zipfile.ZipFile(tmp_path / archive, "w") as zipped:
+        for path in (real_data / name).iterdir():
+            zipped.write(path, path.name)
+    assert load(name, tmp_path).content_hash == load(name, real_data).content_hash

@@ -1,11 +1,9 @@
 """The files of CIFAR-10, CIFAR-100, CIFAR-10N and CIFAR-100N.
 
-CIFAR is read from the pickles of the unpacked official archive, or from mosaics: lossless pictures with many images in
-rows, and their labels in labels.npz.
+CIFAR is read from the pickles of the official archive, or from mosaics: lossless pictures with many images in rows,
+and their labels in labels.npz.
 """
 
-import zipfile
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +19,7 @@ from errata.datasets.spec import Arrays, ParsedArrays, PreparedArrays, PreparedD
 from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
-from errata.wording import one_line
+from errata.readers.file_access import READ_ERRORS, file_errors
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -92,11 +90,8 @@ def unmosaic(path: Path) -> NDArray[np.uint8]:
     require_pillow(f"reading {path}")
     from PIL import Image
 
-    try:
-        with Image.open(path) as picture:
-            pixels = np.asarray(picture.convert("RGB"))
-    except Exception as error:  # decoders raise many kinds of errors for damaged files
-        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
+    with file_errors(path, kinds=(Exception,)), Image.open(path) as picture:  # decoders raise many kinds of errors
+        pixels = np.asarray(picture.convert("RGB"))
     height, width, _ = pixels.shape
     if height % SIDE or width % SIDE:
         raise DataError(f"{path} has {width} × {height} pixels, not a multiple of {SIDE}")
@@ -173,11 +168,8 @@ def _batch(release: CifarRelease, content: Mapping[str, Any], name: str, rows: i
 
 
 def _mosaic_labels(path: Path, part: str) -> NDArray[np.int64]:
-    try:
-        with np.load(path) as file:
-            labels: NDArray[Any] = file[part]
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, KeyError) as error:
-        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
+    with file_errors(path, kinds=(*READ_ERRORS, KeyError)), np.load(path) as file:
+        labels: NDArray[Any] = file[part]
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{path}: {part} must hold whole numbers (N,), not {labels.dtype} {labels.shape}")
     return labels.astype(np.int64)

@@ -1,17 +1,13 @@
 """Download of a dataset's official files. They are verified before they are moved to the dataset's folder."""
 
 import os
-import shutil
-import tarfile
-import zipfile
-import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from errata.datasets.loading import read_verified
-from errata.datasets.locations import LocatedFiles, dataset_folder, how_to_get, locate
+from errata.datasets.locations import LocatedFiles, dataset_folder, how_to_get, locate, unpack
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.spec import Dataset, Download
 from errata.errors import DataError, ErrataError, MissingDataError, StoreError
@@ -22,7 +18,6 @@ from errata.wording import one_line
 TIMEOUT = 30.0  # seconds without an answer or another byte
 RETRIES = 2
 CHUNK_BYTES = 1 << 16
-ARCHIVE_ERRORS = (shutil.ReadError, zipfile.BadZipFile, tarfile.TarError, zlib.error, EOFError, ValueError)
 
 ProgressBar = Callable[[str], Any]  # takes a file name; returns a progress bar with the interface that pooch documents
 
@@ -44,9 +39,8 @@ def fetch(dataset: Dataset, folder: Path, progress_bar: ProgressBar | None = Non
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
-            for download in dataset.downloads:
-                _download(download, Path(scratch), progress_bar)
-            paths = _verified(dataset, Path(scratch)).paths
+            downloaded = [_download(download, Path(scratch), progress_bar) for download in dataset.downloads]
+            paths = _unpack_and_verify(dataset, downloaded, Path(scratch)).paths
             _move_files(Path(scratch), target)
             return [target / path.relative_to(scratch) for path in paths]
     except ErrataError:
@@ -61,16 +55,14 @@ def _official_files(dataset: Dataset, folder: Path) -> LocatedFiles | None:
         files = locate(dataset, folder)
     except DataError:
         return None
-    if not files.source.complete:
-        return None
     try:
-        return files if read_verified(dataset, files).complete else None
+        return files if files.source.complete and read_verified(dataset, files).complete else None
     except DataError as error:
         raise DataError(f"{error}. Move the file away and run the command again to download it") from error
 
 
-def _download(download: Download, folder: Path, progress_bar: ProgressBar | None) -> None:
-    """Download one file and unpack it if it is an archive."""
+def _download(download: Download, folder: Path, progress_bar: ProgressBar | None) -> Path:
+    """Download one file."""
     import pooch
     from requests import RequestException
 
@@ -84,31 +76,20 @@ def _download(download: Download, folder: Path, progress_bar: ProgressBar | None
         timeout=TIMEOUT,
     )
     try:
-        path = Path(files.fetch(name, downloader=downloader))
+        return Path(files.fetch(name, downloader=downloader))
     except RequestException as error:
         raise DataError(f"{download.url} cannot be downloaded: {one_line(error)}") from error
-    if download.unpack:
-        _unpack(path, folder)
-        path.unlink()
 
 
-def _unpack(archive: Path, folder: Path) -> None:
-    """Unpack a zip or tar archive. Nothing is written outside of the folder."""
+def _unpack_and_verify(dataset: Dataset, downloaded: Sequence[Path], folder: Path) -> LocatedFiles:
+    """The downloaded files, if they hold the complete official data. Archives are unpacked and deleted."""
     try:
-        if archive.suffix == ".zip":
-            shutil.unpack_archive(archive, folder)  # skips names that lead out of the folder
-        else:
-            shutil.unpack_archive(archive, folder, filter="data")
-    except ARCHIVE_ERRORS as error:
-        reason = one_line(error).replace(f"{archive.parent}{os.sep}", "")
-        raise DataError(f"The download {archive.name} is not a complete archive: {reason}") from error
-
-
-def _verified(dataset: Dataset, folder: Path) -> LocatedFiles:
-    """The downloaded files, if they hold the complete official data."""
-    try:
+        for path in downloaded:
+            if path.name in dataset.archives:
+                unpack(path, folder)
+                path.unlink()
         files = locate(dataset, folder)
-        complete = files.source.complete and read_verified(dataset, files).complete
+        complete = read_verified(dataset, files).complete
     except MissingDataError as error:
         raise DataError(f"The download does not contain {dataset.sources[0].files[0]}") from error
     except DataError as error:

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import DataError
+from errata.readers.file_access import file_errors
 
 CHECKED_IMAGES = 20  # per list: checking a million files would take minutes
 
@@ -14,18 +15,13 @@ CHECKED_IMAGES = 20  # per list: checking a million files would take minutes
 def numbered_lines(path: Path, header: str = "") -> Iterator[tuple[int, str]]:
     """The non-blank lines of a text file with their numbers from 1, without a first line that starts with `header`."""
     empty = True
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            for number, line in enumerate(file, start=1):
-                text = line.strip()
-                if not text or (header and number == 1 and text.startswith(header)):
-                    continue
-                empty = False
-                yield number, text
-    except UnicodeDecodeError as error:
-        raise DataError(f"{path} is not a text file: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+    with file_errors(path), path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, start=1):
+            text = line.strip()
+            if not text or (header and number == 1 and text.startswith(header)):
+                continue
+            empty = False
+            yield number, text
     if empty:
         raise DataError(f"{path} is empty")
 

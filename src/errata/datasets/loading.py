@@ -13,7 +13,7 @@ from errata.datasets.cache import CachedArrays, PreparedCache
 from errata.datasets.locations import LocatedFiles, data_dir, locate
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
-from errata.datasets.spec import Dataset, NoisySamples, ParsedArrays, PreparedArrays, PreparedData, Setting
+from errata.datasets.spec import Dataset, NoisySamples, ParsedArrays, PreparedData, Setting
 from errata.errors import DataError, ErrataError, InputError
 from errata.readers.hashing import array_hash, content_hash
 
@@ -77,8 +77,8 @@ def presence(dataset: Dataset, folder: Path) -> tuple[str, PreparedData | None]:
 
 def read_verified(dataset: Dataset, files: LocatedFiles) -> ParsedArrays:
     """Parse the files. Raise an error if they should be complete and differ from the official data."""
-    parsed = files.source.read(*files.paths)
-    if files.source.complete and parsed.complete:
+    parsed = files.read()
+    if parsed.complete:
         for name, expected in dataset.hashes.items():
             actual = array_hash(parsed.arrays[name])
             if actual != expected:
@@ -100,18 +100,13 @@ def _load(dataset: Dataset, folder: Path) -> PreparedData:
     if cached is None:
         parsed = read_verified(dataset, files)
         prepared = dataset.prepare(parsed, base) if base else dataset.prepare(parsed)
-        about = _about(files, parsed, prepared)
+        about = {
+            "features": list(prepared.features),
+            "complete": parsed.complete,
+            "remarks": [*parsed.remarks, *prepared.remarks],
+        }
         cached = cache.save(stamp, CachedArrays(prepared.arrays, content_hash(parsed.arrays), about))
     return _prepared_data(dataset, files, base, cached)
-
-
-def _about(files: LocatedFiles, parsed: ParsedArrays, prepared: PreparedArrays) -> dict[str, Any]:
-    remarks = (files.source.remark, *parsed.remarks, *prepared.remarks)
-    return {
-        "features": list(prepared.features),
-        "complete": files.source.complete and parsed.complete,
-        "remarks": [remark for remark in remarks if remark],
-    }
 
 
 def _prepared_data(

@@ -7,14 +7,14 @@ need.
 import codecs
 import io
 import pickle
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
 from errata.errors import DataError
+from errata.readers.file_access import READ_ERRORS, file_errors
 from errata.wording import one_line
 
 _reconstruct = np.empty(0).__reduce__()[0]
@@ -54,20 +54,15 @@ def unpickle(pickled: bytes, name: str | Path) -> dict[str, Any]:
 
 def read_pickle(path: Path) -> dict[str, Any]:
     """The dictionary in a pickle file."""
-    try:
+    with file_errors(path):
         pickled = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     return unpickle(pickled, path)
 
 
 def read_torch(path: Path) -> dict[str, Any]:
     """The dictionary of arrays that `torch.save` wrote."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            pickled = [archive.read(name) for name in archive.namelist() if name.endswith("/data.pkl")]
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, OSError) as error:
-        raise DataError(f"{path} is not a valid torch archive: {one_line(error)}") from error
+    with file_errors(path, "is not a valid torch archive", (*READ_ERRORS, RuntimeError)), ZipFile(path) as archive:
+        pickled = [archive.read(name) for name in archive.namelist() if name.endswith("/data.pkl")]
     if len(pickled) != 1:
         raise DataError(f"{path} is not a torch archive: it holds {len(pickled)} files named data.pkl, not one")
     return unpickle(pickled[0], path)

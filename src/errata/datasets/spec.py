@@ -182,9 +182,10 @@ class Dataset:
     """A dataset: each file in `errata.datasets.sets` defines one as `DATASET`.
 
     sources: the preferred form first. prepare: takes the parsed arrays and, if `inputs_from` is set, the `PreparedData`
-    of that dataset. downloads, or by_hand: how to obtain the files. hashes: SHA-256 of the complete parsed arrays by
-    name. inputs_from: the dataset whose inputs and test labels this one reuses with other training labels.
-    class_counts: samples per class after preparation, training and test together; empty if not known.
+    of that dataset. downloads, or by_hand: how to obtain the files. inner_archive: an archive in the one to download.
+    hashes: SHA-256 of the complete parsed arrays by name. inputs_from: the dataset whose inputs and test labels this
+    one reuses with other training labels. class_counts: samples per class after preparation, training and test
+    together; empty if not known.
     """
 
     name: str
@@ -198,9 +199,16 @@ class Dataset:
     prepare: Callable[..., PreparedArrays]
     settings: tuple[Setting, ...]
     downloads: tuple[Download, ...] = ()
+    inner_archive: str = ""
     by_hand: str = ""
     hashes: dict[str, str] = field(default_factory=dict)
     paper: PaperRow | None = None
     pixels: Pixels | None = None
     inputs_from: str | None = None
     class_counts: tuple[int, ...] = ()
+
+    @property
+    def archives(self) -> list[str]:
+        """The names of official archives with the files of a source."""
+        names = [download.name for download in self.downloads if download.unpack]
+        return [*names, self.inner_archive] if self.inner_archive else names

@@ -4,8 +4,6 @@ Preparation runs in steps. A step is fitted on the training table and returns th
 statistic of the test split is used.
 """
 
-import io
-import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from numpy.typing import NDArray
 
 from errata.datasets.spec import Arrays, PreparedArrays
 from errata.errors import DataError
-from errata.wording import one_line
+from errata.readers.file_access import file_errors
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
@@ -23,32 +21,28 @@ Texts = NDArray[np.str_]
 Apply = Callable[[Floats], Floats]
 Step = Callable[[Floats], Apply]
 
-PARSE_ERRORS = (ValueError, OSError, EOFError, zlib.error)  # raised by parsers and decompressors for damaged files
 
-
-def read_numbers(source: Path | bytes, columns: int, name: str = "") -> Floats:
-    """Numbers (N, columns) separated by blanks, without a header. name: how messages name the content of `source`."""
-    where = name or str(source)
-    content = io.BytesIO(source) if isinstance(source, bytes) else source
-    values = _parse(content, where, r"\s+", dtype=np.float64)
-    _check_cells(where, values, np.isnan(values), columns)
+def read_numbers(path: Path, columns: int) -> Floats:
+    """Numbers (N, columns) separated by blanks, without a header."""
+    values = _parse(path, r"\s+", dtype=np.float64)
+    _check_cells(path, values, np.isnan(values), columns)
     return values
 
 
 def read_cells(path: Path, columns: int) -> Texts:
     """Cells (N, columns) separated by commas, without a header, as text."""
-    cells = _parse(path, str(path), ",", dtype=str, na_filter=False).astype(np.str_)
-    _check_cells(str(path), cells, cells == "", columns)
+    cells = _parse(path, ",", dtype=str, na_filter=False).astype(np.str_)
+    _check_cells(path, cells, cells == "", columns)
     return cells
 
 
-def as_integers(cells: Texts, where: str) -> Labels:
+def as_integers(cells: Texts, path: Path) -> Labels:
     """Cells (N, d) converted to whole numbers."""
     try:
         return cells.astype(np.int64)
     except ValueError as error:
         is_number = np.char.isdigit(np.char.lstrip(cells, "-")).all(axis=1)
-        raise DataError(f"{where}: line {int(np.argmin(is_number)) + 1} has a cell that is not a number") from error
+        raise DataError(f"{path}: line {int(np.argmin(is_number)) + 1} has a cell that is not a number") from error
 
 
 def check_rows(where: str | Path, rows: int, expected: int) -> None:
@@ -152,19 +146,17 @@ def principal_components(variance: float) -> Step:
     return step
 
 
-def _parse(source: Path | io.BytesIO, where: str, separator: str, **options: Any) -> NDArray[Any]:
+def _parse(path: Path, separator: str, **options: Any) -> NDArray[Any]:
     import pandas as pd
 
-    try:
-        values: NDArray[Any] = pd.read_csv(source, sep=separator, header=None, **options).to_numpy()
-    except PARSE_ERRORS as error:
-        raise DataError(f"{where} cannot be read: {one_line(error)}") from error
+    with file_errors(path):
+        values: NDArray[Any] = pd.read_csv(path, sep=separator, header=None, **options).to_numpy()
     return values
 
 
-def _check_cells(where: str, values: NDArray[Any], empty: NDArray[np.bool_], columns: int) -> None:
+def _check_cells(path: Path, values: NDArray[Any], empty: NDArray[np.bool_], columns: int) -> None:
     if values.shape[1] != columns:
-        raise DataError(f"{where} has {values.shape[1]} columns, not {columns}")
+        raise DataError(f"{path} has {values.shape[1]} columns, not {columns}")
     if empty.any():
         line = int(np.argmax(empty.any(axis=1))) + 1
-        raise DataError(f"{where}: line {line} has empty cells. The file may be truncated")
+        raise DataError(f"{path}: line {line} has empty cells. The file may be truncated")

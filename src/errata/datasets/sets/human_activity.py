@@ -1,7 +1,6 @@
 """Human Activity Recognition Using Smartphones: activities, from the motion sensors of a phone at the waist."""
 
 import hashlib
-import zipfile
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,6 @@ from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArra
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
 from errata.training.recipes import BoostingRecipe, Recipe
-from errata.wording import one_line
 
 NAME = "human_activity"
 ROOT = "UCI HAR Dataset"
@@ -43,32 +41,27 @@ def _file(part: str, kind: str) -> str:
 FILES = tuple(_file(part, kind) for part in ROWS for kind in ("X", "y", "subject"))
 
 
-def read(path: Path) -> ParsedArrays:
-    """Read `UCI HAR Dataset.zip` without unpacking it."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            content = {name: archive.read(name) for name in FILES}
-    except KeyError as error:
-        raise DataError(f"{path}: {error.args[0]}") from error
-    except (zipfile.BadZipFile, *tables.PARSE_ERRORS) as error:
-        raise DataError(f"{path} cannot be read: {one_line(error)}. It may be truncated") from error
+def read(*paths: Path) -> ParsedArrays:
+    """Read the features, activities and persons of both parts."""
+    path_of = dict(zip(FILES, paths, strict=True))
     arrays: Arrays = {}
     for name, expected in HASHES.items():  # labels and subjects must be official even if the features are not
         part, what = name.split("_")
-        file = _file(part, "y" if what == "labels" else "subject")
-        arrays[name] = tables.read_numbers(content[file], 1, f"{path}: {file}")[:, 0].astype(np.int64)
+        path = path_of[_file(part, "y" if what == "labels" else "subject")]
+        arrays[name] = tables.read_numbers(path, 1)[:, 0].astype(np.int64)
         if array_hash(arrays[name]) != expected:
             raise DataError(f"{path} is not the official {NAME}: its {name.replace('_', ' ')} differ")
     for part, rows in ROWS.items():
-        file = _file(part, "X")
-        arrays[f"{part}_inputs"] = tables.read_numbers(content[file], FEATURES, f"{path}: {file}")
-        tables.check_rows(f"{path}: {file}", len(arrays[f"{part}_inputs"]), rows)
-    official = all(_is_official(content[_file(part, "X")], OFFICIAL_BLOBS[part]) for part in ROWS)
+        path = path_of[_file(part, "X")]
+        arrays[f"{part}_inputs"] = tables.read_numbers(path, FEATURES)
+        tables.check_rows(path, len(arrays[f"{part}_inputs"]), rows)
+    official = all(_is_official(path_of[_file(part, "X")], OFFICIAL_BLOBS[part]) for part in ROWS)
     return ParsedArrays(arrays, remarks=() if official else (REPLACED,), complete=official)
 
 
-def _is_official(content: bytes, blob: str) -> bool:
-    """Whether the git blob id of the content, with its line ends or with Unix line ends, starts with `blob`."""
+def _is_official(path: Path, blob: str) -> bool:
+    """Whether the git blob id of the file, with its line ends or with Unix line ends, starts with `blob`."""
+    content = path.read_bytes()
     return any(git_blob(form).startswith(blob) for form in (content, content.replace(b"\r\n", b"\n")))
 
 
@@ -102,7 +95,7 @@ DATASET = Dataset(
 }""",
     kind="table",
     classes=("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying"),
-    sources=(Source((f"{ROOT}.zip",), read),),
+    sources=(Source(FILES, read),),
     prepare=prepare,
     settings=(
         Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1594, accuracy=76.62),
@@ -110,6 +103,7 @@ DATASET = Dataset(
         Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(72)),
     ),
     downloads=(Download(URL, unpack=True),),
+    inner_archive=f"{ROOT}.zip",
     hashes=HASHES,
     paper=PaperRow(rows=10_299, features=str(FEATURES), transformed=PAPER_COMPONENTS, classes=6, train=7352, test=2947),
     class_counts=(1722, 1544, 1406, 1777, 1906, 1944),

@@ -28,7 +28,7 @@ def read(path: Path) -> ParsedArrays:
     """Read lines with a letter and 16 whole numbers from 0 to 15."""
     cells = tables.read_cells(path, columns=1 + len(FEATURES))
     tables.check_rows(path, len(cells), ROWS)
-    return ParsedArrays({"inputs": tables.as_integers(cells[:, 1:], str(path)), "letters": cells[:, 0]})
+    return ParsedArrays({"inputs": tables.as_integers(cells[:, 1:], path), "letters": cells[:, 0]})
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:

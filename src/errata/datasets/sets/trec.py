@@ -8,6 +8,7 @@ from errata.datasets.label_noise import SymmetricNoise
 from errata.datasets.spec import Arrays, Dataset, Download, ParsedArrays, PreparedArrays, Setting, Source
 from errata.datasets.table_datasets import Labels, Texts, check_rows, prepare_parts
 from errata.errors import DataError
+from errata.readers.file_access import file_errors
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "trec"
@@ -29,10 +30,8 @@ def read(*paths: Path) -> ParsedArrays:
 
 def _questions(path: Path) -> tuple[Labels, Texts]:
     labels, texts = [], []
-    try:
+    with file_errors(path):
         lines = path.read_text(encoding="latin-1").removesuffix("\n").split("\n")
-    except OSError as error:
-        raise DataError(f"{path} cannot be read: {error.strerror}") from error
     for number, line in enumerate(lines, start=1):
         tag, _, text = line.partition(" ")
         coarse, colon, _ = tag.partition(":")

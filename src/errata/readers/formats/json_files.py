@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from errata.errors import DataError
+from errata.readers.file_access import encoding_of, open_text
 from errata.readers.file_types import TableContents, TableReader
-from errata.readers.text_encoding import encoding_of, open_text
 from errata.wording import listed
 
 if TYPE_CHECKING:

@@ -1,29 +1,28 @@
 """NumPy files: .npz with inputs and labels, .npy with inputs."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.errors import DataError, InputError, MissingDataError
+from errata.errors import InputError, MissingDataError
 from errata.readers.arrays import INPUT_NAMES, from_arrays, from_named
 from errata.readers.data_frames import is_name
+from errata.readers.file_access import file_errors
 from errata.readers.file_types import ArrayReader
 from errata.readers.memory import check_fits
 from errata.readers.user_data import UserData
-from errata.wording import listed, one_line
+from errata.wording import listed
 
 
 def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     """Read a .npz file with inputs and labels. label, id: names of arrays in it, or arrays."""
-    with _file_errors(path), ZipFile(path) as archive:
+    with file_errors(path), ZipFile(path) as archive:
         size = sum(member.file_size for member in archive.infolist())
     check_fits(size, f"the arrays in {path}")
-    with _file_errors(path), np.load(path, allow_pickle=False) as file:
+    with file_errors(path), np.load(path, allow_pickle=False) as file:
         arrays = {name: file[name] for name in file.files}
     if not any(name in arrays for name in INPUT_NAMES):
         raise InputError(
@@ -46,15 +45,6 @@ ARRAY_READERS: dict[str, ArrayReader] = {".npz": read_npz, ".npy": read_npy}
 def _load(path: Path) -> NDArray[Any]:
     if not path.is_file():
         raise MissingDataError(f"{path} does not exist")
-    with _file_errors(path):
+    with file_errors(path):
         array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     return array
-
-
-@contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
-    """Name the file in errors on truncated files and on Python objects."""
-    try:
-        yield
-    except (OSError, ValueError, EOFError, BadZipFile) as error:
-        raise DataError(f"{path} cannot be read: {one_line(error)}") from error

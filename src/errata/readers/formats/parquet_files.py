@@ -2,11 +2,10 @@
 
 from pathlib import Path
 
-from errata.errors import DataError
 from errata.readers.data_frames import frame_of
+from errata.readers.file_access import file_errors
 from errata.readers.file_types import TableContents, TableReader
 from errata.readers.memory import check_fits
-from errata.wording import one_line
 
 
 def read_parquet(path: Path) -> TableContents:
@@ -14,13 +13,11 @@ def read_parquet(path: Path) -> TableContents:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        with pq.ParquetFile(path) as file:
-            groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
-            check_fits(2.0 * sum(groups), f"the table in {path}")
-            table = file.read()
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(f"{path} is not a complete Parquet file: {one_line(error)}") from error
+    problem = "is not a complete Parquet file"
+    with file_errors(path, problem, (pa.ArrowException, OSError)), pq.ParquetFile(path) as file:
+        groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
+        check_fits(2.0 * sum(groups), f"the table in {path}")
+        table = file.read()
     names = [name for name in table.column_names if not name.startswith("__index_level_")]
     return TableContents(frame_of(table.select(names)))
 

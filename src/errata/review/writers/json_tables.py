@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from errata.errors import DataError
-from errata.readers.text_encoding import encoding_of, open_text
+from errata.readers.file_access import encoding_of, open_text
 from errata.review.writers.label_writer import LabelledSamples, WriterFactory
 from errata.review.writers.text_tables import TextPiece, TextTable
 

@@ -1,4 +1,4 @@
-"""Opening of text files in any encoding, compressed or not."""
+"""Access to users' files: errors that name the file, and text in any encoding, compressed or not."""
 
 import codecs
 import gzip
@@ -8,13 +8,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, cast
+from zipfile import BadZipFile
 
-from errata.errors import DataError
+from errata.errors import DataError, ErrataError
 from errata.wording import one_line
 
-READ_ERRORS = (OSError, EOFError, zlib.error)  # raised for truncated or damaged files
+READ_ERRORS = (OSError, EOFError, ValueError, zlib.error, BadZipFile)  # raised for truncated or damaged files
 BYTE_ORDER_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16", b"\xef\xbb\xbf": "utf-8-sig"}
 BLOCK_BYTES = 1 << 22
+
+
+@contextmanager
+def file_errors(
+    path: str | Path, problem: str = "cannot be read", kinds: tuple[type[Exception], ...] = READ_ERRORS
+) -> Iterator[None]:
+    """Turn errors of these kinds into a `DataError` that names the file and the problem."""
+    try:
+        yield
+    except ErrataError:
+        raise
+    except kinds as error:
+        reason = (isinstance(error, OSError) and error.strerror) or one_line(error).replace(str(path), "it")
+        raise DataError(f"{path} {problem}: {reason}") from error
 
 
 @contextmanager
@@ -39,7 +54,7 @@ def encoding_of(path: Path) -> tuple[str, list[str]]:
     """The encoding of a file, and a remark if it is a guess."""
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        with open_bytes(path) as file:
+        with file_errors(path, kinds=(OSError, EOFError, zlib.error)), open_bytes(path) as file:
             start = file.read(4)
             for mark, encoding in BYTE_ORDER_MARKS.items():
                 if start.startswith(mark):
@@ -50,6 +65,4 @@ def encoding_of(path: Path) -> tuple[str, list[str]]:
             decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return "latin-1", [f"{path.name} is not UTF-8 and was read as Latin-1: check accented letters"]
-    except READ_ERRORS as error:
-        raise DataError(f"{path} cannot be read: {one_line(error)}") from error
     return "utf-8", []
