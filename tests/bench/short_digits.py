@@ -35,10 +35,13 @@ class RecordedProgress:
     """Keeps the messages and the number of epochs of a campaign."""
 
     def __init__(self):
-        self.lines, self.epochs = [], 0
+        self.lines, self.planned, self.epochs = [], 0, 0
 
     def say(self, line):
         self.lines.append(line)
+
+    def total(self, epochs):
+        self.planned = epochs
 
     def begin(self, name, epochs):
         pass

@@ -14,8 +14,7 @@ from errata.bench.results import Results
 from errata.bench.results_page import _recipe_text
 from errata.bench.running.benchmark_run import BenchmarkRun
 from errata.bench.running.campaign import RunOptions
-from errata.bench.running.cell_training import table
-from errata.bench.running.cost import reason_to_skip
+from errata.bench.running.cell_training import reason_to_skip, table
 from errata.core.methods import paper_methods
 from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting, settings

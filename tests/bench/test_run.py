@@ -14,7 +14,7 @@ import errata
 from errata.bench.plan import Cell, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.running import campaign
-from errata.bench.running.cost import reason_to_skip
+from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
 from errata.core.default import own_methods
 from errata.core.methods import paper_methods
@@ -221,12 +221,12 @@ def test_too_much_for_this_machine_is_said_before_it_starts(short, tmp_path, mon
     (group,) = group_cells(plan([DIGITS], ["in-sample"], 3))
     labelled, recipe = load_setting(DIGITS), results.recipe(group.setting)
     assert reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path) is None
-    monkeypatch.setattr("errata.bench.running.cost.CPU_RATE", 1.0)
+    monkeypatch.setattr("errata.bench.running.cell_training.CPU_RATE", 1.0)
     assert "needs a CUDA GPU: about" in reason_to_skip(group, recipe, labelled, "cpu auto", tmp_path)
     assert reason_to_skip(group, recipe, labelled, "cpu", tmp_path) is None
-    monkeypatch.setattr("errata.bench.running.cost.physical_memory", lambda: 1000)
+    monkeypatch.setattr("errata.bench.running.cell_training.physical_memory", lambda: 1000)
     assert "GB of memory" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
-    monkeypatch.setattr("errata.bench.running.cost.physical_memory", lambda: 1 << 60)
+    monkeypatch.setattr("errata.bench.running.cell_training.physical_memory", lambda: 1 << 60)
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     assert "GB of disk space for its dynamics" in reason_to_skip(group, recipe, labelled, "cpu", tmp_path)
 

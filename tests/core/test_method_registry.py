@@ -131,7 +131,7 @@ def test_parts_of_a_package_score_rank_and_run_in_the_benchmark(installed):
     assert np.isfinite(scores[combined]).all()
     run("-m", "errata", "rank", "run.npz", "--method", "Rare-Mean", "--out", "ranking.csv")
     assert pd.read_csv(folder / "ranking.csv")["score"].tolist() == sorted(scores["Rare-Mean (IS)"], reverse=True)
-    done = run("-c", "from errata.bench.running.plugins import plugin_methods; print(*plugin_methods(), sep='|')")
+    done = run("-c", "from errata.bench.running.benchmark_run import plugin_methods; print(*plugin_methods(), sep='|')")
     assert done.stdout.strip() == "Largest-LM|Sharp(power=3)-MeanProb-Odds|Rare-Mean (IS)"
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from errata.bench.plan import Cell
-    from errata.bench.running.campaign import Campaign, CampaignOutcome
+    from errata.bench.running.campaign import CampaignOutcome
 
 bench = typer.Typer(help="Run the benchmark and compare its results with the published numbers.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
@@ -86,9 +86,8 @@ def run(
 ) -> None:
     """Train and score every cell that has no results yet. If it is interrupted, run it again to resume."""
     require("torch", "torch", "torch", "the benchmark")
-    from errata.bench.running.benchmark_run import BenchmarkRun
+    from errata.bench.running.benchmark_run import BenchmarkRun, plugin_methods
     from errata.bench.running.campaign import RunOptions
-    from errata.bench.running.plugins import plugin_methods
     from errata.core.default import is_default
     from errata.core.methods import parse
 
@@ -98,7 +97,7 @@ def run(
     extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
     options = RunOptions(device, data_dir, extra, plugins, keep_dynamics)
     with TrainingBar() as bar:
-        outcome = _run(BenchmarkRun(out, options, bar), cells, bar)
+        outcome = BenchmarkRun(out, options, bar).run(cells)
     _print_outcome(outcome, "cells done", out)
 
 
@@ -122,7 +121,7 @@ def tune(
 
     cells = planned_cells(suite, setting, ["in-sample"], seeds)
     with TrainingBar() as bar:
-        outcome = _run(TuningRun(out, RunOptions(device, data_dir), bar), cells, bar)
+        outcome = TuningRun(out, RunOptions(device, data_dir), bar).run(cells)
     results = TuningResults(out)
     for name in dict.fromkeys(cell.setting for cell in cells if results.has(cell)):
         print_table(_tuning_summary(results.read(name)), f"{name}: FNR in percent, mean over seeds, by tuning fraction")
@@ -186,13 +185,9 @@ def settings_of(suite: str | None, settings: list[str] | None) -> list[str] | No
     return settings or (None if suite is None else list(find_suite(suite)))
 
 
-def _run(campaign: "Campaign", cells: "list[Cell]", bar: TrainingBar) -> "CampaignOutcome":
-    bar.total(campaign.epochs(cells))
-    return campaign.run(cells)
-
-
 def _print_outcome(outcome: "CampaignOutcome", what: str, out: Path) -> None:
-    print(outcome.summary(what, out))
+    counts = f"{len(outcome.reused)} reused, {len(outcome.skipped)} skipped, {len(outcome.failed)} failed"
+    print(f"{len(outcome.done)} {what}, {counts}; results are in {out}")
     if outcome.failed:
         sys.exit(1)
 

@@ -4,7 +4,7 @@ import shutil
 import time
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results
-from errata.bench.running.cell_training import device_name, train_group, training_device
-from errata.bench.running.cost import FOLDS, reason_to_skip
+from errata.bench.running.cell_training import FOLDS, device_name, reason_to_skip, train_group
 from errata.bench.tuning_results import TuningResults
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
-from errata.training.recipes import AnyRecipe
+from errata.training.recipes import AnyRecipe, BoostingRecipe
 
 if TYPE_CHECKING:
+    from filelock import BaseFileLock
+
     from errata.training.jobs import SeedResult
 
 PROCESSES = 3  # score three seeds of a group in parallel
@@ -43,6 +44,9 @@ class CampaignProgress(Protocol):
     def say(self, line: str) -> None:
         """Show a line about a cell or a group."""
 
+    def total(self, epochs: int) -> None:
+        """Set the number of epochs of all groups together."""
+
     def begin(self, name: str, epochs: int) -> None:
         """The training of a group starts; epochs of all its models together."""
 
@@ -59,10 +63,21 @@ class CampaignOutcome:
     failed: dict[Cell, str] = field(default_factory=dict)
     skipped: dict[Cell, str] = field(default_factory=dict)
 
-    def summary(self, what: str, where: Path) -> str:
-        """The counts as one line, such as "3 cells done, ..."."""
-        counts = f"{len(self.reused)} reused, {len(self.skipped)} skipped, {len(self.failed)} failed"
-        return f"{len(self.done)} {what}, {counts}; results are in {where}"
+
+@dataclass(frozen=True)
+class TrainedCell:
+    """A cell to score, possibly in another process.
+
+    model_metrics: metrics of the model itself, such as its test accuracy. metadata: columns of the results.
+    """
+
+    cell: Cell
+    dynamics: Path
+    recipe: AnyRecipe
+    model_metrics: dict[str, float]
+    metadata: dict[str, Any]
+    options: RunOptions
+    out: Path
 
 
 class InlineExecutor(Executor):
@@ -78,45 +93,12 @@ class InlineExecutor(Executor):
         return future
 
 
-class ScoringQueue:
-    """Trained groups that wait to be scored.
+class Campaign(ABC):
+    """Trains the cells that have no results yet, and has their dynamics scored.
 
     On a GPU machine, other processes score while the next group trains. On a CPU, training needs the cores, and cells
     are scored in this process.
     """
-
-    def __init__(
-        self,
-        pool: Executor,
-        score: Callable[[Any], float],
-        on_done: Callable[[Cell, float], None],
-        on_failure: Callable[[Cell, str], None],
-    ) -> None:
-        self._pool, self._score, self._on_done, self._on_failure = pool, score, on_done, on_failure
-        self._waiting: list[tuple[dict[Cell, Future[float]], Callable[[bool], None]]] = []
-
-    def submit(self, jobs: Mapping[Cell, Any], close: Callable[[bool], None]) -> None:
-        """Score the cells of a group. `close` is then called with whether all succeeded."""
-        self._waiting.append(({cell: self._pool.submit(self._score, job) for cell, job in jobs.items()}, close))
-
-    def collect(self, *, wait: bool) -> None:
-        """Report the groups that are scored. With `wait`, wait for all of them."""
-        for group in list(self._waiting):
-            futures, close = group
-            if not wait and not all(future.done() for future in futures.values()):
-                continue
-            for cell, future in futures.items():
-                error = future.exception()
-                if error is None:
-                    self._on_done(cell, future.result())
-                else:
-                    self._on_failure(cell, _describe(error))
-            close(all(future.exception() is None for future in futures.values()))
-            self._waiting.remove(group)
-
-
-class Campaign(ABC):
-    """Trains the cells that have no results yet, and has their dynamics scored."""
 
     verb: ClassVar[str]  # as in "seed0: scored in 3 s"
 
@@ -128,11 +110,12 @@ class Campaign(ABC):
         self.results, self.options = Results(out), options
         self._store, self._progress, self._machine = store, progress, device_name(options.device)
         self._outcome = CampaignOutcome()
+        self._waiting: list[tuple[Path, BaseFileLock, dict[Cell, Future[float]]]] = []  # trained, not yet reported
 
     @staticmethod
     @abstractmethod
-    def score(job: Any) -> float:
-        """Write the results of a job; the seconds that took."""
+    def score(trained: TrainedCell) -> None:
+        """Write the results of a cell."""
 
     @abstractmethod
     def _work(self, group: CellGroup) -> Path:
@@ -141,35 +124,30 @@ class Campaign(ABC):
     @abstractmethod
     def _recipe(self, group: CellGroup) -> AnyRecipe: ...
 
-    @abstractmethod
-    def _job(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting, metadata: dict[str, Any]
-    ) -> Any:
-        """The argument of `score` for a trained cell. metadata: device and seconds of the training."""
+    def _metadata(self, recipe: AnyRecipe, labelled: LabelledSetting) -> dict[str, Any]:
+        """Columns of the results. Raises before training if the results could not be stored."""
+        return {}
 
-    def _check(self, group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting) -> None:  # noqa: B027
-        """Raise before training if the results could not be stored."""
+    def _model_metrics(
+        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting
+    ) -> dict[str, float]:
+        return {}
 
     def run(self, cells: Sequence[Cell]) -> CampaignOutcome:
         """Compute every cell that has no results yet. The seeds of a setting train together."""
         self._outcome.reused = [cell for cell in cells if self._store.has(cell)]
+        groups = group_cells([cell for cell in cells if cell not in self._outcome.reused])
+        self._progress.total(sum(_model_epochs(group, self._recipe(group)) for group in groups))
         on_gpu = not self._machine.startswith("cpu")
-        pool = ProcessPoolExecutor(PROCESSES, get_context("spawn")) if on_gpu else InlineExecutor()
-        with pool:
-            queue = ScoringQueue(pool, type(self).score, self._report_done, self._report_failure)
-            for group in group_cells([cell for cell in cells if cell not in self._outcome.reused]):
-                self._run_group(group, queue)
-                queue.collect(wait=False)
-            queue.collect(wait=True)
+        with ProcessPoolExecutor(PROCESSES, get_context("spawn")) if on_gpu else InlineExecutor() as pool:
+            for group in groups:
+                self._run_group(group, pool)
+                self._collect(wait=False)
+            self._collect(wait=True)
         return self._outcome
 
-    def epochs(self, cells: Sequence[Cell]) -> int:
-        """Epochs still to train, summed over all models."""
-        missing = group_cells([cell for cell in cells if not self._store.has(cell)])
-        return sum(_model_epochs(group, self._recipe(group)) for group in missing)
-
-    def _run_group(self, group: CellGroup, queue: ScoringQueue) -> None:
-        """Train a group and submit it for scoring, unless another process works on it. Its lock is held until then."""
+    def _run_group(self, group: CellGroup, pool: Executor) -> None:
+        """Train a group and have it scored, unless another process works on it. Its lock is held until then."""
         from filelock import FileLock, Timeout
 
         work = self._work(group)
@@ -180,60 +158,77 @@ class Campaign(ABC):
         except Timeout:
             self._skip(group, "another process works on it")
             return
-
-        def close(succeeded: bool) -> None:
-            if succeeded and not self.options.keep_dynamics:
-                shutil.rmtree(work, ignore_errors=True)
-            lock.release()
-
         # Another process may have finished some seeds since this one checked.
         done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
         self._outcome.reused += map(group.cell, done)
-        jobs = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
-        if jobs:
-            queue.submit(jobs, close)
-        else:
-            lock.release()
+        trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
+        futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
+        self._waiting.append((work, lock, futures))
 
-    def _train(self, group: CellGroup) -> dict[Cell, Any]:
+    def _collect(self, *, wait: bool) -> None:
+        """Report the groups that are scored. With `wait`, wait for all of them."""
+        for group in list(self._waiting):
+            work, lock, futures = group
+            if not wait and not all(future.done() for future in futures.values()):
+                continue
+            errors = {cell: future.exception() for cell, future in futures.items()}
+            for cell, error in errors.items():
+                if error is None:
+                    self._outcome.done.append(cell)
+                    self._progress.say(f"{cell.name}: {self.verb} in {futures[cell].result():,.0f} s")
+                else:
+                    self._report_failure(cell, _describe(error))
+            if futures and not any(errors.values()) and not self.options.keep_dynamics:
+                shutil.rmtree(work, ignore_errors=True)
+            lock.release()
+            self._waiting.remove(group)
+
+    def _train(self, group: CellGroup) -> list[TrainedCell]:
         """Train a group. Errors are recorded, and the campaign goes on with the next group."""
         try:
-            return self._trained_jobs(group) if group.seeds else {}
+            return self._trained_cells(group) if group.seeds else []
         except MissingDataError as error:
             self._skip(group, str(error))
         except Exception as error:
             for seed in group.seeds:
                 self._report_failure(group.cell(seed), _describe(error))
-        return {}
+        return []
 
-    def _trained_jobs(self, group: CellGroup) -> dict[Cell, Any]:
+    def _trained_cells(self, group: CellGroup) -> list[TrainedCell]:
         recipe = self._recipe(group)
         labelled = load_setting(group.setting.name, self.options.data_dir)
         reason = reason_to_skip(group, recipe, labelled, self._machine, self.results.folder)
         if reason is not None:
             self._skip(group, reason)
-            return {}
-        self._check(group, recipe, labelled)
+            return []
+        metadata = self._metadata(recipe, labelled)
         for remark in labelled.data.remarks if not labelled.data.complete else ():
             self._progress.say(f"{group.name}: incomplete data: {remark}")
         self._progress.begin(group.name, _model_epochs(group, recipe))
         start = time.monotonic()
-        trained = train_group(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
+        seeds = train_group(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
         seconds = (time.monotonic() - start) / len(group.seeds)
         self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
-        metadata = {"device": training_device(recipe, self._machine), "seconds": seconds}
-        jobs = {}
-        for gathered in trained:
+        device = "cpu" if isinstance(recipe, BoostingRecipe) else self._machine.removesuffix(" auto")
+        metadata |= {"device": device, "seconds": seconds}
+        trained = []
+        for gathered in seeds:
             cell = group.cell(gathered.seed)
-            if gathered.dynamics is None:
+            if gathered.dynamics is None or gathered.dynamics.path is None:
                 self._report_failure(cell, gathered.stopped or "no dynamics")
-            else:
-                jobs[cell] = self._job(cell, gathered, recipe, labelled, metadata)
-        return jobs
-
-    def _report_done(self, cell: Cell, seconds: float) -> None:
-        self._outcome.done.append(cell)
-        self._progress.say(f"{cell.name}: {self.verb} in {seconds:,.0f} s")
+                continue
+            trained.append(
+                TrainedCell(
+                    cell,
+                    gathered.dynamics.path,
+                    recipe,
+                    self._model_metrics(cell, gathered, recipe, labelled),
+                    metadata,
+                    self.options,
+                    self.results.folder,
+                )
+            )
+        return trained
 
     def _report_failure(self, cell: Cell, reason: str) -> None:
         self._store.write_failure(cell, reason)
@@ -243,6 +238,13 @@ class Campaign(ABC):
     def _skip(self, group: CellGroup, reason: str) -> None:
         self._outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}
         self._progress.say(f"{group.name}: skipped: {reason}")
+
+
+def _timed(score: Callable[[TrainedCell], None], trained: TrainedCell) -> float:
+    """Score a cell; the seconds that took."""
+    start = time.monotonic()
+    score(trained)
+    return time.monotonic() - start
 
 
 def _model_epochs(group: CellGroup, recipe: AnyRecipe) -> int:

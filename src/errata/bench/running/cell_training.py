@@ -1,22 +1,32 @@
-"""Train the seeds of a group of cells, and measure the test accuracy of their models."""
+"""Train the seeds of a group of cells: whether this machine can, the training, and the test accuracy of the models."""
 
+import os
+import shutil
+import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
-from errata.bench.plan import Cell, CellGroup
-from errata.bench.running.cost import FOLDS
+from errata.bench.plan import CellGroup
 from errata.datasets.loading import LabelledSetting
 from errata.datasets.training_inputs import inputs
-from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
+from errata.training.recipes import AnyRecipe, Recipe
 
 if TYPE_CHECKING:
     from errata.training.gather import Model
     from errata.training.jobs import SeedResult
     from errata.training.model_inputs import TableInputs
+
+FOLDS = 4
+CURVES = 4  # one per measure
+PASSES = 6  # operations of a training step per multiplication of a forward pass
+# at 32, 32, 224 and 128 pixels
+IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "transformer": 180e6, "resnet18": 1.8e9, "resnet34": 1.2e9}
+CPU_RATE = 5e10  # operations per second of convolutions on a few cores
+MAX_CPU_HOURS = 12.0  # a longer training does not start on a CPU without --device cpu
 
 
 def device_name(device: str) -> str:
@@ -29,19 +39,49 @@ def device_name(device: str) -> str:
     return torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu auto" if device == "auto" else "cpu"
 
 
-def training_device(recipe: AnyRecipe, name: str) -> str:
-    """The device that a recipe is trained on, if `device_name` is `name`: boosting runs on the CPU."""
-    return "cpu" if isinstance(recipe, BoostingRecipe) else name.removesuffix(" auto")
+def reason_to_skip(
+    group: CellGroup, recipe: AnyRecipe, labelled: LabelledSetting, device: str, out: Path
+) -> str | None:
+    """Why the group cannot be trained on this machine, or None. The cost is estimated."""
+    if device == "cpu auto" and isinstance(recipe, Recipe):  # boosting always uses the CPU
+        hours = _operations(group, recipe, labelled) / CPU_RATE / 3600
+        if hours > MAX_CPU_HOURS:
+            return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it anyway)"
+    data = labelled.data
+    input_bytes = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
+    # The inputs, in RAM and on the device, and the curves that CTRL uses while a seed is scored.
+    needed, there = 2 * input_bytes + 8 * CURVES * len(labelled.given) * recipe.epochs, physical_memory()
+    if needed > there:
+        return f"needs about {needed / 1e9:,.1f} GB of memory; this machine has {there / 1e9:,.1f} GB"
+    # The logits of all seeds until they are scored. Folds are stored once more when they are merged.
+    samples = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
+    copies = 1 if group.gathering == "in-sample" else 2
+    needed, free = (
+        4 * recipe.epochs * samples * data.num_classes * len(group.seeds) * copies,
+        shutil.disk_usage(out).free,
+    )
+    if needed > free:
+        return f"needs {needed / 1e9:,.1f} GB of disk space for its dynamics; {free / 1e9:,.1f} GB are free in {out}"
+    return None
 
 
-def network(labelled: LabelledSetting) -> "Model | None":
-    """A function that builds the setting's network; None for an MLP or boosting, which the recipe describes."""
-    from errata.training import models
+def _operations(group: CellGroup, recipe: Recipe, labelled: LabelledSetting) -> float:
+    """Operations to train all seeds, forward and backward."""
+    samples = len(labelled.given) * recipe.epochs / recipe.parts
+    models = 1 if group.gathering == "in-sample" else FOLDS - 1  # each fold trains on the other folds
+    if group.setting.network == "mlp":
+        widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
+        multiplications = float(sum(inputs * outputs for inputs, outputs in pairwise(widths)))
+    else:
+        multiplications = IMAGE_MULTIPLICATIONS[group.setting.network]
+    return PASSES * samples * models * len(group.seeds) * multiplications
 
-    if labelled.setting.network in ("mlp", "boosting"):
-        return None
-    build = getattr(models, labelled.setting.network)
-    return lambda: build(labelled.data.num_classes)
+
+def physical_memory() -> int:
+    """RAM of this machine in bytes; unlimited where it is unknown (Windows)."""
+    if not hasattr(os, "sysconf"):
+        return sys.maxsize
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def train_group(
@@ -73,9 +113,14 @@ def train_group(
     )
 
 
-def dynamics_folder(work: Path, cell: Cell) -> Path:
-    """Where `train_group` writes the dynamics of a cell."""
-    return work / (f"seed{cell.seed}/dynamics" if cell.gathering == "in-sample" else f"seed{cell.seed}-folds")
+def network(labelled: LabelledSetting) -> "Model | None":
+    """A function that builds the setting's network; None for an MLP or boosting, which the recipe describes."""
+    from errata.training import models
+
+    if labelled.setting.network in ("mlp", "boosting"):
+        return None
+    build = getattr(models, labelled.setting.network)
+    return lambda: build(labelled.data.num_classes)
 
 
 def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> "TableInputs":
@@ -89,27 +134,22 @@ def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> "TableIn
 
 def test_accuracy(labelled: LabelledSetting, recipe: AnyRecipe, result: "SeedResult", device: str) -> float:
     """The share of the test samples that the model of an in-sample run classifies correctly."""
-    if isinstance(recipe, Recipe):
-        classes = _network_classes(labelled, recipe, result, device)
-    else:
-        from errata.training.boosting import boosted_classes
-
-        assert result.dynamics is not None
-        classes = boosted_classes(result.dynamics, table(labelled, "test"))
-    return float(np.mean(classes == labelled.data.test_labels))
-
-
-def _network_classes(labelled: LabelledSetting, recipe: Recipe, result: "SeedResult", device: str) -> NDArray[np.int64]:
     import torch
 
+    from errata.training.boosting import boosted_classes
     from errata.training.executors import evaluate
     from errata.training.gather import choose_device
     from errata.training.models import mlp
 
-    placed = inputs(labelled.data, "test").to(choose_device(device))
-    build = network(labelled)
-    widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
-    module = build() if callable(build) else mlp(widths)
-    module.load_state_dict(result.weights[0])
-    logits = evaluate(module.to(placed.device), placed, torch.arange(len(placed), device=placed.device))
-    return logits.argmax(dim=1).cpu().numpy()
+    if isinstance(recipe, Recipe):
+        placed = inputs(labelled.data, "test").to(choose_device(device))
+        build = network(labelled)
+        widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
+        module = build() if callable(build) else mlp(widths)
+        module.load_state_dict(result.weights[0])
+        logits = evaluate(module.to(placed.device), placed, torch.arange(len(placed), device=placed.device))
+        classes = logits.argmax(dim=1).cpu().numpy()
+    else:
+        assert result.dynamics is not None
+        classes = boosted_classes(result.dynamics, table(labelled, "test"))
+    return float(np.mean(classes == labelled.data.test_labels))
