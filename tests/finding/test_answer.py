@@ -12,7 +12,7 @@ from errata.core.rates import NoiseRate
 from errata.finding.answer import answer, data_notes, expectation, notes, reasons, report_data, suggested_budget
 from errata.finding.found import Found, expected_curve, no_conflicts
 from errata.finding.trust import disagree_widely
-from errata.report.payload import payload
+from errata.report.page import payload
 
 
 def found_with(p_wrong, rate=None):

@@ -17,8 +17,7 @@ from errata.finding.conflicts import conflicts
 from errata.finding.sources import open_source
 from errata.readers.stored_images import StoredImages
 from errata.report.contents import sample_contents
-from errata.review.exports.fiftyone import write_fiftyone
-from errata.review.exports.label_studio import label_studio_tasks
+from errata.review.exports import label_studio_tasks, write_fiftyone
 
 NAMES = ["dark", "bright"]
 

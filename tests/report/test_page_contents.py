@@ -20,7 +20,6 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.readers import open_data
 from errata.report import contents as contents_module
-from errata.report import thumbnails as pictures_module
 from errata.report.contents import sample_contents
 from errata.report.loss_curves import loss_curves
 from errata.report.table_contents import (
@@ -102,7 +101,7 @@ def test_contents_are_limited_with_a_note(folder, tmp_path, monkeypatch):
 
 def test_without_pillow_a_note_names_the_package(tmp_path, monkeypatch):
     data = open_data(np.zeros((4, 16, 16), dtype=np.uint8), np.arange(4) % 2)
-    monkeypatch.setattr(pictures_module, "find_spec", lambda name: None)
+    monkeypatch.setattr(contents_module, "find_spec", lambda name: None)
     assert "pip install 'errata[data]'" in contents_for(data, [0], tmp_path)["notes"][0]
 
 

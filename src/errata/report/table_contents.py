@@ -2,8 +2,7 @@
 
 import reprlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,7 @@ LONGEST_EXCLUDED = 500  # characters of one value of an excluded column
 SAME_IN_ALL = ("constant", "empty")  # reasons of columns that do not distinguish samples
 
 
-@dataclass(frozen=True)
-class ShownTable:
+class ShownTable(NamedTuple):
     """Rows as lists of text, one item per column. `typical` has one row per class, or none with too many classes."""
 
     columns: list[dict[str, Any]]
@@ -34,55 +32,47 @@ class ShownTable:
     typical: list[list[str]]
     notes: list[str]
 
-    def beside(self, other: "ShownTable") -> "ShownTable":
-        """The same rows with the columns of `other` appended; these have no typical values."""
-        rows = ([*own, *others] for own, others in zip(self.rows, other.rows, strict=True))
-        typical = [[*row, *("" for _ in other.columns)] for row in self.typical]
-        return ShownTable([*self.columns, *other.columns], rows, typical, [*self.notes, *other.notes])
 
+def table_contents(data: UserData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
+    """The columns at the rows `places` (n,): those used for training, the most informative first, then the excluded.
 
-def training_columns(data: UserData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
-    """The columns used for training at the rows `places` (n,): at most MOST_COLUMNS, the most informative first."""
-    labels = np.array([str(name) for name in data.classes])[data.labels]
-    ranked_rows = np.unique(np.linspace(0, data.samples - 1, min(ROWS_RANKED, data.samples)).astype(np.int64))
-    used = _training_column_numbers(data)
-    candidates = _densest(data.inputs, used)
-    order = _by_information(_frame(data.inputs, ranked_rows, candidates), data.labels[ranked_rows], data.columns)
-    shown = _frame(data.inputs, np.arange(data.samples), candidates[order[:MOST_COLUMNS]])
+    A reviewer may recognise a sample by excluded columns. Those that differ between samples come first.
+    """
+    shown, used = _most_informative(data)
+    reasons = data.left_out
+    names = sorted(reasons, key=lambda name: reasons[name] in SAME_IN_ALL)[:MOST_EXCLUDED]
+    excluded = {name: data.inputs[name] for name in names}
     columns = [
         {"name": str(name), "text": data.columns.get(str(name)) == "text", "number": is_number(shown[name])}
         for name in shown.columns
     ]
-    complete = len(columns) == len(used)
-    notes = [] if complete else [f"The {len(columns)} most informative of {len(used):,} columns are shown."]
-    typical = _typical(shown, labels, classes) if len(classes) <= MOST_CLASSES else []
-    return ShownTable(columns, _as_text(shown.iloc[places]), typical, notes)
-
-
-def excluded_columns(data: UserData, places: NDArray[np.int64]) -> ShownTable:
-    """The columns left out of the training at the rows `places` (n,), with the reason.
-
-    A reviewer may recognise a sample by them. Columns that differ between samples come first.
-    """
-    reasons = data.left_out
-    if not reasons:
-        return ShownTable([], ([] for _ in places), [], [])
-    names = sorted(reasons, key=lambda name: reasons[name] in SAME_IN_ALL)[:MOST_EXCLUDED]
-    shown = data.inputs[names]
-    columns = [
-        {"name": name, "text": False, "number": is_number(shown[name]), "excluded": reasons[name]} for name in names
+    columns += [
+        {"name": name, "text": False, "number": is_number(excluded[name]), "excluded": reasons[name]} for name in names
     ]
-    limited = len(names) < len(reasons)
-    notes = [f"{len(names)} of the {len(reasons):,} columns not used for training are shown."] if limited else []
-    rows = ([_excerpt(value) for value in row] for row in shown.iloc[places].itertuples(index=False, name=None))
-    return ShownTable(columns, rows, [], notes)
+    training_texts = (map(as_text, shown[name].iloc[places].tolist()) for name in shown.columns)
+    excluded_texts = (map(_excerpt, column.iloc[places].tolist()) for column in excluded.values())
+    notes = []
+    if shown.shape[1] < used:
+        notes.append(f"The {shown.shape[1]} most informative of {used:,} columns are shown.")
+    if len(names) < len(reasons):
+        notes.append(f"{len(names)} of the {len(reasons):,} columns not used for training are shown.")
+    rows = map(list, zip(*training_texts, *excluded_texts, strict=True))
+    typical = _typical(shown, data, classes) if len(classes) <= MOST_CLASSES else []
+    return ShownTable(columns, rows, [[*row, *("" for _ in names)] for row in typical], notes)
 
 
-def _training_column_numbers(data: UserData) -> NDArray[np.int64]:
-    if not hasattr(data.inputs, "columns"):
-        return np.arange(data.inputs.shape[1])
-    used = [name not in data.left_out and data.columns[name] != "id" for name in data.inputs.columns]
-    return np.flatnonzero(used)
+def _most_informative(data: UserData) -> "tuple[pd.DataFrame, int]":
+    """The columns used for training, at most MOST_COLUMNS, the most informative first; and how many are used in all."""
+    if hasattr(data.inputs, "columns"):
+        used = np.flatnonzero(
+            [name not in data.left_out and data.columns[name] != "id" for name in data.inputs.columns]
+        )
+    else:
+        used = np.arange(data.inputs.shape[1])
+    candidates = _densest(data.inputs, used)
+    rows = np.unique(np.linspace(0, data.samples - 1, min(ROWS_RANKED, data.samples)).astype(np.int64))
+    order = _by_information(_frame(data.inputs, rows, candidates), data.labels[rows], data.columns)
+    return _frame(data.inputs, np.arange(data.samples), candidates[order[:MOST_COLUMNS]]), len(used)
 
 
 def _densest(inputs: Any, columns: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -147,8 +137,9 @@ def is_number(column: "pd.Series[Any]") -> bool:
     return bool(is_numeric_dtype(column.dtype)) and not is_bool_dtype(column.dtype)
 
 
-def _typical(shown: "pd.DataFrame", labels: NDArray[Any], classes: Sequence[str]) -> list[list[str]]:
+def _typical(shown: "pd.DataFrame", data: UserData, classes: Sequence[str]) -> list[list[str]]:
     """One row per class: the median of numbers, otherwise the value of more than half of its samples, or ""."""
+    labels = np.array([str(name) for name in data.classes])[data.labels]
     columns = [
         shown[name].groupby(labels).agg(_typical_value).reindex(list(classes), fill_value="") for name in shown.columns
     ]
@@ -163,11 +154,6 @@ def _typical_value(column: "pd.Series[Any]") -> str:
         return as_text(np.median(present.to_numpy(dtype=np.float64)))
     counts = present.astype(str).value_counts()
     return as_text(counts.index[0]) if 2 * counts.iloc[0] > len(present) else ""
-
-
-def _as_text(shown: "pd.DataFrame") -> Iterator[list[str]]:
-    for row in zip(*(shown[name].tolist() for name in shown.columns), strict=True):
-        yield [as_text(value) for value in row]
 
 
 def as_text(value: Any, digits: int = DIGITS, longest: int = LONGEST) -> str:
