@@ -15,7 +15,7 @@ from errata.errors import DataError, InputError
 from errata.finding.candidates import candidates_for
 from errata.finding.conflicts import conflicts
 from errata.finding.sources import open_source
-from errata.readers.stored_images import StoredImages
+from errata.readers.image_files import StoredImages
 from errata.report.contents import sample_contents
 from errata.review.exports import label_studio_tasks, write_fiftyone
 

@@ -4,7 +4,7 @@ CIFAR is read from the pickles of the official archive, or from mosaics: lossles
 and their labels in labels.npz.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
@@ -20,6 +20,7 @@ from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
 from errata.readers.file_access import READ_ERRORS, file_errors
+from errata.readers.image_files import decoded
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -64,12 +65,18 @@ class CifarRelease:
     @property
     def sources(self) -> tuple[Source, ...]:
         """The forms in which the release can be read, the official one first."""
-        return Source(self.paths, partial(read_folder, self)), Source(MOSAIC_FILES, read_mosaics)
+        return Source(self.paths, partial(read_batches, self)), Source(MOSAIC_FILES, read_mosaics)
 
 
-def read_folder(release: CifarRelease, *paths: Path) -> ParsedArrays:
-    """Read the unpacked official archive."""
-    return _join_batches(release, [str(path) for path in paths], map(read_pickle, paths))
+def read_batches(release: CifarRelease, *paths: Path) -> ParsedArrays:
+    """Read the pickles of the official archive and concatenate the training batches."""
+    batches = [_batch(release, path, rows) for path, rows in zip(paths, release.rows, strict=True)]
+    for (before, first), (after, second) in combinations(zip(paths, batches, strict=True), 2):
+        if np.array_equal(first["labels"], second["labels"]):
+            raise DataError(f"{after} holds the same images as {before}")
+    *train, test = batches
+    arrays = {f"train_{name}": np.concatenate([batch[name] for batch in train]) for name in ("inputs", "labels")}
+    return ParsedArrays(arrays | {f"test_{name}": test[name] for name in ("inputs", "labels")})
 
 
 def read_mosaics(*paths: Path) -> ParsedArrays:
@@ -88,10 +95,8 @@ def read_mosaics(*paths: Path) -> ParsedArrays:
 def unmosaic(path: Path) -> NDArray[np.uint8]:
     """The images (n, 3, 32, 32) of one mosaic."""
     require_pillow(f"reading {path}")
-    from PIL import Image
-
-    with file_errors(path, kinds=(Exception,)), Image.open(path) as picture:  # decoders raise many kinds of errors
-        pixels = np.asarray(picture.convert("RGB"))
+    with file_errors(path, kinds=(Exception,)):  # decoders raise many kinds of errors
+        pixels = np.asarray(decoded(path))
     height, width, _ = pixels.shape
     if height % SIDE or width % SIDE:
         raise DataError(f"{path} has {width} × {height} pixels, not a multiple of {SIDE}")
@@ -139,31 +144,19 @@ def prepare_human_labels(parsed: ParsedArrays, base: PreparedData) -> PreparedAr
     return PreparedArrays(arrays)
 
 
-def _join_batches(release: CifarRelease, names: Sequence[str], contents: Iterable[Mapping[str, Any]]) -> ParsedArrays:
-    """Concatenate the training batches; the last batch is the test set."""
-    batches = [
-        _batch(release, content, name, rows) for content, name, rows in zip(contents, names, release.rows, strict=True)
-    ]
-    for (before, first), (after, second) in combinations(zip(names, batches, strict=True), 2):
-        if np.array_equal(first["labels"], second["labels"]):
-            raise DataError(f"{after} holds the same images as {before}")
-    *train, test = batches
-    arrays = {f"train_{name}": np.concatenate([batch[name] for batch in train]) for name in ("inputs", "labels")}
-    return ParsedArrays(arrays | {f"test_{name}": test[name] for name in ("inputs", "labels")})
-
-
-def _batch(release: CifarRelease, content: Mapping[str, Any], name: str, rows: int) -> Arrays:
+def _batch(release: CifarRelease, path: Path, rows: int) -> Arrays:
+    content = read_pickle(path)
     for key in ("data", release.labels):
         if key not in content:
-            raise DataError(f"{name} has no entry {key!r}")
+            raise DataError(f"{path} has no entry {key!r}")
     pixels, labels = content["data"], content[release.labels]
     labels = labels.tolist() if isinstance(labels, np.ndarray) else labels  # a list in the official files
     if not isinstance(pixels, np.ndarray) or pixels.dtype != np.uint8 or pixels.shape[1:] != (PIXELS,):
-        raise DataError(f"{name}: 'data' must have rows of {PIXELS} bytes")
+        raise DataError(f"{path}: 'data' must have rows of {PIXELS} bytes")
     classes = range(release.classes)
     if not isinstance(labels, list) or len(labels) != len(pixels) or not all(label in classes for label in labels):
-        raise DataError(f"{name}: {release.labels!r} must hold {len(pixels)} numbers from 0 to {release.classes - 1}")
-    check_rows(name, len(pixels), rows)
+        raise DataError(f"{path}: {release.labels!r} must hold {len(pixels)} numbers from 0 to {release.classes - 1}")
+    check_rows(path, len(pixels), rows)
     return {"inputs": pixels.reshape(-1, 3, SIDE, SIDE), "labels": np.array(labels, dtype=np.int64)}
 
 

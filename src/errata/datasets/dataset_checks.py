@@ -3,14 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from errata.datasets.loading import label, load
 from errata.datasets.locations import LocatedFiles, how_to_get, locate
-from errata.datasets.spec import Dataset, PreparedData, Setting
+from errata.datasets.spec import Dataset, PreparedData
 from errata.errors import DataError, ErrataError, InputError, MissingDataError
 from errata.readers.hashing import array_hash
 
@@ -88,20 +86,13 @@ def _check_labels(dataset: Dataset, data: PreparedData) -> Iterator[CheckResult]
     counts = np.bincount(np.concatenate(labels), minlength=data.num_classes)
     same = tuple(counts.tolist()) == dataset.class_counts
     comparable = bool(dataset.class_counts) and data.complete
-    yield CheckResult("class counts", _summary(counts), True if same else False if comparable else None)
+    many = f"{counts.min()} to {counts.max()} in {len(counts)} classes"
+    shown = " ".join(map(str, counts.tolist())) if len(counts) <= 12 else many
+    yield CheckResult("class counts", shown, True if same else False if comparable else None)
     for setting in dataset.settings:
-        yield CheckResult(f"noise of {setting.name}", _noise_summary(setting, data), None)
-
-
-def _summary(counts: NDArray[Any]) -> str:
-    if len(counts) <= 12:
-        return " ".join(map(str, counts.tolist()))
-    return f"{counts.min()} to {counts.max()} in {len(counts)} classes"
-
-
-def _noise_summary(setting: Setting, data: PreparedData) -> str:
-    labelled = label(setting, data)
-    noise = labelled.noise
-    samples = f"{noise['known']:,} known" if "known" in noise else f"{len(labelled.given):,}"
-    requested = f", requested {noise['nominal_rate']:.0%}" if "nominal_rate" in noise else ""
-    return f"{noise['count']:,} of {samples} wrong, {noise['rate']:.2%}{requested}"
+        labelled = label(setting, data)
+        noise = labelled.noise
+        samples = f"{noise['known']:,} known" if "known" in noise else f"{len(labelled.given):,}"
+        requested = f", requested {noise['nominal_rate']:.0%}" if "nominal_rate" in noise else ""
+        wrong = f"{noise['count']:,} of {samples} wrong, {noise['rate']:.2%}{requested}"
+        yield CheckResult(f"noise of {setting.name}", wrong, None)

@@ -5,28 +5,15 @@ samples returns a subset of the data, with its own row numbers and its own conte
 """
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.noise import (
-    NOISE_MODELS,
-    asymmetric,
-    inject,
-    instance_dependent,
-    label_hash,
-    long_tailed,
-    open_set,
-    symmetric,
-)
+from errata.core import noise as core_noise
 from errata.datasets.spec import UNKNOWN, Noise, NoisySamples, PreparedData
-from errata.datasets.table_datasets import standardise
 from errata.errors import InputError
 from errata.readers.hashing import content_hash
-
-if TYPE_CHECKING:
-    from errata.core.noise import NoisyLabels
 
 Rows = NDArray[np.int64]
 
@@ -51,7 +38,7 @@ class RecordedNoise(Noise):
         count = int((wrong == 1).sum())
         about = {"kind": "recorded", "column": column, "known": int(known.sum()), "count": count}
         rate = count / max(1, int(known.sum()))
-        return NoisySamples(data, given, truth, about | {"rate": rate, "hash": label_hash(given)})
+        return NoisySamples(data, given, truth, about | {"rate": rate, "hash": core_noise.label_hash(given)})
 
 
 @dataclass(frozen=True)
@@ -67,7 +54,7 @@ class InjectedNoise(Noise):
         """The part of the setting's name that names the noise."""
         return f"{self.kind}-{round(100 * self.rate)}"
 
-    def _about(self, drawn: "NoisyLabels", **more: Any) -> dict[str, Any]:
+    def _about(self, drawn: core_noise.NoisyLabels, **more: Any) -> dict[str, Any]:
         return {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
 
 
@@ -76,8 +63,8 @@ class TransitionNoise(InjectedNoise):
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw each label from its class's row of the transition matrix."""
-        matrix = NOISE_MODELS[self.kind](data.num_classes, self.rate)
-        drawn = inject(data.train_labels, matrix, seed=self.seed)
+        matrix = core_noise.NOISE_MODELS[self.kind](data.num_classes, self.rate)
+        drawn = core_noise.inject(data.train_labels, matrix, seed=self.seed)
         return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
 
 
@@ -110,7 +97,7 @@ class AsymmetricNoise(ExtraNoise):
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw the labels of the flipped classes."""
         flips = {data.classes.index(true): data.classes.index(given) for true, given in self.flips}
-        drawn = asymmetric(data.train_labels, self.rate, flips, data.num_classes, seed=self.seed)
+        drawn = core_noise.asymmetric(data.train_labels, self.rate, flips, data.num_classes, seed=self.seed)
         about = self._about(drawn, flips=[list(pair) for pair in self.flips])
         return NoisySamples(data, drawn.labels, drawn.truth, about)
 
@@ -122,7 +109,9 @@ class InstanceNoise(ExtraNoise):
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw each label from the scaled columns or pixels of its sample."""
-        drawn = instance_dependent(data.train_labels, _scaled_inputs(data), self.rate, data.num_classes, seed=self.seed)
+        drawn = core_noise.instance_dependent(
+            data.train_labels, _scaled_inputs(data), self.rate, data.num_classes, seed=self.seed
+        )
         return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
 
 
@@ -138,10 +127,10 @@ class LongTailNoise(ExtraNoise):
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Reduce the classes, later ones more, and draw the labels of the remaining samples."""
-        rows = long_tailed(data.train_labels, self.ratio, data.num_classes, seed=self.seed)
+        rows = core_noise.long_tailed(data.train_labels, self.ratio, data.num_classes, seed=self.seed)
         remark = f"long-tailed classes: {len(rows):,} of {len(data.train_labels):,} training samples"
         subset = _subset(data, rows, np.arange(len(data.test_labels)), remark)
-        drawn = symmetric(subset.train_labels, self.rate, data.num_classes, seed=self.seed)
+        drawn = core_noise.symmetric(subset.train_labels, self.rate, data.num_classes, seed=self.seed)
         return NoisySamples(subset, drawn.labels, drawn.truth, self._about(drawn, ratio=self.ratio))
 
 
@@ -158,7 +147,7 @@ class HeldOutClassNoise(ExtraNoise):
 
     def label(self, data: PreparedData) -> NoisySamples:
         """Give samples of held-out classes labels of the others, and remove held-out classes from the test samples."""
-        drawn = open_set(data.train_labels, self.held_out, self.rate, data.num_classes, seed=self.seed)
+        drawn = core_noise.open_set(data.train_labels, self.held_out, self.rate, data.num_classes, seed=self.seed)
         classes, held_out = data.classes[: -self.held_out], data.classes[-self.held_out :]
         test = np.flatnonzero(data.test_labels < len(classes))
         remark = f"{', '.join(held_out)} held out: {len(drawn.rows):,} of {len(data.train_labels):,} training samples"
@@ -195,9 +184,12 @@ def _subset(data: PreparedData, train: Rows, test: Rows, remark: str) -> Prepare
 
 def _scaled_inputs(data: PreparedData) -> NDArray[Any]:
     """The training inputs with mean 0 and standard deviation 1, per column or per channel."""
+    from sklearn.preprocessing import StandardScaler
+
     if data.kind == "table":
         table = np.asarray(data.train_inputs, dtype=np.float64)
-        return standardise(table)(table)
+        scaled_table: NDArray[Any] = StandardScaler().fit_transform(table)
+        return scaled_table
     if data.kind == "image files" or data.pixels is None:
         raise InputError(
             f"Instance-dependent noise needs pixels in memory, but {data.name} has image files. Use another noise."

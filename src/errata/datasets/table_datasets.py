@@ -5,21 +5,54 @@ statistic of the test split is used.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.spec import Arrays, PreparedArrays
+from errata.datasets.label_noise import SymmetricNoise
+from errata.datasets.spec import Arrays, Dataset, Download, Noise, PreparedArrays, Setting
 from errata.errors import DataError
 from errata.readers.file_access import file_errors
+from errata.training.recipes import BoostingRecipe, Recipe
+
+REPOSITORY = "UCI Machine Learning Repository"
 
 Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Texts = NDArray[np.str_]
 Apply = Callable[[Floats], Floats]
 Step = Callable[[Floats], Apply]
+
+
+def uci_table(page: str, citation: tuple[str, str, int, str], **fields: Any) -> Dataset:
+    """A table of the UCI Machine Learning Repository.
+
+    page: its page there. citation: BibTeX key, authors, year and DOI. fields: the other fields of `Dataset`.
+    """
+    key, author, year, doi = citation
+    entry = {"author": author, "title": fields["title"], "year": year, "howpublished": REPOSITORY, "doi": doi}
+    return Dataset(
+        source=f"https://archive.ics.uci.edu/dataset/{page}",
+        licence="CC BY 4.0",
+        bibtex=f"@misc{{{key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items()) + "\n}",
+        kind="table",
+        downloads=(Download(f"https://archive.ics.uci.edu/static/public/{page}.zip", unpack=True),),
+        **fields,
+    )
+
+
+def table_settings(
+    name: str, recipe: Recipe, horizon: int, accuracy: float, rounds: int, extra: Sequence[Noise] = ()
+) -> tuple[Setting, ...]:
+    """The setting of the paper: 20 % symmetric noise and an MLP; the MLP with extra noise; boosting with `rounds`."""
+    return (
+        Setting(name, SymmetricNoise(0.2), "mlp", recipe, horizon, accuracy),
+        *(Setting(name, noise, "mlp", recipe) for noise in extra),
+        Setting(name, SymmetricNoise(0.2), "boosting", BoostingRecipe(rounds)),
+    )
 
 
 def read_numbers(path: Path, columns: int) -> Floats:
@@ -103,27 +136,17 @@ def run_steps(train: Floats, test: Floats, steps: Sequence[Step]) -> tuple[Float
 
 def clip_quantiles(low: float, high: float, others: Mapping[int, tuple[float, float]] | None = None) -> Step:
     """Clip each column at two of its percentiles. others: percentiles for single columns."""
-
-    def step(train: Floats) -> Apply:
-        bounds = np.percentile(train, [low, high], axis=0)
-        for column, (own_low, own_high) in (others or {}).items():
-            bounds[:, column] = np.percentile(train[:, column], [own_low, own_high])
-        return lambda table: np.clip(table, *bounds)
-
-    return step
+    return partial(_clip, lambda train: np.percentile(train, [low, high], axis=0), others or {})
 
 
 def clip_fences(others: Mapping[int, tuple[float, float]] | None = None) -> Step:
     """Clip each column at Tukey's fences, 1.5 interquartile ranges beyond the quartiles. others: see clip_quantiles."""
 
-    def step(train: Floats) -> Apply:
+    def fences(train: Floats) -> Floats:
         lower, upper = np.percentile(train, [25, 75], axis=0)
-        bounds = np.stack([lower - 1.5 * (upper - lower), upper + 1.5 * (upper - lower)])
-        for column, percentiles in (others or {}).items():
-            bounds[:, column] = np.percentile(train[:, column], percentiles)
-        return lambda table: np.clip(table, *bounds)
+        return np.stack([lower - 1.5 * (upper - lower), upper + 1.5 * (upper - lower)])
 
-    return step
+    return partial(_clip, fences, others or {})
 
 
 def standardise(train: Floats) -> Apply:
@@ -144,6 +167,14 @@ def principal_components(variance: float) -> Step:
         return apply
 
     return step
+
+
+def _clip(bounds_of: Apply, others: Mapping[int, tuple[float, float]], train: Floats) -> Apply:
+    """Clip each column at its bounds (2, D), or at percentiles for single columns."""
+    bounds = bounds_of(train)
+    for column, percentiles in others.items():
+        bounds[:, column] = np.percentile(train[:, column], percentiles)
+    return lambda table: np.clip(table, *bounds)
 
 
 def _parse(path: Path, separator: str, **options: Any) -> NDArray[Any]:

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.readers import UserData
+from errata.readers.image_files import StoredImages
 from errata.readers.memory import check_fits
-from errata.readers.stored_images import StoredImages
 
 if TYPE_CHECKING:
     from PIL import Image

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.readers import UserData
-from errata.readers.stored_images import StoredImages
+from errata.readers.image_files import StoredImages
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,11 +1,13 @@
-"""Image files: folders with one folder of images per class as user data, and decoding of images from any source."""
+"""Images: folders with one folder of images per class as user data, encoded images of a table, and decoding of both."""
 
+import hashlib
+import io
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,10 +16,11 @@ from errata.errors import DataError
 from errata.extras import require_pillow
 from errata.readers.label_encoding import encode_labels
 from errata.readers.memory import check_fits
-from errata.readers.user_data import UserData
+from errata.readers.user_data import Rows, UserData
 from errata.wording import counted, listed, one_line
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from PIL import Image
 
 IMAGE_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff"})
@@ -27,6 +30,7 @@ BLOCK_FILES = 1024  # decoded before the results are collected
 MAX_LISTED_FILES = 20
 ORIENTATION = 0x0112  # the EXIF tag for the orientation of the camera
 SIDEWAYS = frozenset({5, 6, 7, 8})
+ALPHA_MODES = ("RGBA", "LA", "PA", "La", "RGBa")
 
 Size = tuple[int, int]
 File = Path | IO[bytes]
@@ -41,6 +45,51 @@ class ImageListing:
     remarks: list[str]
 
 
+@dataclass(frozen=True, eq=False)
+class StoredImages:
+    """N images of any size that are decoded on access: `images[index]` gives pixels (3, H, W).
+
+    column: all images of a table, as encoded `bytes` or as a `path` in `folder`. rows (N,): the rows of the table.
+    sizes: width and height of each of the N images.
+    """
+
+    column: "pa.ChunkedArray"
+    folder: Path
+    rows: Rows
+    sizes: tuple[Size, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Pixels (3, H, W) of one sample, or a selection of the images."""
+        if isinstance(index, int | np.integer):
+            return np.asarray(self.image(int(index))).transpose(2, 0, 1)
+        chosen = np.arange(len(self))[index]
+        return replace(self, rows=self.rows[chosen], sizes=tuple(self.sizes[place] for place in chosen.tolist()))
+
+    def __iter__(self) -> Iterator[NDArray[np.uint8]]:
+        return (self[index] for index in range(len(self)))
+
+    def image(self, index: int) -> "Image.Image":
+        """A sample in RGB, rotated upright, with a white background if it is transparent."""
+        return decoded(io.BytesIO(self.encoded(int(self.rows[index]))), upright=True)
+
+    def digests(self) -> Iterator[bytes]:
+        """A hash of each of the N encoded images."""
+        return (hashlib.blake2b(self.encoded(row), digest_size=16).digest() for row in self.rows.tolist())
+
+    def encoded(self, row: int) -> bytes:
+        """The encoded image in a row of the table."""
+        stored = self.column[row].as_py() or {}
+        content, path = stored.get("bytes"), stored.get("path")
+        if content is not None:
+            return bytes(content)
+        if path is None:
+            raise DataError("no image")
+        return Path(self.folder, path).read_bytes()
+
+
 def read_folder(root: Path, skip_bad: bool) -> UserData:
     """Read images whose class is the first folder below `root`.
 
@@ -48,25 +97,22 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
     """
     require_pillow(f"reading the images in {root}")
     listing = list_images(root)
-    sizes, errors = read_sizes(listing.paths, lambda path: root / path)
-    if not skip_bad:
-        raise_unreadable(errors, lambda path: printable(root / path))
-    paths = [path for path in listing.paths if path not in errors]
-    if not paths:
-        raise DataError(f"{root} has no readable image")
+    files = {path: root / path for path in listing.paths}
+    sizes, remarks = readable_images(files, files.__getitem__, skip_bad, str(root), lambda path: printable(files[path]))
+    paths = list(sizes)
     encoded = encode_labels([path.split("/", 1)[0] for path in paths], f"the folder {root}")
-    in_memory = fit_in_memory(sizes)
+    pixels = small_images(list(sizes.values()), lambda number: decoded(files[paths[number]]))
     ids = np.array(paths)
     return UserData(
-        kind="images" if in_memory else "image files",
-        inputs=pixels_of(len(paths), sizes[0], lambda number: _image(root / paths[number])) if in_memory else ids,
+        kind="image files" if pixels is None else "images",
+        inputs=ids if pixels is None else pixels,
         labels=encoded.labels,
         classes=encoded.classes,
         ids=ids,
         rows=encoded.rows,
-        columns={"files": f"{counted(len(paths), 'image')} {size_range(sizes)}"},
-        remarks=(*listing.remarks, *unreadable_remarks(errors), *encoded.remarks),
-        root=None if in_memory else root,
+        columns={"files": size_range(list(sizes.values()))},
+        remarks=(*listing.remarks, *remarks, *encoded.remarks),
+        root=root if pixels is None else None,
     )
 
 
@@ -103,61 +149,76 @@ def list_images(root: Path) -> ImageListing:
     return ImageListing(sorted(paths), sorted([*others, *(entry.name for entry in top_files)]), remarks)
 
 
-def read_sizes(
-    names: Sequence[str], file_of: Callable[[str], File], *, upright: bool = False
-) -> tuple[list[Size], dict[str, str]]:
-    """The sizes of the readable images, and the errors of the others by name. upright: sizes after EXIF rotation."""
-    sizes, errors = [], {}
+def readable_images(
+    names: Sequence[str] | Mapping[str, Any],
+    file_of: Callable[[str], File],
+    skip_bad: bool,
+    origin: str,
+    place: Callable[[str], str],
+    *,
+    upright: bool = False,
+) -> tuple[dict[str, Size], list[str]]:
+    """The sizes of the readable images by name, and remarks on the others. Raise an error without `skip_bad`.
+
+    origin, place: how messages name the source and an image. upright: sizes after EXIF rotation.
+    """
+    sizes: dict[str, Size] = {}
+    errors: dict[str, str] = {}
+    all_names = list(names)
     with ThreadPoolExecutor() as pool:
-        for start in range(0, len(names), BLOCK_FILES):
-            block = names[start : start + BLOCK_FILES]
+        for start in range(0, len(all_names), BLOCK_FILES):
+            block = all_names[start : start + BLOCK_FILES]
             for name, result in zip(block, pool.map(lambda name: _size(name, file_of, upright), block), strict=True):
                 if isinstance(result, str):
                     errors[name] = result
                 else:
-                    sizes.append(result)
-    return sizes, errors
-
-
-def raise_unreadable(errors: Mapping[str, str], place: Callable[[str], str]) -> None:
-    """Raise an error for the first unreadable image, if there is one. place: how messages name an image."""
-    if errors:
+                    sizes[name] = result
+    if errors and not skip_bad:
         name, error = next(iter(errors.items()))
         more = f" (and {counted(len(errors) - 1, 'other file')})" if len(errors) > 1 else ""
         hint = "Ignore such files with `skip_bad=True`"
         raise DataError(f"{place(name)}{more} cannot be read as an image: {error}. {hint}")
-
-
-def unreadable_remarks(errors: Mapping[str, str]) -> list[str]:
-    """A remark on the unreadable images, if there are any."""
+    if not sizes:
+        raise DataError(f"{origin} has no readable image")
     if not errors:
-        return []
+        return sizes, []
     shown = [f"{printable(name)} ({error})" for name, error in list(errors.items())[:MAX_LISTED_FILES]]
-    more = [f"{len(errors) - MAX_LISTED_FILES:,} more"] if len(errors) > MAX_LISTED_FILES else []
+    more_files = [f"{len(errors) - MAX_LISTED_FILES:,} more"] if len(errors) > MAX_LISTED_FILES else []
     what = counted(len(errors), "file that cannot be read as an image is", "files that cannot be read as images are")
-    return [f"{what} left out: {', '.join([*shown, *more])}"]
-
-
-def fit_in_memory(sizes: Sequence[Size]) -> bool:
-    """Whether all images have the same small size."""
-    return len(set(sizes)) == 1 and max(sizes[0]) <= MAX_SIDE_IN_MEMORY
+    return sizes, [f"{what} left out: {', '.join([*shown, *more_files])}"]
 
 
 def size_range(sizes: Sequence[Size]) -> str:
-    """`of 32 × 32 pixels`, `from 20 × 30 to 640 × 480 pixels`."""
+    """`20 images of 32 × 32 pixels`, `20 images from 20 × 30 to 640 × 480 pixels`."""
     smallest, largest = (choose(sizes, key=lambda size: size[0] * size[1]) for choose in (min, max))
-    first = f"{smallest[0]} × {smallest[1]}"
-    return f"of {first} pixels" if len(set(sizes)) == 1 else f"from {first} to {largest[0]} × {largest[1]} pixels"
+    first, images = f"{smallest[0]} × {smallest[1]}", counted(len(sizes), "image")
+    if len(set(sizes)) == 1:
+        return f"{images} of {first} pixels"
+    return f"{images} from {first} to {largest[0]} × {largest[1]} pixels"
 
 
-def pixels_of(count: int, size: Size, image_at: "Callable[[int], Image.Image]") -> NDArray[np.uint8]:
-    """The pixels (N, 3, H, W) of `count` images of one size. image_at: the image with a number from 0."""
-    width, height = size
-    check_fits(3.0 * count * width * height, f"{count:,} images of {width} × {height} pixels")
-    pixels = np.empty((count, 3, height, width), dtype=np.uint8)
-    for number in range(count):
+def small_images(sizes: Sequence[Size], image_at: "Callable[[int], Image.Image]") -> NDArray[np.uint8] | None:
+    """The pixels (N, 3, H, W) if all images have the same small size, else None. image_at: the image of a number."""
+    width, height = sizes[0]
+    if len(set(sizes)) > 1 or max(width, height) > MAX_SIDE_IN_MEMORY:
+        return None
+    check_fits(3.0 * len(sizes) * width * height, f"{len(sizes):,} images of {width} × {height} pixels")
+    pixels = np.empty((len(sizes), 3, height, width), dtype=np.uint8)
+    for number in range(len(sizes)):
         pixels[number] = np.asarray(image_at(number)).transpose(2, 0, 1)
     return pixels
+
+
+def decoded(file: File, *, upright: bool = False) -> "Image.Image":
+    """An image in RGB. upright: rotated as its EXIF data states, and with a white background if it is transparent."""
+    from PIL import Image, ImageOps
+
+    with Image.open(file) as image:
+        if not upright:
+            return image.convert("RGB")
+        rotated: Image.Image = ImageOps.exif_transpose(image)
+        transparent = rotated.mode in ALPHA_MODES or "transparency" in rotated.info
+        return on_white(rotated) if transparent else rotated.convert("RGB")
 
 
 def image_of(pixels: NDArray[np.uint8]) -> "Image.Image":
@@ -186,13 +247,6 @@ def _files(folder: Path) -> Iterator[Path]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(place) / name for name in names if not name.startswith("."))
-
-
-def _image(path: Path) -> "Image.Image":
-    from PIL import Image
-
-    with Image.open(path) as image:
-        return image.convert("RGB")
 
 
 def _size(name: str, file_of: Callable[[str], File], upright: bool) -> Size | str:

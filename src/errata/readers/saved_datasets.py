@@ -1,16 +1,21 @@
 """Folders written by Hugging Face `Dataset.save_to_disk` as user data."""
 
+import io
 import json
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.errors import DataError, InputError
-from errata.readers.data_frames import frame_of, from_frame
-from errata.readers.stored_images import from_stored_images
+import numpy as np
+
+from errata.errors import InputError
+from errata.extras import require_pillow
+from errata.readers.data_frames import frame_of, from_frame, labelled_table
+from errata.readers.file_access import file_errors
+from errata.readers.image_files import StoredImages, readable_images, size_range, small_images
 from errata.readers.user_data import UserData
-from errata.wording import one_line
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,12 +38,11 @@ class SavedDataset:
         """Open all files of the folder. Columns stay on disk until they are used."""
         import pyarrow as pa
 
-        try:
+        kinds = (OSError, KeyError, ValueError, TypeError, pa.ArrowException)
+        with file_errors(folder, "is not a complete folder of Hugging Face datasets", kinds):
             state, info = (json.loads((folder / name).read_text(encoding="utf-8")) for name in (STATE, INFO))
             names = [part["filename"] for part in state["_data_files"]]
             dataset = cls(folder, state, info, {name: _memory_mapped(folder / name) for name in names})
-        except (OSError, KeyError, ValueError, TypeError, pa.ArrowException) as error:
-            raise DataError(f"{folder} is not a complete folder of Hugging Face datasets: {one_line(error)}") from error
         if state.get("_indices_data_files"):
             raise InputError(f"{folder} holds a selection of rows; call flatten_indices() before save_to_disk()")
         return dataset
@@ -100,8 +104,42 @@ def read_saved_dataset(folder: Path, label: Any, text: Any, id: Any, skip_bad: b
             f"{folder} holds images, which are used for training; to train on its text, "
             f"remove_columns({images!r}) first"
         )
-    columns = {name: dataset.table().column(name) for name in images}
-    return from_stored_images(columns, dataset.frame(), label, id, folder, skip_bad)
+    require_pillow(f"reading the images in {folder}")
+    if len(images) > 1:
+        raise InputError(f"{folder} has images in the columns {listed(images)}. Keep one, with remove_columns()")
+    return _read_images(dataset, images[0], label, id, skip_bad)
+
+
+def _read_images(dataset: SavedDataset, column: str, label: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
+    """The images in a column, with the labels and ids in other columns."""
+    folder = dataset.folder
+    all_images = StoredImages(dataset.table().column(column), folder, np.arange(dataset.table().num_rows))
+    names = {f"row {row}": row for row in range(len(all_images))}
+    size_of, unreadable = readable_images(
+        names,
+        lambda name: io.BytesIO(all_images.encoded(names[name])),
+        skip_bad,
+        str(folder),
+        lambda name: f"The image in {name} of column {column!r} of {folder}",
+        upright=True,
+    )
+    table = labelled_table(dataset.frame(), label, id, str(folder), np.array([names[name] for name in size_of]))
+    rows = table.encoded.rows
+    sizes = [size_of[f"row {row}"] for row in rows.tolist()]
+    images = replace(all_images, rows=rows, sizes=tuple(sizes))
+    pixels = small_images(sizes, images.image)
+    others = [other for other in table.frame.columns if other not in table.roles]
+    remark = f"only the images are used; {counted(len(others), 'other column')} left out: {listed(others)}"
+    return UserData(
+        kind="images",
+        inputs=images if pixels is None else pixels,
+        labels=table.encoded.labels,
+        classes=table.encoded.classes,
+        ids=table.ids,
+        rows=rows,
+        columns={**table.roles, column: size_range(sizes)},
+        remarks=(*table.remarks, *unreadable, *table.encoded.remarks, *([remark] if others else [])),
+    )
 
 
 def _memory_mapped(path: Path) -> "pa.Table":

@@ -5,13 +5,12 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import check_rows, clip_quantiles, prepare_split, standardise
+from errata.datasets import table_datasets as tables
+from errata.datasets.spec import PaperRow, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError
 from errata.extras import require
-from errata.training.recipes import BoostingRecipe, Recipe
-from errata.wording import one_line
+from errata.readers.file_access import file_errors
+from errata.training.recipes import Recipe
 
 NAME = "cardiotocography"
 FEATURES = (
@@ -34,11 +33,9 @@ def read(path: Path) -> ParsedArrays:
         raise DataError(f"{path}: the sheet {SHEET!r} has no column {missing[0]}")
     column = {name: index for index, name in enumerate(names)}  # the second column of a repeated name is the rate
     rows = [row for row in table[HEADER + 1 :] if row[column[STATE]] != ""]  # the rows below are sums
-    check_rows(path, len(rows), ROWS)
-    try:
+    tables.check_rows(path, len(rows), ROWS)
+    with file_errors(path, f"has a cell in the sheet {SHEET!r} that is not a number"):
         values = np.array([[row[column[name]] for name in (*FEATURES, STATE)] for row in rows], dtype=np.float64)
-    except ValueError as error:
-        raise DataError(f"{path}: a cell of the sheet {SHEET!r} is not a number: {one_line(error)}") from error
     return ParsedArrays({"inputs": values[:, :-1], "labels": values[:, -1].astype(np.int64)})
 
 
@@ -47,42 +44,28 @@ def _sheet(path: Path) -> list[list[object]]:
     require("xlrd", "xlrd", "data", f"reading {path}")
     import xlrd
 
-    try:
-        with Path(os.devnull).open("w") as nowhere:  # xlrd prints warnings otherwise
-            sheet = xlrd.open_workbook(str(path), logfile=nowhere).sheet_by_name(SHEET)
-            return [sheet.row_values(row) for row in range(sheet.nrows)]
-    except Exception as error:  # xlrd raises many kinds of errors for damaged files
-        raise DataError(f"{path} cannot be read as an Excel file. It may be truncated") from error
+    # xlrd raises many kinds of errors for damaged files, and prints warnings
+    with file_errors(path, "cannot be read as an Excel file", (Exception,)), Path(os.devnull).open("w") as nowhere:
+        sheet = xlrd.open_workbook(str(path), logfile=nowhere).sheet_by_name(SHEET)
+        return [sheet.row_values(row) for row in range(sheet.nrows)]
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Four fifths for training; clip outliers, standardise."""
-    clip = clip_quantiles(2, 98, others={FEATURES.index("ALTV"): (2, 95)})
+    clip = tables.clip_quantiles(2, 98, others={FEATURES.index("ALTV"): (2, 95)})
     labels = parsed.arrays["labels"] - 1
-    return prepare_split(parsed.arrays["inputs"], labels, TRAIN, [clip, standardise], FEATURES)
+    return tables.prepare_split(parsed.arrays["inputs"], labels, TRAIN, [clip, tables.standardise], FEATURES)
 
 
-DATASET = Dataset(
+DATASET = tables.uci_table(
+    page="193/cardiotocography",
+    citation=("cardiotocography", "Campos, Diogo and Bernardes, João", 2000, "10.24432/C51S4N"),
     name=NAME,
     title="Cardiotocography",
-    source="https://archive.ics.uci.edu/dataset/193/cardiotocography",
-    licence="CC BY 4.0",
-    bibtex="""@misc{cardiotocography,
-  author = {Campos, Diogo and Bernardes, João},
-  title = {Cardiotocography},
-  year = {2000},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C51S4N}
-}""",
-    kind="table",
     classes=("normal", "suspect", "pathologic"),
     sources=(Source(("CTG.xls",), read),),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=800, accuracy=78.59),
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(38)),
-    ),
-    downloads=(Download("https://archive.ics.uci.edu/static/public/193/cardiotocography.zip", unpack=True),),
+    settings=tables.table_settings(NAME, RECIPE, horizon=800, accuracy=78.59, rounds=38),
     hashes={
         "inputs": "fe07d4b48485bd7ce9f391c4e4e2285f405129d3f462e134b74196a7bc127581",
         "labels": "e291c924a9c01d249efe15055522b8513661e915318fdc61badaea528bbdb1ac",

@@ -4,44 +4,23 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Dataset, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import check_rows, clip_quantiles, prepare_split, standardise
+from errata.datasets import table_datasets as tables
+from errata.datasets.spec import Dataset, PaperRow, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError
+from errata.readers.file_access import file_errors
 from errata.readers.formats.csv_files import read_csv
-from errata.training.recipes import BoostingRecipe, Recipe
-from errata.wording import one_line
+from errata.training.recipes import Recipe
 
 NAME = "credit_fraud"
 FEATURES = ("Time", *(f"V{number}" for number in range(1, 29)), "Amount")
 LABEL = "Class"
+OFFICIAL, PART = "creditcard.csv", "creditcard_subset.csv.gz"
+PART_REMARK = "a part of the official file: every fraud, but only some of the genuine payments to draw from"
 FRAUDS, GENUINE = 492, 284_315
 GENUINE_PER_FRAUD = 2
 TRAIN = 1107
 # the paper prints no widths
 RECIPE = Recipe(epochs=749, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(30, 15))
-
-
-def read_full(path: Path) -> ParsedArrays:
-    """Read the official file."""
-    parsed = read(path)
-    frauds, genuine = len(parsed.arrays["frauds"]), len(parsed.arrays["genuine"])
-    check_rows(path, frauds + genuine, FRAUDS + GENUINE)
-    if frauds != FRAUDS:
-        raise DataError(f"{path} has {frauds:,} frauds, not {FRAUDS}")
-    return parsed
-
-
-def read_part(path: Path) -> ParsedArrays:
-    """Read a file with every fraud and at least as many genuine payments as are drawn."""
-    parsed = read(path)
-    frauds, genuine, needed = len(parsed.arrays["frauds"]), len(parsed.arrays["genuine"]), GENUINE_PER_FRAUD * FRAUDS
-    if frauds != FRAUDS or genuine < needed:
-        raise DataError(
-            f"{path} has {frauds:,} frauds and {genuine:,} genuine payments. All {FRAUDS} frauds and at least "
-            f"{needed} genuine payments are needed"
-        )
-    return parsed
 
 
 def read(path: Path) -> ParsedArrays:
@@ -50,15 +29,21 @@ def read(path: Path) -> ParsedArrays:
     missing = [name for name in (*FEATURES, LABEL) if name not in frame]
     if missing:
         raise DataError(f"{path} has no column {missing[0]}")
-    try:
+    with file_errors(path, "has a cell that is not a number"):
         values = frame[[*FEATURES, LABEL]].to_numpy(np.float64, na_value=np.nan)
-    except ValueError as error:
-        raise DataError(f"{path} has a cell that is not a number: {one_line(error)}") from error
     inputs, labels = values[:, :-1], values[:, -1]
     broken = np.isnan(inputs).any(axis=1) | ~np.isin(labels, (0, 1))
     if broken.any():
         raise DataError(f"{path}: row {int(np.argmax(broken)) + 1} has an empty cell or a class other than 0 and 1")
-    return ParsedArrays({"frauds": inputs[labels == 1], "genuine": inputs[labels == 0]})
+    frauds, genuine, needed = inputs[labels == 1], inputs[labels == 0], GENUINE_PER_FRAUD * FRAUDS
+    if path.name == OFFICIAL:
+        tables.check_rows(path, len(inputs), FRAUDS + GENUINE)
+    if len(frauds) != FRAUDS or len(genuine) < needed:
+        raise DataError(
+            f"{path} has {len(frauds):,} frauds and {len(genuine):,} genuine payments. All {FRAUDS} frauds and at "
+            f"least {needed} genuine payments are needed"
+        )
+    return ParsedArrays({"frauds": frauds, "genuine": genuine})
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
@@ -70,7 +55,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     drawn = np.random.default_rng(0).choice(len(genuine), GENUINE_PER_FRAUD * len(frauds), replace=False)
     inputs = np.concatenate([genuine[np.sort(drawn)], frauds])
     labels = np.repeat([0, 1], [len(drawn), len(frauds)])
-    return prepare_split(inputs, labels, TRAIN, [clip_quantiles(1, 99), standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
 
 
 DATASET = Dataset(
@@ -87,21 +72,10 @@ DATASET = Dataset(
 }""",
     kind="table",
     classes=("genuine", "fraud"),
-    sources=(
-        Source(("creditcard.csv",), read_full),
-        Source(
-            ("creditcard_subset.csv.gz",),
-            read_part,
-            complete=False,
-            remark="a part of the official file: every fraud, but only some of the genuine payments to draw from",
-        ),
-    ),
+    sources=(Source((OFFICIAL,), read), Source((PART,), read, complete=False, remark=PART_REMARK)),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1498, accuracy=94.58),
-        # rounds chosen on a part of the data
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(69)),
-    ),
+    # rounds chosen on a part of the data
+    settings=tables.table_settings(NAME, RECIPE, horizon=1498, accuracy=94.58, rounds=69),
     by_hand=(
         "Sign in to Kaggle, open https://www.kaggle.com/datasets/mlg-ulb/creditcardfraud, press Download, unpack the "
         "zip, and put creditcard.csv (144 MB) into {folder}. With Kaggle's command line: "

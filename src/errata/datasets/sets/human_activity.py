@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
-from errata.training.recipes import BoostingRecipe, Recipe
+from errata.training.recipes import Recipe
 
 NAME = "human_activity"
 ROOT = "UCI HAR Dataset"
@@ -97,11 +96,8 @@ DATASET = Dataset(
     classes=("walking", "walking upstairs", "walking downstairs", "sitting", "standing", "laying"),
     sources=(Source(FILES, read),),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1594, accuracy=76.62),
-        # rounds chosen without the official features
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(72)),
-    ),
+    # rounds chosen without the official features
+    settings=tables.table_settings(NAME, RECIPE, horizon=1594, accuracy=76.62, rounds=72),
     downloads=(Download(URL, unpack=True),),
     inner_archive=f"{ROOT}.zip",
     hashes=HASHES,

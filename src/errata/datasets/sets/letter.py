@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.label_noise import SymmetricNoise, extra_noises
-from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.training.recipes import BoostingRecipe, Recipe
+from errata.datasets.label_noise import extra_noises
+from errata.datasets.spec import PaperRow, ParsedArrays, PreparedArrays, Source
+from errata.training.recipes import Recipe
 
 NAME = "letter"
 LETTERS = tuple(string.ascii_uppercase)
@@ -38,28 +38,15 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
 
 
-DATASET = Dataset(
+DATASET = tables.uci_table(
+    page="59/letter+recognition",
+    citation=("letter_recognition", "Slate, David", 1991, "10.24432/C5ZP40"),
     name=NAME,
     title="Letter Recognition",
-    source="https://archive.ics.uci.edu/dataset/59/letter+recognition",
-    licence="CC BY 4.0",
-    bibtex="""@misc{letter_recognition,
-  author = {Slate, David},
-  title = {Letter Recognition},
-  year = {1991},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C5ZP40}
-}""",
-    kind="table",
     classes=LETTERS,
     sources=(Source(("letter-recognition.data",), read),),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1570, accuracy=90.58),
-        *(Setting(NAME, noise, "mlp", RECIPE) for noise in extra_noises(FLIPS, held_out=6)),
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(124)),
-    ),
-    downloads=(Download("https://archive.ics.uci.edu/static/public/59/letter+recognition.zip", unpack=True),),
+    settings=tables.table_settings(NAME, RECIPE, 1570, 90.58, rounds=124, extra=extra_noises(FLIPS, held_out=6)),
     hashes={
         "inputs": "45647147b30f8ba59c2672022511b4d4ca42a197aa1e3a615db6baca288f39fe",
         "letters": "7ad582ee491044ce1d3f07c578bb9a9348d5740d904c31808a15e74b197eb85d",

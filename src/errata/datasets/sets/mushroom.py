@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.training.recipes import BoostingRecipe, Recipe
+from errata.datasets.spec import PaperRow, ParsedArrays, PreparedArrays, Source
+from errata.training.recipes import Recipe
 
 NAME = "mushroom"
 CODES = ("e", "p")
@@ -82,27 +81,15 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     return tables.prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [tables.standardise], FEATURES)
 
 
-DATASET = Dataset(
+DATASET = tables.uci_table(
+    page="73/mushroom",
+    citation=("mushroom", "Schlimmer, Jeff", 1987, "10.24432/C5959T"),
     name=NAME,
     title="Mushroom",
-    source="https://archive.ics.uci.edu/dataset/73/mushroom",
-    licence="CC BY 4.0",
-    bibtex="""@misc{mushroom,
-  author = {Schlimmer, Jeff},
-  title = {Mushroom},
-  year = {1987},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C5959T}
-}""",
-    kind="table",
     classes=("edible", "poisonous"),
     sources=(Source(("agaricus-lepiota.data",), read),),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=800, accuracy=99.19),
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(70)),
-    ),
-    downloads=(Download("https://archive.ics.uci.edu/static/public/73/mushroom.zip", unpack=True),),
+    settings=tables.table_settings(NAME, RECIPE, horizon=800, accuracy=99.19, rounds=70),
     hashes={
         "attributes": "928fc1317eb765295226909b7a91bc6cf99aa994d828c352e85f280fe1d72c1d",
         "labels": "be3c27104e1b3aba4eebaf3373f9d3ccfaa54cb57996acf554bc8849622c2660",

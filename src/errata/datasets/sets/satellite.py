@@ -5,9 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
-from errata.training.recipes import BoostingRecipe, Recipe
+from errata.datasets.spec import Arrays, PaperRow, ParsedArrays, PreparedArrays, Source
+from errata.training.recipes import Recipe
 
 NAME = "satellite"
 CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur in the data
@@ -35,27 +34,15 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     return tables.prepare_parts(train, test, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
 
 
-DATASET = Dataset(
+DATASET = tables.uci_table(
+    page="146/statlog+landsat+satellite",
+    citation=("statlog_landsat_satellite", "Srinivasan, Ashwin", 1993, "10.24432/C55887"),
     name=NAME,
     title="Statlog (Landsat Satellite)",
-    source="https://archive.ics.uci.edu/dataset/146/statlog+landsat+satellite",
-    licence="CC BY 4.0",
-    bibtex="""@misc{statlog_landsat_satellite,
-  author = {Srinivasan, Ashwin},
-  title = {Statlog (Landsat Satellite)},
-  year = {1993},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C55887}
-}""",
-    kind="table",
     classes=("red soil", "cotton crop", "grey soil", "damp grey soil", "vegetation stubble", "very damp grey soil"),
     sources=(Source(("sat.trn", "sat.tst"), read),),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1444, accuracy=88.25),
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(68)),
-    ),
-    downloads=(Download("https://archive.ics.uci.edu/static/public/146/statlog+landsat+satellite.zip", unpack=True),),
+    settings=tables.table_settings(NAME, RECIPE, horizon=1444, accuracy=88.25, rounds=68),
     hashes={
         "train_inputs": "09e8ad8bc5e02138ff2ca7a24eb8e4c2c703268bfb3e87fd5d6a7bcae4e089fc",
         "train_labels": "2d4e9c7653a65851bd652fa8c937c4f8d7347000e261d2ca28c36d715055c17d",

@@ -5,12 +5,13 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.spec import PaperRow, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError
-from errata.training.recipes import BoostingRecipe, Recipe
+from errata.training.recipes import Recipe
 
 NAME = "sensorless_drive"
+OFFICIAL, PART = "Sensorless_drive_diagnosis.txt", "Sensorless_drive_diagnosis_subset.txt"
+PART_REMARK = "a part of the official file: only some rows of each condition"
 CONDITIONS = 11
 ROWS_PER_CONDITION = 5319
 ROWS, TRAIN = CONDITIONS * ROWS_PER_CONDITION, 43_882
@@ -20,34 +21,19 @@ FEATURES = tuple(f"feature{number}" for number in range(1, 49))
 RECIPE = Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(96, 48))
 
 
-def read_full(path: Path) -> ParsedArrays:
-    """Read the official file."""
-    parsed = read(path)
-    tables.check_rows(path, len(parsed.arrays["labels"]), ROWS)
-    for condition, count in enumerate(_counts(parsed), 1):
-        if count != ROWS_PER_CONDITION:
-            raise DataError(f"{path} has {count:,} rows of condition {condition}, not {ROWS_PER_CONDITION:,}")
-    return parsed
-
-
-def read_part(path: Path) -> ParsedArrays:
-    """Read a file with some rows of each condition."""
-    parsed = read(path)
-    for condition, count in enumerate(_counts(parsed), 1):
-        if count < PART_MIN_ROWS:
-            raise DataError(f"{path} has {count} rows of condition {condition}; at least {PART_MIN_ROWS} are needed")
-    return parsed
-
-
 def read(path: Path) -> ParsedArrays:
     """Read lines with 48 numbers and the condition from 1 to 11."""
     table = tables.read_numbers(path, columns=len(FEATURES) + 1)
     tables.check_values(path, table[:, -1], range(1, CONDITIONS + 1), "the condition")
-    return ParsedArrays({"inputs": table[:, :-1], "labels": table[:, -1].astype(np.int64)})
-
-
-def _counts(parsed: ParsedArrays) -> list[int]:
-    return list(np.bincount(parsed.arrays["labels"], minlength=CONDITIONS + 1)[1:].tolist())
+    labels = table[:, -1].astype(np.int64)
+    if path.name == OFFICIAL:
+        tables.check_rows(path, len(labels), ROWS)
+    for condition, count in enumerate(np.bincount(labels, minlength=CONDITIONS + 1)[1:].tolist(), 1):
+        if path.name == OFFICIAL and count != ROWS_PER_CONDITION:
+            raise DataError(f"{path} has {count:,} rows of condition {condition}, not {ROWS_PER_CONDITION:,}")
+        if count < PART_MIN_ROWS:
+            raise DataError(f"{path} has {count} rows of condition {condition}; at least {PART_MIN_ROWS} are needed")
+    return ParsedArrays({"inputs": table[:, :-1], "labels": labels})
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
@@ -57,40 +43,16 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     return tables.prepare_split(inputs, labels, size, [tables.clip_quantiles(2, 98), tables.standardise], FEATURES)
 
 
-DATASET = Dataset(
+DATASET = tables.uci_table(
+    page="325/dataset+for+sensorless+drive+diagnosis",
+    citation=("sensorless_drive_diagnosis", "Bator, Martyna", 2013, "10.24432/C5VP5F"),
     name=NAME,
     title="Dataset for Sensorless Drive Diagnosis",
-    source="https://archive.ics.uci.edu/dataset/325/dataset+for+sensorless+drive+diagnosis",
-    licence="CC BY 4.0",
-    bibtex="""@misc{sensorless_drive_diagnosis,
-  author = {Bator, Martyna},
-  title = {Dataset for Sensorless Drive Diagnosis},
-  year = {2013},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C5VP5F}
-}""",
-    kind="table",
     classes=tuple(f"condition {number}" for number in range(1, CONDITIONS + 1)),
-    sources=(
-        Source(("Sensorless_drive_diagnosis.txt",), read_full),
-        Source(
-            ("Sensorless_drive_diagnosis_subset.txt",),
-            read_part,
-            complete=False,
-            remark="a part of the official file: only some rows of each condition",
-        ),
-    ),
+    sources=(Source((OFFICIAL,), read), Source((PART,), read, complete=False, remark=PART_REMARK)),
     prepare=prepare,
-    settings=(
-        Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE, horizon=1594, accuracy=98.55),
-        # rounds chosen on a part of the data
-        Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(83)),
-    ),
-    downloads=(
-        Download(
-            "https://archive.ics.uci.edu/static/public/325/dataset+for+sensorless+drive+diagnosis.zip", unpack=True
-        ),
-    ),
+    # rounds chosen on a part of the data
+    settings=tables.table_settings(NAME, RECIPE, horizon=1594, accuracy=98.55, rounds=83),
     paper=PaperRow(rows=58_509, features="48", transformed="48", classes=11, train=43_882, test=14_627),
     class_counts=(ROWS_PER_CONDITION,) * CONDITIONS,
 )
