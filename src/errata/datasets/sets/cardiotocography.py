@@ -45,7 +45,10 @@ def _sheet(path: Path) -> list[list[object]]:
     import xlrd
 
     # xlrd raises many kinds of errors for damaged files, and prints warnings
-    with file_errors(path, "cannot be read as an Excel file", (Exception,)), Path(os.devnull).open("w") as nowhere:
+    with (
+        file_errors(path, "cannot be read as an Excel file and may be truncated", (Exception,)),
+        Path(os.devnull).open("w") as nowhere,
+    ):
         sheet = xlrd.open_workbook(str(path), logfile=nowhere).sheet_by_name(SHEET)
         return [sheet.row_values(row) for row in range(sheet.nrows)]
 
