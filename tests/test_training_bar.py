@@ -1,16 +1,16 @@
 """Without a terminal, the progress of a training is printed as lines."""
 
-from errata.cli import training_bar
-from errata.cli.training_bar import TrainingBar
+from errata import terminal
+from errata.terminal import TrainingBar
 
 
 def test_without_a_terminal_a_line_is_printed_at_intervals(capsys, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(training_bar.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(terminal.time, "monotonic", lambda: now[0])
     with TrainingBar() as bar:
         bar.total(40)
         bar.begin("trying cnn9", 40)
         for _ in range(8):
-            now[0] += training_bar.LOG_SECONDS / 4
+            now[0] += terminal.LOG_SECONDS / 4
             bar.advance(1)
     assert capsys.readouterr().err.splitlines() == ["trying cnn9: 4 of 40 epochs", "trying cnn9: 8 of 40 epochs"]

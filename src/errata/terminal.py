@@ -1,6 +1,8 @@
 """Tables and progress bars in the terminal, and tables in files."""
 
+import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +10,9 @@ from errata.errors import InputError, StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.progress import Progress, ProgressColumn
 
+LOG_SECONDS = 30.0
 _WIDE = 1000
 
 
@@ -59,11 +63,7 @@ class progress_bar:  # noqa: N801
     """A progress bar on stderr if that is a terminal. The `with` statement returns a function that advances it."""
 
     def __init__(self, title: str, total: int) -> None:
-        from rich.console import Console
-        from rich.progress import Progress
-
-        console = Console(stderr=True)
-        self._bar = Progress(console=console, transient=True, disable=not console.is_terminal)
+        self._bar = _bar_on_stderr()
         self._task = self._bar.add_task(title, total=total)
 
     def __enter__(self) -> Any:
@@ -72,3 +72,62 @@ class progress_bar:  # noqa: N801
 
     def __exit__(self, *error: object) -> None:
         self._bar.stop()
+
+
+class TrainingBar:
+    """Prints lines to standard output. Shows epochs on stderr: a bar on a terminal, else a line every LOG_SECONDS.
+
+    It implements `FindProgress`.
+    """
+
+    def __init__(self) -> None:
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+
+        description, epochs = TextColumn("{task.description}"), TextColumn("epochs")
+        self._bar = _bar_on_stderr(description, BarColumn(), MofNCompleteColumn(), epochs, TimeRemainingColumn())
+        self._name, self._last_line = "training", time.monotonic()
+        self._task = self._bar.add_task(self._name, total=None)
+
+    def __enter__(self) -> "TrainingBar":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.stop()
+
+    def say(self, line: str) -> None:
+        """Print a line."""
+        print(line, flush=True)
+
+    def total(self, epochs: int) -> None:
+        """Set the number of epochs to train in all."""
+        self._bar.update(self._task, total=epochs)
+        self._bar.start()
+
+    def begin(self, name: str, epochs: int) -> None:
+        """Show the name of the next step, which takes `epochs` epochs."""
+        self._name = name
+        self._bar.update(self._task, description=name)
+        self._bar.start()
+        self._log()
+
+    def advance(self, epochs: int) -> None:
+        """Add finished epochs."""
+        self._bar.advance(self._task, epochs)
+        self._log()
+
+    def _log(self) -> None:
+        """Without a terminal, print a line if the last one is LOG_SECONDS old."""
+        now = time.monotonic()
+        if self._bar.disable and now - self._last_line >= LOG_SECONDS:
+            self._last_line = now
+            task = self._bar.tasks[self._task]
+            done = f": {task.completed:.0f} of {task.total:.0f} epochs" if task.total else ""
+            print(f"{self._name}{done}", file=sys.stderr, flush=True)
+
+
+def _bar_on_stderr(*columns: "ProgressColumn") -> "Progress":
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

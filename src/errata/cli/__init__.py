@@ -1,17 +1,16 @@
 """The command line: each module parses the options of its commands, calls the package and prints the result.
 
-app: the `errata` command, and how errors are printed. training_bar: progress. Every other module adds commands.
+app: the `errata` command, and how errors are printed. Every other module adds commands.
 May import every package; nothing imports errata.cli.
 """
 
 from errata.cli import (  # noqa: F401  # each registers its commands
-    apply,
     bench,
     bench_show,
     data,
     demo,
-    export,
     find_command,
+    review_commands,
     score_commands,
     training,
 )

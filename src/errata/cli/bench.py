@@ -9,10 +9,9 @@ import typer
 
 from errata.cli.app import app
 from errata.cli.data import DataDir
-from errata.cli.training_bar import TrainingBar
 from errata.errors import InputError
 from errata.extras import require
-from errata.terminal import print_table, progress_bar
+from errata.terminal import TrainingBar, print_table, progress_bar
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from errata.cli.app import app
-from errata.cli.training_bar import TrainingBar
-from errata.terminal import print_table
+from errata.terminal import TrainingBar, print_table
 
 if TYPE_CHECKING:
     from errata.finding.found import Found

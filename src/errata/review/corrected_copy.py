@@ -100,14 +100,14 @@ def _copy_name(name: str, suffix: str) -> str:
 
 def write_copy(plan: CorrectionPlan, copy: Path, progress: Progress = lambda files: None) -> Applied:
     """Write the copy and its log. `progress` is called with the number of files copied since the last call."""
-    changes = change_log(plan, datetime.now(UTC))
+    changes = change_log(plan)
     remarks = plan.writer.write(plan.edits, copy, progress)
     log = log_path(copy)
     write_table(changes, log)
     return Applied(plan, copy, log, changes, (*plan.remarks, *remarks))
 
 
-def change_log(plan: CorrectionPlan, when: datetime) -> "pd.DataFrame":
+def change_log(plan: CorrectionPlan) -> "pd.DataFrame":
     """One row per change: id, before, after, decision, rank, score, new_id, when, decisions.
 
     after and new_id are empty for removed samples; rank and score are empty if unknown.
@@ -127,7 +127,7 @@ def change_log(plan: CorrectionPlan, when: datetime) -> "pd.DataFrame":
             "rank": pd.array([rank for rank, _ in ranks], dtype="Int64"),
             "score": pd.array([score for _, score in ranks], dtype="Float64"),
             "new_id": ["" if drop else new_ids.get(id_, id_) for id_ in ids],
-            "when": when.isoformat(timespec="seconds"),
+            "when": datetime.now(UTC).isoformat(timespec="seconds"),
             "decisions": plan.decisions.origin,
         }
     )

@@ -55,15 +55,14 @@ def plan_corrections(
     decisions = as_decisions(decisions)
     writer = open_writer(source, label, id, link)
     samples = writer.samples
-    positions = {id_: position for position, id_ in enumerate(samples.ids)}
+    labels = dict(zip(samples.ids, samples.labels, strict=True))
     classes_for = cache(partial(classes_for_text, classes=samples.classes))
-    current = {entry.id: samples.labels[positions[entry.id]] for entry in decisions.entries if entry.id in positions}
     by_status: dict[str, list[Decision]] = defaultdict(list)
-    for entry in decisions.entries:
-        by_status[_status(entry, current.get(entry.id), classes_for)].append(entry)
+    for decision in decisions.entries:
+        by_status[_status(decision, labels.get(decision.id), classes_for)].append(decision)
     if not skip_stale:
-        _refuse_stale(by_status["unknown id"], by_status["outdated"], current, decisions.origin, writer.path)
-    edits = LabelEdits(tuple(_edits(by_status["changed"], samples, positions, classes_for)), drop)
+        _refuse_stale(by_status["unknown id"], by_status["outdated"], labels, decisions.origin, writer.path)
+    edits = LabelEdits(tuple(_edits(by_status["changed"], samples, labels, classes_for)), drop)
     writer.check(edits)
     counts = Counter({status: len(entries) for status, entries in by_status.items()})
     counts["undecided"] = len(samples.ids) - len(decisions.entries) + counts["unknown id"] + counts["outdated"]
@@ -140,11 +139,10 @@ def _number(text: str) -> float | None:
 
 
 def _edits(
-    decisions: Sequence[Decision], samples: LabelledSamples, positions: Mapping[str, int], classes_for: ClassesFor
+    decisions: Sequence[Decision], samples: LabelledSamples, labels: Mapping[str, Any], classes_for: ClassesFor
 ) -> Iterator[LabelEdit]:
-    examples: dict[Any, int] = {}
-    for label, row in zip(samples.labels, samples.rows, strict=True):
-        examples.setdefault(label, row)
+    rows = dict(zip(samples.ids, samples.rows, strict=True))
+    examples = dict(zip(reversed(samples.labels), reversed(samples.rows), strict=True))  # the first row of each class
     for decision in decisions:
         candidates = classes_for(decision.new_label)
         if len(candidates) > 1:
@@ -153,12 +151,11 @@ def _edits(
                 f"{listed(candidates)}. Merge these classes first."
             )
         after = candidates[0] if candidates else new_class(decision.new_label, samples.classes)
-        position = positions[decision.id]
-        yield LabelEdit(samples.rows[position], samples.labels[position], after, examples.get(after), decision)
+        yield LabelEdit(rows[decision.id], labels[decision.id], after, examples.get(after), decision)
 
 
 def _refuse_stale(
-    unknown: Sequence[Decision], outdated: Sequence[Decision], current: Mapping[str, Any], origin: str, path: Path
+    unknown: Sequence[Decision], outdated: Sequence[Decision], labels: Mapping[str, Any], origin: str, path: Path
 ) -> None:
     if unknown:
         raise InputError(
@@ -169,7 +166,7 @@ def _refuse_stale(
     if outdated:
         first = outdated[0]
         raise InputError(
-            f"id {first.id!r} has the label {current[first.id]!r}, but had {first.label!r} when {origin} was made "
+            f"id {first.id!r} has the label {labels[first.id]!r}, but had {first.label!r} when {origin} was made "
             f"({counted(len(outdated), 'such sample')}). Review again, or ignore such decisions with `skip_stale=True`."
         )
 

@@ -93,7 +93,6 @@ class SavedDatasetWriter(ArrowTable):
         column = self.dataset.table().column(self.label)
         kept = edits.rows_to_keep(len(column))
         labels = self._relabelled(column, edits)
-        state, info = self.dataset.state, self._with_classes(self.dataset.info, edits)
         start = 0
         with new_copy_folder(target) as folder:
             for name, table in self.dataset.tables.items():
@@ -101,8 +100,8 @@ class SavedDatasetWriter(ArrowTable):
                 table = table.set_column(place, table.schema.field(place), labels.slice(start, len(table)))
                 self._write_table(table.filter(kept[rows]), edits, folder / name)
                 start = rows.stop
-            _write_json(folder / STATE, {**state, "_fingerprint": self._fingerprint(edits)})
-            _write_json(folder / INFO, _with_row_count(info, state.get("_split"), int(kept.sum())))
+            for name, content in ((STATE, self._new_state(edits)), (INFO, self._new_info(edits, int(kept.sum())))):
+                (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
         return []
 
     def _new_labels(self, edits: LabelEdits, dtype: "pa.DataType") -> "pa.Array":
@@ -137,25 +136,19 @@ class SavedDatasetWriter(ArrowTable):
         feature = {**features[self.label], "names": names}
         return {**info, "features": {**features, self.label: feature}}
 
-    def _fingerprint(self, edits: LabelEdits) -> str:
-        """A new fingerprint: with the old one, `datasets` would load cached results of the original."""
-        content = [
-            self.dataset.state.get("_fingerprint"),
-            edits.drop,
-            [(edit.row, str(edit.after)) for edit in edits.entries],
-        ]
-        return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
+    def _new_state(self, edits: LabelEdits) -> dict[str, Any]:
+        """The state with a new fingerprint: with the old one, `datasets` would load cached results of the original."""
+        state = self.dataset.state
+        content = [state.get("_fingerprint"), edits.drop, [(edit.row, str(edit.after)) for edit in edits.entries]]
+        return {**state, "_fingerprint": hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]}
+
+    def _new_info(self, edits: LabelEdits, rows: int) -> dict[str, Any]:
+        """The dataset info with the new classes and the new number of rows."""
+        info, split = self._with_classes(self.dataset.info, edits), self.dataset.state.get("_split")
+        splits = info.get("splits") or {}
+        if split not in splits:
+            return info
+        return {**info, "splits": {**splits, split: {**splits[split], "num_examples": rows}}}
 
 
 WRITERS: dict[str, WriterFactory] = {".parquet": ParquetTable}
-
-
-def _with_row_count(info: dict[str, Any], split: str | None, rows: int) -> dict[str, Any]:
-    splits = info.get("splits") or {}
-    return (
-        info if split not in splits else {**info, "splits": {**splits, split: {**splits[split], "num_examples": rows}}}
-    )
-
-
-def _write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2), encoding="utf-8")

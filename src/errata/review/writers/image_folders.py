@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Set
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path, PurePosixPath
 
 from errata.errors import InputError, StoreError
@@ -25,8 +26,8 @@ class ImageFolder(LabelWriter):
     def open(cls, path: Path, link: bool) -> "ImageFolder":
         """List the files. Images are not opened, so damaged ones are copied too."""
         listing = list_images(path)
-        labels = [_class_of(image) for image in listing.paths]
-        samples = LabelledSamples(listing.paths, list(labels), list(range(len(labels))), tuple(sorted(set(labels))))
+        labels = [image.split("/", 1)[0] for image in listing.paths]
+        samples = LabelledSamples(listing.paths, labels, list(range(len(labels))), tuple(sorted(set(labels))))
         return cls(path, samples, tuple(listing.others), link)
 
     @property
@@ -59,9 +60,8 @@ class ImageFolder(LabelWriter):
                     self._copy(file, folder / moved.get(file, file))
                 progress(1)
         renamed = sum(PurePosixPath(old).name != PurePosixPath(new).name for old, new in moved.items())
-        remarks = ["its files are copies"]
-        if self.link:
-            remarks = ["its files are hard links: writing to one of them changes the original too"]
+        links = "its files are hard links: writing to one of them changes the original too"
+        remarks = [links if self.link else "its files are copies"]
         if renamed:
             remarks.append(f"{counted(renamed, 'image was', 'images were')} renamed because the name was in use")
         if self.others:
@@ -90,16 +90,11 @@ class ImageFolder(LabelWriter):
             raise StoreError(f"cannot link {self.path / file} ({error.strerror}). Omit `link=True` to copy.") from error
 
 
-def _class_of(image: str) -> str:
-    return image.split("/", 1)[0]
-
-
 def _unused_path(image: str, class_name: str, used: Set[str]) -> str:
     """The same path in another class folder. If it is in use, the old class is added to the file name."""
-    path = PurePosixPath(class_name, image.split("/", 1)[1])
-    numbers = ("", *map("-{}".format, range(2, 10_000)))
-    for addition in ("", *(f".from-{_class_of(image)}{number}" for number in numbers)):
-        candidate = path.with_name(f"{path.stem}{addition}{path.suffix}").as_posix()
-        if candidate not in used:
-            return candidate
-    raise StoreError(f"there is no unused name for {image} in the class folder {class_name}")
+    old_class, _, rest = image.partition("/")
+    path = PurePosixPath(class_name, rest)
+    numbered = (f".from-{old_class}-{number}" for number in count(2))
+    additions = chain(("", f".from-{old_class}"), numbered)
+    candidates = (path.with_name(f"{path.stem}{addition}{path.suffix}").as_posix() for addition in additions)
+    return next(candidate for candidate in candidates if candidate not in used)

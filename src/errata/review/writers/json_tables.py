@@ -3,12 +3,11 @@
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from errata.errors import DataError
-from errata.readers.file_access import encoding_of, open_text
+from errata.readers.file_access import open_text
 from errata.review.writers.label_writer import LabelledSamples, WriterFactory
 from errata.review.writers.text_tables import TextPiece, TextTable
 
@@ -20,10 +19,6 @@ _DECODER = json.JSONDecoder()
 @dataclass(frozen=True, eq=False)
 class JsonLines(TextTable):
     """One object per line; `label` is a key."""
-
-    @cached_property
-    def encoding(self) -> str:
-        return encoding_of(self.path)[0]
 
     def pieces(self) -> Iterator[TextPiece]:
         """One piece per line. Blank lines have no row number."""
@@ -97,9 +92,7 @@ def json_table(path: Path, samples: LabelledSamples, label: str) -> JsonLines:
 
 WRITERS: dict[str, WriterFactory] = {
     ".json": json_table,
-    ".jsonl": JsonLines,
-    ".jsonl.gz": JsonLines,
-    ".ndjson": JsonLines,
+    **dict.fromkeys((".jsonl", ".jsonl.gz", ".ndjson"), JsonLines),
 }
 
 

@@ -4,7 +4,7 @@ import csv
 import gzip
 import io
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +14,8 @@ from typing import IO, Any, BinaryIO, cast
 from errata.dynamics.files import replace_atomically
 from errata.errors import DataError, InputError
 from errata.readers.data_frames import unique_names
+from errata.readers.file_access import encoding_of
+from errata.readers.file_types import file_suffix
 from errata.readers.formats.csv_files import CsvDialect, csv_dialect, text_rows, tsv_dialect
 from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory
 
@@ -25,13 +27,15 @@ class TextPiece:
     """A part of a text file.
 
     row: its row number, None outside the rows. separator: the text between this row and the row before, which is
-    omitted with either of them. has_label: whether this part contains the label of the row.
+    omitted with either of them. has_label: whether this part contains the label of the row. cells: the values of a row
+    with separators.
     """
 
     text: str
     row: int | None = None
     separator: str = ""
     has_label: bool = True
+    cells: Sequence[str] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,10 +44,10 @@ class TextTable(LabelWriter):
 
     label: str
 
-    @property
-    @abstractmethod
+    @cached_property
     def encoding(self) -> str:
         """The encoding of the text."""
+        return encoding_of(self.path)[0]
 
     @abstractmethod
     def pieces(self) -> Iterator[TextPiece]:
@@ -130,36 +134,33 @@ class TextTable(LabelWriter):
 
 
 class CsvTable(TextTable):
-    """Values with separators."""
+    """Values with separators: commas, tabs or others."""
 
     @cached_property
     def dialect(self) -> CsvDialect:
-        return csv_dialect(self.path)
+        """Encoding, separator and quoting."""
+        return (tsv_dialect if file_suffix(self.path).startswith(".tsv") else csv_dialect)(self.path)
 
     @cached_property
     def column(self) -> int:
+        """The position of the labels."""
         with closing(text_rows(self.path, self.dialect)) as rows:
             header = next(cells for _, cells in rows if cells)
         return unique_names(header)[0].index(self.label)
-
-    @property
-    def encoding(self) -> str:
-        return self.dialect.encoding
 
     def pieces(self) -> Iterator[TextPiece]:
         """One piece per row. The header and empty lines have no row number."""
         row = -2
         for text, cells in text_rows(self.path, self.dialect):
             row += bool(cells)
-            yield TextPiece(text, row if cells and row >= 0 else None)
+            yield TextPiece(text, row if cells and row >= 0 else None, cells=cells)
 
     def label_text(self, piece: TextPiece) -> str:
-        return self._cells(piece)[self.column]
+        return piece.cells[self.column]
 
     def replace_label(self, piece: TextPiece, label_text: str) -> str:
         """The row written again, with quotes where needed and the same line end."""
-        cells = self._cells(piece)
-        cells[self.column] = label_text
+        cells = [*piece.cells[: self.column], label_text, *piece.cells[self.column + 1 :]]
         end = piece.text[len(piece.text.rstrip(LINE_ENDS)) :]
         if not self.dialect.quoted:
             return self.dialect.separator.join(cells) + end
@@ -183,17 +184,5 @@ class CsvTable(TextTable):
         except ValueError:
             return False
 
-    def _cells(self, piece: TextPiece) -> list[str]:
-        quoting: Any = csv.QUOTE_MINIMAL if self.dialect.quoted else csv.QUOTE_NONE
-        return next(csv.reader(io.StringIO(piece.text, newline=""), delimiter=self.dialect.separator, quoting=quoting))
 
-
-class TsvTable(CsvTable):
-    """Values separated by tabs."""
-
-    @cached_property
-    def dialect(self) -> CsvDialect:
-        return tsv_dialect(self.path)
-
-
-WRITERS: dict[str, WriterFactory] = {".csv": CsvTable, ".csv.gz": CsvTable, ".tsv": TsvTable, ".tsv.gz": TsvTable}
+WRITERS: dict[str, WriterFactory] = dict.fromkeys((".csv", ".csv.gz", ".tsv", ".tsv.gz"), CsvTable)
