@@ -57,7 +57,7 @@ def test_a_dataset_has_a_source_and_a_licence(name):
     assert one.licence
     assert re.match(r"@\w+\{", one.bibtex)
     assert one.downloads or one.by_hand or any(not source.files for source in one.sources)
-    assert all(download.url.startswith("https://") for download in one.downloads)
+    assert all(url.startswith("https://") for url in one.downloads)
     assert "{folder}" in one.by_hand or not one.by_hand
 
 

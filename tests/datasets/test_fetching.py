@@ -15,7 +15,7 @@ import pytest
 from errata.datasets import fetching, load, registry
 from errata.datasets.fetching import fetch
 from errata.datasets.sets import satellite
-from errata.datasets.spec import Dataset, Download, ParsedArrays, PreparedArrays, Source
+from errata.datasets.spec import Dataset, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError, InputError, MissingDataError, StoreError
 from errata.readers.hashing import array_hash
 from errata.version import installed_version
@@ -107,13 +107,13 @@ def synthetic(*downloads, sources=PLAIN, **others):
 def plain(server, page):
     """A dataset of one file."""
     server.pages["/data.csv"] = page
-    return synthetic(Download(f"{server.url}/data.csv"))
+    return synthetic(f"{server.url}/data.csv")
 
 
 def archived(server, page):
     """A dataset of one archive."""
     server.pages["/data.zip"] = page
-    return synthetic(Download(f"{server.url}/data.zip", unpack=True))
+    return synthetic(f"{server.url}/data.zip")
 
 
 def zipped(**files):
@@ -165,13 +165,13 @@ def test_a_file_is_downloaded(server, tmp_path):
 def test_an_archive_is_unpacked_and_deleted(server, tmp_path):
     assert_fetched(archived(server, Page(zipped(data_csv=CSV))), tmp_path / "zip")
     server.pages["/data.tar.gz"] = Page(tarred("data.csv", CSV))
-    assert_fetched(synthetic(Download(f"{server.url}/data.tar.gz", unpack=True)), tmp_path / "tar")
+    assert_fetched(synthetic(f"{server.url}/data.tar.gz"), tmp_path / "tar")
 
 
 def test_several_files_and_archives(server, tmp_path):
     middle = CSV.index(b"\n", len(CSV) // 2) + 1
     server.pages |= {"/a.csv": Page(CSV[:middle]), "/b.zip": Page(zipped(b_csv=CSV[middle:], notes_txt=b"notes"))}
-    downloads = Download(f"{server.url}/a.csv"), Download(f"{server.url}/b.zip", unpack=True)
+    downloads = f"{server.url}/a.csv", f"{server.url}/b.zip"
     dataset = synthetic(*downloads, sources=(Source(("a.csv", "b.csv"), read_csv),))
     assert fetch(dataset, tmp_path) == [tmp_path / NAME / "a.csv", tmp_path / NAME / "b.csv"]
     assert names(tmp_path / NAME) == {"a.csv", "b.csv", "notes.txt"}
@@ -179,7 +179,7 @@ def test_several_files_and_archives(server, tmp_path):
 
 def test_redirects_are_followed(server, tmp_path):
     server.pages |= {"/moved/data.csv": Page(location="/data.csv"), "/data.csv": Page(CSV)}
-    assert_fetched(synthetic(Download(f"{server.url}/moved/data.csv")), tmp_path)
+    assert_fetched(synthetic(f"{server.url}/moved/data.csv"), tmp_path)
 
 
 def test_a_real_archive_is_unpacked_and_verified(server, tmp_path, real_data):
@@ -188,7 +188,7 @@ def test_a_real_archive_is_unpacked_and_verified(server, tmp_path, real_data):
         for name in ("sat.trn", "sat.tst"):
             archive.write(real_data / "satellite" / name, name)
     server.pages["/sat.zip"] = Page(buffer.getvalue())
-    paths = fetch(replace(satellite.DATASET, downloads=(Download(f"{server.url}/sat.zip", unpack=True),)), tmp_path)
+    paths = fetch(replace(satellite.DATASET, downloads=(f"{server.url}/sat.zip",)), tmp_path)
     assert paths == [tmp_path / "satellite" / name for name in ("sat.trn", "sat.tst")]
     assert load("satellite", tmp_path).complete
 
@@ -230,8 +230,8 @@ def test_a_server_that_does_not_answer_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(fetching, "TIMEOUT", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/data.csv"
-        assert error_of(synthetic(Download(url)), tmp_path).startswith(f"{url} cannot be downloaded")
-    assert "cannot be downloaded" in error_of(synthetic(Download(url)), tmp_path)  # nobody listens
+        assert error_of(synthetic(url), tmp_path).startswith(f"{url} cannot be downloaded")
+    assert "cannot be downloaded" in error_of(synthetic(url), tmp_path)  # nobody listens
 
 
 def test_existing_files_are_not_downloaded(server, tmp_path):
@@ -261,7 +261,7 @@ def test_partial_data_is_replaced_or_completed(server, tmp_path):
 
     sources = (Source(("data.csv",), read_any), Source(("subset.csv",), read_csv, complete=False))
     server.pages["/data.csv"] = Page(CSV)
-    dataset = synthetic(Download(f"{server.url}/data.csv"), sources=sources)
+    dataset = synthetic(f"{server.url}/data.csv", sources=sources)
     for name in ("data.csv", "subset.csv"):
         (tmp_path / name / NAME).mkdir(parents=True)
         (tmp_path / name / NAME / name).write_bytes(OTHER)
@@ -273,9 +273,9 @@ def test_partial_data_is_replaced_or_completed(server, tmp_path):
 
 def test_the_dataset_with_the_inputs_is_downloaded_first(server, tmp_path, monkeypatch):
     server.pages |= {"/base/data.csv": Page(CSV), "/data.csv": Page(CSV)}
-    base = synthetic(Download(f"{server.url}/base/data.csv"), name="base")
+    base = synthetic(f"{server.url}/base/data.csv", name="base")
     monkeypatch.setattr(registry, "datasets", lambda: {"base": base})
-    fetch(synthetic(Download(f"{server.url}/data.csv"), inputs_from="base"), tmp_path)
+    fetch(synthetic(f"{server.url}/data.csv", inputs_from="base"), tmp_path)
     assert names(tmp_path) == {"base", NAME}
     assert [path for path, _ in server.requests] == ["/base/data.csv", "/data.csv"]
 
@@ -312,7 +312,7 @@ def test_other_content_is_refused_and_a_new_download_works(server, tmp_path, dat
 def test_a_truncated_archive_is_refused(server, tmp_path, share):
     body = tarred("data.csv", CSV)
     server.pages["/data.tar.gz"] = Page(body[: int(share * len(body))])
-    dataset = synthetic(Download(f"{server.url}/data.tar.gz", unpack=True))
+    dataset = synthetic(f"{server.url}/data.tar.gz")
     assert "data.tar.gz is not a complete archive" in error_of(dataset, tmp_path)
 
 
@@ -325,7 +325,7 @@ def test_an_archive_cannot_write_outside_of_its_folder(server, tmp_path):
     folder = tmp_path / "deep" / "folder"
     error_of(archived(server, Page(zipped(data_csv=CSV).replace(b"data.csv", b"../a.csv"))), folder)
     server.pages["/data.tar.gz"] = Page(tarred("../a.csv", CSV))
-    message = error_of(synthetic(Download(f"{server.url}/data.tar.gz", unpack=True)), folder)
+    message = error_of(synthetic(f"{server.url}/data.tar.gz"), folder)
     assert "data.tar.gz is not a complete archive" in message
     assert not list(tmp_path.rglob("a.csv"))
 

@@ -206,13 +206,13 @@ def test_several_processes_can_load_at_the_same_time(own_cache):
 
 
 def test_data_is_returned_if_another_process_deletes_the_cache(synthetic, folder, monkeypatch):
-    write = cache.PreparedCache._write
+    write = cache._write
 
-    def write_and_delete(self, folder, prepared):
-        write(self, folder, prepared)
+    def write_and_delete(folder, prepared):
+        write(folder, prepared)
         shutil.rmtree(folder)
 
-    monkeypatch.setattr(cache.PreparedCache, "_write", write_and_delete)
+    monkeypatch.setattr(cache, "_write", write_and_delete)
     assert len(loading.load("synthetic", folder).train_labels) == TRAIN
 
 

@@ -355,7 +355,7 @@ def test_digits_need_no_file(tmp_path):
 def test_a_missing_dataset_names_the_fetch_command(tmp_path, name):
     with pytest.raises(MissingDataError, match=f"errata data fetch {name}"):
         load(name, tmp_path)
-    assert all(download.url.startswith("https://") for download in dataset(name).downloads)
+    assert all(url.startswith("https://") for url in dataset(name).downloads)
 
 
 def test_missing_payments_come_with_instructions(tmp_path):
@@ -583,12 +583,12 @@ def test_human_activity_is_complete_with_the_official_features(real_data, monkey
 def test_human_activity_with_other_labels_is_refused(real_data, tmp_path):
     with zipfile.ZipFile(real_data / "human_activity" / "UCI HAR Dataset.zip") as zipped:
         contents = {name: b"" if "/X_" in name else zipped.read(name) for name in human_activity.FILES}
-    name = "UCI HAR Dataset/test/y_test.txt"
+    name = "UCI HAR Dataset/train/y_train.txt"
     place = put(tmp_path, "human_activity", "UCI HAR Dataset.zip", b"")
     with zipfile.ZipFile(place, "w") as zipped:
         for file, content in contents.items():
             zipped.writestr(file, content.replace(b"5", b"4", 1) if file == name else content)
-    with pytest.raises(DataError, match="not the official human_activity: its test labels differ"):
+    with pytest.raises(DataError, match="not the official human_activity: its train labels differ"):
         load("human_activity", tmp_path)
     with zipfile.ZipFile(place, "w") as zipped:
         zipped.writestr("README.txt", "nothing here")

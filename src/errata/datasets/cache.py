@@ -10,6 +10,7 @@ import json
 import shutil
 import tempfile
 import warnings
+from collections.abc import Callable
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -32,54 +33,52 @@ class CachedArrays(NamedTuple):
     about: dict[str, Any]
 
 
-class PreparedCache:
-    """The cached arrays of one dataset."""
+def cached_arrays(dataset: str, stamp: Any, prepare: Callable[[], CachedArrays]) -> CachedArrays:
+    """The arrays that this code prepared from files with this stamp, memory-mapped. They are prepared if needed.
 
-    def __init__(self, name: str) -> None:
-        self._folder = cache_dir() / "prepared" / name
+    If writing fails, warn and return the arrays in memory.
+    """
+    key = hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:24]
+    folder = cache_dir() / "prepared" / dataset / f"{key}-{code_version()}"
+    cached = _read(folder)
+    if cached is not None:
+        return cached
+    prepared = prepare()
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _write(folder, prepared)
+        for other in folder.parent.iterdir():
+            if not other.name.endswith(code_version()):  # prepared by another version of the code
+                shutil.rmtree(other, ignore_errors=True)
+    except OSError as error:
+        message = f"The prepared data cannot be cached in {folder.parent} and is prepared again next time: {error}"
+        warnings.warn(message, stacklevel=2)
+    return _read(folder) or prepared
 
-    def find(self, stamp: Any) -> CachedArrays | None:
-        """The arrays that this code prepared from files with this stamp, memory-mapped; None if there are none."""
-        folder = self._folder_of(stamp)
-        try:
-            saved = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
-            arrays = {name: np.load(folder / file, mmap_mode="r") for name, file in saved["arrays"].items()}
-            return CachedArrays(arrays, saved["content"], saved["about"])
-        except (OSError, ValueError, KeyError, TypeError):  # absent or damaged: the data is prepared again
-            return None
 
-    def save(self, stamp: Any, prepared: CachedArrays) -> CachedArrays:
-        """Write the arrays atomically and return them memory-mapped. If writing fails, warn and return `prepared`."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            self._write(self._folder_of(stamp), prepared)
-            for folder in self._folder.iterdir():
-                if not folder.name.endswith(code_version()):  # prepared by another version of the code
-                    shutil.rmtree(folder, ignore_errors=True)
-        except OSError as error:
-            warnings.warn(
-                f"The prepared data cannot be cached in {self._folder} and is prepared again next time: {error}",
-                stacklevel=2,
-            )
-        return self.find(stamp) or prepared
+def _read(folder: Path) -> CachedArrays | None:
+    try:
+        saved = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+        arrays = {name: np.load(folder / file, mmap_mode="r") for name, file in saved["arrays"].items()}
+        return CachedArrays(arrays, saved["content"], saved["about"])
+    except (OSError, ValueError, KeyError, TypeError):  # absent or damaged: the data is prepared again
+        return None
 
-    def _folder_of(self, stamp: Any) -> Path:
-        key = hashlib.sha256(json.dumps(stamp).encode()).hexdigest()[:24]
-        return self._folder / f"{key}-{code_version()}"
 
-    def _write(self, folder: Path, prepared: CachedArrays) -> None:
-        scratch = Path(tempfile.mkdtemp(dir=self._folder, suffix=code_version()))
-        try:
-            files = {name: f"{name.replace(':', '-')}.npy" for name in prepared.arrays}
-            for name, file in files.items():
-                np.save(scratch / file, prepared.arrays[name], allow_pickle=False)
-            about = {"content": prepared.content, "about": prepared.about, "arrays": files}
-            (scratch / ABOUT).write_text(json.dumps(about), encoding="utf-8")
-            shutil.rmtree(folder, ignore_errors=True)  # a damaged copy, since it was not found
-            with contextlib.suppress(OSError):  # another process has just written the same arrays
-                scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+def _write(folder: Path, prepared: CachedArrays) -> None:
+    """Write the arrays atomically."""
+    scratch = Path(tempfile.mkdtemp(dir=folder.parent, suffix=code_version()))
+    try:
+        files = {name: f"{name.replace(':', '-')}.npy" for name in prepared.arrays}
+        for name, file in files.items():
+            np.save(scratch / file, prepared.arrays[name], allow_pickle=False)
+        about = {"content": prepared.content, "about": prepared.about, "arrays": files}
+        (scratch / ABOUT).write_text(json.dumps(about), encoding="utf-8")
+        shutil.rmtree(folder, ignore_errors=True)  # a damaged copy, since it was not found
+        with contextlib.suppress(OSError):  # another process has just written the same arrays
+            scratch.rename(folder)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
 
 
 @cache

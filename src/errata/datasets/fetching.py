@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from errata.datasets.loading import read_verified
-from errata.datasets.locations import LocatedFiles, dataset_folder, how_to_get, locate, unpack
+from errata.datasets.locations import LocatedFiles, how_to_get, locate, unpack
 from errata.datasets.registry import dataset as find_dataset
-from errata.datasets.spec import Dataset, Download
+from errata.datasets.spec import Dataset
 from errata.errors import DataError, ErrataError, MissingDataError, StoreError
 from errata.extras import require
 from errata.version import installed_version
@@ -32,14 +32,14 @@ def fetch(dataset: Dataset, folder: Path, progress_bar: ProgressBar | None = Non
     files = _official_files(dataset, folder)
     if files:
         return list(files.paths)
-    target = dataset_folder(dataset, folder)
+    target = folder / dataset.name
     if not dataset.downloads:
         raise MissingDataError(f"The official {dataset.name} is not in {target}. {how_to_get(dataset, folder)}")
     require("pooch", "pooch", "data", f"downloading {dataset.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
-            downloaded = [_download(download, Path(scratch), progress_bar) for download in dataset.downloads]
+            downloaded = [_download(url, Path(scratch), progress_bar) for url in dataset.downloads]
             paths = _unpack_and_verify(dataset, downloaded, Path(scratch)).paths
             _move_files(Path(scratch), target)
             return [target / path.relative_to(scratch) for path in paths]
@@ -61,14 +61,14 @@ def _official_files(dataset: Dataset, folder: Path) -> LocatedFiles | None:
         raise DataError(f"{error}. Move the file away and run the command again to download it") from error
 
 
-def _download(download: Download, folder: Path, progress_bar: ProgressBar | None) -> Path:
+def _download(url: str, folder: Path, progress_bar: ProgressBar | None) -> Path:
     """Download one file."""
     import pooch
     from requests import RequestException
 
     pooch.get_logger().setLevel("WARNING")
-    name = download.name
-    files = pooch.create(folder, "", registry={name: None}, urls={name: download.url}, retry_if_failed=RETRIES)
+    name = url.rpartition("/")[2]
+    files = pooch.create(folder, "", registry={name: None}, urls={name: url}, retry_if_failed=RETRIES)
     downloader = pooch.HTTPDownloader(
         progressbar=progress_bar(name) if progress_bar else False,
         chunk_size=CHUNK_BYTES,
@@ -78,7 +78,7 @@ def _download(download: Download, folder: Path, progress_bar: ProgressBar | None
     try:
         return Path(files.fetch(name, downloader=downloader))
     except RequestException as error:
-        raise DataError(f"{download.url} cannot be downloaded: {one_line(error)}") from error
+        raise DataError(f"{url} cannot be downloaded: {one_line(error)}") from error
 
 
 def _unpack_and_verify(dataset: Dataset, downloaded: Sequence[Path], folder: Path) -> LocatedFiles:

@@ -1,7 +1,7 @@
 """Loading of datasets and benchmark settings: locate, parse, verify and prepare the files, or read the cache."""
 
 import inspect
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.datasets.cache import CachedArrays, PreparedCache
+from errata.datasets.cache import CachedArrays, cached_arrays
 from errata.datasets.locations import LocatedFiles, data_dir, locate
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
@@ -95,33 +95,23 @@ def _load(dataset: Dataset, folder: Path) -> PreparedData:
     files = locate(dataset, folder)
     code = Path(inspect.getfile(dataset.prepare)).stat()  # of another package, if the dataset is defined there
     stamp: list[Any] = [files.stamp(), base.content_hash if base else "", code.st_size, code.st_mtime_ns]
-    cache = PreparedCache(dataset.name)
-    cached = cache.find(stamp)
-    if cached is None:
+
+    def prepare() -> CachedArrays:
         parsed = read_verified(dataset, files)
         prepared = dataset.prepare(parsed, base) if base else dataset.prepare(parsed)
-        about = {
-            "features": list(prepared.features),
-            "complete": parsed.complete,
-            "remarks": [*parsed.remarks, *prepared.remarks],
-        }
-        cached = cache.save(stamp, CachedArrays(prepared.arrays, content_hash(parsed.arrays), about))
-    return _prepared_data(dataset, files, base, cached)
+        remarks = [*parsed.remarks, *prepared.remarks]
+        about = {"features": list(prepared.features), "complete": parsed.complete, "remarks": remarks}
+        return CachedArrays(prepared.arrays, content_hash(parsed.arrays), about)
 
-
-def _prepared_data(
-    dataset: Dataset, files: LocatedFiles, base: PreparedData | None, cached: CachedArrays
-) -> PreparedData:
-    about = cached.about
-    names = {field.name for field in fields(PreparedData)}
+    arrays, content, about = cached_arrays(dataset.name, stamp, prepare)
     shared = ("train_inputs", "train_labels", "test_inputs", "test_labels")
-    arrays: dict[str, Any] = {name: getattr(base, name) for name in shared} if base else {}
-    arrays |= {name: array for name, array in cached.arrays.items() if name in names}
-    columns: dict[str, dict[str, Any]] = {"given": {}, "wrong": {}}
-    for name, array in cached.arrays.items():
+    parts: dict[str, Any] = {"given": {}, "wrong": {}} | {name: getattr(base, name) for name in shared if base}
+    for name, array in arrays.items():
         kind, colon, column = name.partition(":")
         if colon:
-            columns[kind][column] = array
+            parts[kind][column] = array
+        else:
+            parts[name] = array
     return PreparedData(
         name=dataset.name,
         kind=dataset.kind,
@@ -131,8 +121,6 @@ def _prepared_data(
         root=base.root if base else files.folder,
         complete=about["complete"] and (base is None or base.complete),
         remarks=(*about["remarks"], *(base.remarks if base else ())),
-        content_hash=cached.content,
-        given=columns["given"],
-        wrong=columns["wrong"],
-        **arrays,
+        content_hash=content,
+        **parts,
     )

@@ -56,11 +56,6 @@ class LocatedFiles:
         return [[str(path.resolve()), stat.st_size, stat.st_mtime_ns] for path, stat in stats]
 
 
-def dataset_folder(dataset: Dataset, folder: Path) -> Path:
-    """The folder for the files of a dataset."""
-    return folder / dataset.name
-
-
 def locate(dataset: Dataset, folder: Path) -> LocatedFiles:
     """The first source whose files all exist, in the dataset's folder or directly in `folder`.
 
@@ -69,9 +64,10 @@ def locate(dataset: Dataset, folder: Path) -> LocatedFiles:
     missing: list[Path] = []
     archives = [Source((name,), partial(read_archive, dataset)) for name in dataset.archives]
     for source in (*dataset.sources[:1], *archives, *dataset.sources[1:]):
-        for place in (dataset_folder(dataset, folder), folder):
+        for place in (folder / dataset.name, folder):
             paths = tuple(place / name for name in source.files)
-            absent = [path for path in paths if not _exists(path)]
+            with file_errors(place):
+                absent = [path for path in paths if not path.exists()]
             if not absent:
                 return LocatedFiles(source, place, paths)
             if len(absent) < len(paths):
@@ -108,11 +104,4 @@ def how_to_get(dataset: Dataset, folder: Path) -> str:
     if dataset.downloads:
         option = "" if folder == data_dir() else f" --data-dir {folder}"
         return f"Download it from {dataset.source} with `errata data fetch {dataset.name}{option}`"
-    return f"It cannot be downloaded automatically. {dataset.by_hand.format(folder=dataset_folder(dataset, folder))}"
-
-
-def _exists(path: Path) -> bool:
-    try:
-        return path.exists()
-    except OSError as error:
-        raise DataError(f"{path} cannot be accessed: {error.strerror}") from error
+    return f"It cannot be downloaded automatically. {dataset.by_hand.format(folder=folder / dataset.name)}"

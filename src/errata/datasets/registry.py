@@ -5,8 +5,9 @@ Another package adds a dataset with an entry point in the group `errata.datasets
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
+from typing import TypeVar
 
 from errata.datasets import sets
 from errata.datasets.spec import Dataset, Setting
@@ -15,6 +16,7 @@ from errata.errors import InputError
 from errata.wording import nearest
 
 GROUP = "errata.datasets"
+Item = TypeVar("Item")
 
 
 @cache
@@ -32,9 +34,7 @@ def datasets() -> dict[str, Dataset]:
 
 def dataset(name: str) -> Dataset:
     """The dataset of that name."""
-    if name not in datasets():
-        raise InputError(f"Unknown dataset {name!r}. {_hint(name, datasets())}")
-    return datasets()[name]
+    return _find("dataset", name, datasets())
 
 
 @cache
@@ -45,11 +45,12 @@ def settings() -> dict[str, Setting]:
 
 def setting(name: str) -> Setting:
     """The setting of that name."""
-    if name not in settings():
-        raise InputError(f"Unknown setting {name!r}. {_hint(name, settings())}")
-    return settings()[name]
+    return _find("setting", name, settings())
 
 
-def _hint(name: str, known: Iterable[str]) -> str:
-    near = nearest(name, known)
-    return f"Did you mean {near!r}?" if near else f"Available: {', '.join(known)}"
+def _find(what: str, name: str, known: Mapping[str, Item]) -> Item:
+    if name not in known:
+        near = nearest(name, known)
+        hint = f"Did you mean {near!r}?" if near else f"Available: {', '.join(known)}"
+        raise InputError(f"Unknown {what} {name!r}. {hint}")
+    return known[name]

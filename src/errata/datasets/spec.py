@@ -15,6 +15,7 @@ Kind = Literal["table", "images", "image files"]
 Arrays = dict[str, NDArray[Any]]
 Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting", "transformer"]
 NETWORKS_IN_NAMES: tuple[Network, ...] = ("boosting", "transformer")  # not the usual network of a dataset
+ARCHIVE_SUFFIXES = (".zip", ".tar.gz")
 UNKNOWN = -1  # the label of a sample whose true class is unknown or not one of the classes
 
 
@@ -144,19 +145,6 @@ class Source:
 
 
 @dataclass(frozen=True)
-class Download:
-    """A file to download into the dataset's folder. unpack: it is an archive whose files go there."""
-
-    url: str
-    unpack: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name of the file: the last part of the URL."""
-        return self.url.rpartition("/")[2]
-
-
-@dataclass(frozen=True)
 class PaperRow:
     """The dataset's row in the paper's table of statistics, corrected where it contradicts the source."""
 
@@ -182,7 +170,8 @@ class Dataset:
     """A dataset: each file in `errata.datasets.sets` defines one as `DATASET`.
 
     sources: the preferred form first. prepare: takes the parsed arrays and, if `inputs_from` is set, the `PreparedData`
-    of that dataset. downloads, or by_hand: how to obtain the files. inner_archive: an archive in the one to download.
+    of that dataset. downloads: URLs of files, or of archives whose files go into the dataset's folder. by_hand: how to
+    obtain the files if there are no downloads. inner_archive: an archive in the one to download.
     hashes: SHA-256 of the complete parsed arrays by name. inputs_from: the dataset whose inputs and test labels this
     one reuses with other training labels. class_counts: samples per class after preparation, training and test
     together; empty if not known.
@@ -198,7 +187,7 @@ class Dataset:
     sources: tuple[Source, ...]
     prepare: Callable[..., PreparedArrays]
     settings: tuple[Setting, ...]
-    downloads: tuple[Download, ...] = ()
+    downloads: tuple[str, ...] = ()
     inner_archive: str = ""
     by_hand: str = ""
     hashes: dict[str, str] = field(default_factory=dict)
@@ -210,5 +199,5 @@ class Dataset:
     @property
     def archives(self) -> list[str]:
         """The names of official archives with the files of a source."""
-        names = [download.name for download in self.downloads if download.unpack]
+        names = [url.rpartition("/")[2] for url in self.downloads if url.endswith(ARCHIVE_SUFFIXES)]
         return [*names, self.inner_archive] if self.inner_archive else names

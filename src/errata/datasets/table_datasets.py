@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Arrays, Dataset, Download, Noise, PreparedArrays, Setting
+from errata.datasets.spec import Arrays, Dataset, Noise, PreparedArrays, Setting
 from errata.errors import DataError
 from errata.readers.file_access import file_errors
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -39,7 +39,7 @@ def uci_table(page: str, citation: tuple[str, str, int, str], **fields: Any) -> 
         licence="CC BY 4.0",
         bibtex=f"@misc{{{key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items()) + "\n}",
         kind="table",
-        downloads=(Download(f"https://archive.ics.uci.edu/static/public/{page}.zip", unpack=True),),
+        downloads=(f"https://archive.ics.uci.edu/static/public/{page}.zip",),
         **fields,
     )
 

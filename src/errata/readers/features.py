@@ -25,6 +25,7 @@ MAX_CATEGORIES = 100  # per column; the less frequent ones share one column
 MAX_DENSE_BYTES = 1 << 30  # larger blocks of categories and terms are reduced to principal components
 COMPONENTS = 256
 BLOCK_ROWS = 1 << 16
+NamedColumn = tuple[str, NDArray[np.float64]]
 MICROSECONDS_PER_DAY = 86_400e6
 MAX_TERMS = 4096  # on TREC, half as many cost 1 to 2 points of accuracy; twice as many give no clear gain
 MIN_TEXTS_FOR_RARE_TERMS = 100  # with at least so many texts, terms that occur in one text only are dropped
@@ -53,7 +54,9 @@ class FrameFeatures:
     def __call__(self, rows: Rows) -> Features:
         """The features of all rows, fitted on `rows`."""
         frame, columns = self.frame, self.columns
-        dense = [*_numbers(frame, columns, rows), *_flags(frame, columns, rows)]
+        numbers = [pair for column in columns for pair in _numbers(frame, column)]
+        flags = [(column.name, as_numbers(frame[column.name])) for column in columns if column.treatment == "yes/no"]
+        dense = [*_imputed(numbers, rows, "median", scale=True), *_imputed(flags, rows, "most_frequent", scale=False)]
         for name, values in self.vectors.items():
             dense.append(FeatureBlock(values, [f"{name}: direction {number}" for number in range(values.shape[1])]))
         tf_idf_columns = [column for column in columns if column.name not in self.vectors]
@@ -110,24 +113,33 @@ def text_terms(texts: Sequence[str], rows: Rows) -> "tuple[csr_matrix, list[str]
     return vectorizer.transform(texts), vectorizer.get_feature_names_out().tolist()
 
 
-def _numbers(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
-    """Numbers and parts of dates: gaps filled with the median, scaled to mean 0 and standard deviation 1."""
-    from sklearn.impute import SimpleImputer
+def _imputed(pairs: Sequence[NamedColumn], rows: Rows, strategy: str, *, scale: bool) -> list[FeatureBlock]:
+    """Columns with gaps filled, and one column of 0 and 1 for each that has gaps in the rows to fit on.
+
+    scale: to mean 0 and standard deviation 1.
+    """
+    from sklearn.impute import MissingIndicator, SimpleImputer
     from sklearn.preprocessing import StandardScaler
 
-    pairs = [pair for column in columns for pair in _named_numbers(frame, column)]
     if not pairs:
         return []
     names, values = [name for name, _ in pairs], _stacked([column for _, column in pairs])
-    fitted = _rows_of(values, rows)
-    imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(fitted)
-    scaler = StandardScaler(copy=False).fit(imputer.transform(fitted))
-    scaled = scaler.transform(imputer.transform(values))
-    np.clip(scaled, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=scaled)
-    return [FeatureBlock(scaled.astype(np.float32), names), *_missing_flags(values, names, rows)]
+    fitted = values if np.array_equal(rows, np.arange(len(values))) else values[rows]
+    imputer = SimpleImputer(strategy=strategy, keep_empty_features=True).fit(fitted)
+    filled = imputer.transform(values)
+    if scale:
+        filled = StandardScaler(copy=False).fit(imputer.transform(fitted)).transform(filled)
+        np.clip(filled, -MAX_DEVIATIONS, MAX_DEVIATIONS, out=filled)
+    blocks = [FeatureBlock(filled.astype(np.float32), names)]
+    indicator = MissingIndicator(error_on_new=False).fit(fitted)
+    if len(indicator.features_):
+        flags = indicator.transform(values).astype(np.float32)
+        blocks.append(FeatureBlock(flags, [f"{names[column]} is missing" for column in indicator.features_]))
+    return blocks
 
 
-def _named_numbers(frame: "pd.DataFrame", column: Column) -> Iterator[tuple[str, NDArray[np.float64]]]:
+def _numbers(frame: "pd.DataFrame", column: Column) -> Iterator[NamedColumn]:
+    """Numbers, and the parts of dates."""
     if column.treatment == "number":
         yield column.name, as_numbers(frame[column.name])
     elif column.treatment == "date":
@@ -137,29 +149,6 @@ def _named_numbers(frame: "pd.DataFrame", column: Column) -> Iterator[tuple[str,
         for part, values in (("month", times.dt.month), ("weekday", times.dt.day_of_week), ("hour", times.dt.hour)):
             if values.nunique() > 1:
                 yield f"{column.name} ({part})", as_numbers(values)
-
-
-def _flags(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
-    """Yes and no as 1 and 0, gaps filled with the more frequent value."""
-    from sklearn.impute import SimpleImputer
-
-    names = [column.name for column in columns if column.treatment == "yes/no"]
-    if not names:
-        return []
-    values = _stacked([as_numbers(frame[name]) for name in names])
-    imputer = SimpleImputer(strategy="most_frequent", keep_empty_features=True).fit(_rows_of(values, rows))
-    return [FeatureBlock(imputer.transform(values).astype(np.float32), names), *_missing_flags(values, names, rows)]
-
-
-def _missing_flags(values: NDArray[np.float64], names: Sequence[str], rows: Rows) -> list[FeatureBlock]:
-    """One column of 0 and 1 for each column with missing values in the rows to fit on."""
-    from sklearn.impute import MissingIndicator
-
-    indicator = MissingIndicator(error_on_new=False).fit(_rows_of(values, rows))
-    if not len(indicator.features_):
-        return []
-    flags = indicator.transform(values).astype(np.float32)
-    return [FeatureBlock(flags, [f"{names[column]} is missing" for column in indicator.features_])]
 
 
 def _categories(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
@@ -238,11 +227,6 @@ def _stacked(columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     rows, width = len(columns[0]), len(columns)
     check_fits(2 * 8.0 * rows * width, f"a table of {rows:,} rows and {width:,} columns")
     return np.column_stack(columns)
-
-
-def _rows_of(values: NDArray[np.float64], rows: Rows) -> NDArray[np.float64]:
-    """The rows, without a copy if they are all rows."""
-    return values if np.array_equal(rows, np.arange(len(values))) else values[rows]
 
 
 def _blocks(rows: int) -> Iterator[slice]:

@@ -2,7 +2,7 @@
 
 from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise, extra_noises
-from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
+from errata.datasets.spec import Dataset, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar10"
@@ -42,7 +42,7 @@ DATASET = Dataset(
         *(Setting(NAME, noise, "cnn9", SYMMETRIC_20) for noise in extra_noises(SIMILAR_CLASSES, held_out=2)),
         Setting(NAME, SymmetricNoise(0.2), "transformer", TRANSFORMER),
     ),
-    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
+    downloads=(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}",),
     hashes={
         "train_inputs": "511e047372a8429697c3e1506b448256c5be88691ac62f64d4729eb7e7d7726b",
         "train_labels": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",

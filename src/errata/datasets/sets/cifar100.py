@@ -2,7 +2,7 @@
 
 from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise
-from errata.datasets.spec import Dataset, Download, PaperRow, Pixels, Setting
+from errata.datasets.spec import Dataset, PaperRow, Pixels, Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar100"
@@ -49,7 +49,7 @@ DATASET = Dataset(
         Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=150, accuracy=63.72),
         Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
     ),
-    downloads=(Download(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}", unpack=True),),
+    downloads=(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}",),
     hashes={
         "train_inputs": "7c15ce185c8b9b381234d1e179821dd8303d8c4b1c7910b89b7619a9a42375f6",
         "train_labels": "ccda923e83f493e06762f3d31e14531d0a20e75f90809e41e7fdfa0b2619111e",

@@ -5,7 +5,7 @@ from functools import partial
 from errata.datasets.cifar_files import BIBTEX_N, prepare_human_labels, read_human_labels
 from errata.datasets.label_noise import RecordedNoise
 from errata.datasets.sets import cifar10
-from errata.datasets.spec import Dataset, Download, Setting, Source
+from errata.datasets.spec import Dataset, Setting, Source
 from errata.training.recipes import Recipe
 
 NAME = "cifar10n"
@@ -38,7 +38,7 @@ DATASET = Dataset(
         *(Setting(NAME, RecordedNoise(f"random{number}"), "cnn9", AGGREGATE) for number in (1, 2, 3)),
         Setting(NAME, RecordedNoise("worse"), "transformer", cifar10.TRANSFORMER),
     ),
-    downloads=(Download(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}"),),
+    downloads=(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}",),
     hashes={
         "clean": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",
         "aggregate": "a30d0f66d6a360fb0aa611b12cf8f77a7c0906e177173f8b68866b0d8a729c9d",

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets import table_datasets as tables
-from errata.datasets.spec import Arrays, Dataset, Download, PaperRow, ParsedArrays, PreparedArrays, Source
+from errata.datasets.spec import Arrays, Dataset, PaperRow, ParsedArrays, PreparedArrays, Source
 from errata.errors import DataError
 from errata.readers.hashing import array_hash
 from errata.training.recipes import Recipe
@@ -18,10 +18,7 @@ URL = "https://archive.ics.uci.edu/static/public/240/human+activity+recognition+
 ROWS = {"train": 7352, "test": 2947}
 FEATURES = 561
 PAPER_COMPONENTS = "30"
-OFFICIAL_BLOBS = {
-    "train": "b06f3e4c",
-    "test": "f3c01cbd",
-}  # start of the git blob ids of X_train.txt and X_test.txt
+OFFICIAL_BLOBS = {"train": "b06f3e4c", "test": "f3c01cbd"}  # start of the git blob ids of X_train.txt and X_test.txt
 HASHES = {
     "train_labels": "233e83592120f56008c7e9446dd68ac41026b9de8ccbdae52e1d18536c22668b",
     "train_subjects": "bf419922e5fe01621e71debb39ff4d65c9e481c6f0a0c8b14888daf28ae6bba5",
@@ -33,35 +30,25 @@ REPLACED = "labels, subjects and order are the official ones, but the features i
 RECIPE = Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(90, 45))
 
 
-def _file(part: str, kind: str) -> str:
-    return f"{ROOT}/{part}/{kind}_{part}.txt"
-
-
-FILES = tuple(_file(part, kind) for part in ROWS for kind in ("X", "y", "subject"))
+FILES = tuple(f"{ROOT}/{part}/{kind}_{part}.txt" for part in ROWS for kind in ("X", "y", "subject"))
 
 
 def read(*paths: Path) -> ParsedArrays:
-    """Read the features, activities and persons of both parts."""
-    path_of = dict(zip(FILES, paths, strict=True))
+    """Read the features, activities and persons of both parts. Activities and persons must be the official ones."""
     arrays: Arrays = {}
-    for name, expected in HASHES.items():  # labels and subjects must be official even if the features are not
-        part, what = name.split("_")
-        path = path_of[_file(part, "y" if what == "labels" else "subject")]
-        arrays[name] = tables.read_numbers(path, 1)[:, 0].astype(np.int64)
-        if array_hash(arrays[name]) != expected:
-            raise DataError(f"{path} is not the official {NAME}: its {name.replace('_', ' ')} differ")
+    official = True
     for part, rows in ROWS.items():
-        path = path_of[_file(part, "X")]
-        arrays[f"{part}_inputs"] = tables.read_numbers(path, FEATURES)
-        tables.check_rows(path, len(arrays[f"{part}_inputs"]), rows)
-    official = all(_is_official(path_of[_file(part, "X")], OFFICIAL_BLOBS[part]) for part in ROWS)
+        features, *others = (path for path in paths if path.stem.endswith(part))
+        for path, what in zip(others, ("labels", "subjects"), strict=True):
+            arrays[f"{part}_{what}"] = tables.read_numbers(path, 1)[:, 0].astype(np.int64)
+            if array_hash(arrays[f"{part}_{what}"]) != HASHES[f"{part}_{what}"]:
+                raise DataError(f"{path} is not the official {NAME}: its {part} {what} differ")
+        arrays[f"{part}_inputs"] = tables.read_numbers(features, FEATURES)
+        tables.check_rows(features, len(arrays[f"{part}_inputs"]), rows)
+        content = features.read_bytes()
+        forms = (content, content.replace(b"\r\n", b"\n"))  # with its line ends or with those of Unix
+        official &= any(git_blob(form).startswith(OFFICIAL_BLOBS[part]) for form in forms)
     return ParsedArrays(arrays, remarks=() if official else (REPLACED,), complete=official)
-
-
-def _is_official(path: Path, blob: str) -> bool:
-    """Whether the git blob id of the file, with its line ends or with Unix line ends, starts with `blob`."""
-    content = path.read_bytes()
-    return any(git_blob(form).startswith(blob) for form in (content, content.replace(b"\r\n", b"\n")))
 
 
 def git_blob(content: bytes) -> str:
@@ -98,7 +85,7 @@ DATASET = Dataset(
     prepare=prepare,
     # rounds chosen without the official features
     settings=tables.table_settings(NAME, RECIPE, horizon=1594, accuracy=76.62, rounds=72),
-    downloads=(Download(URL, unpack=True),),
+    downloads=(URL,),
     inner_archive=f"{ROOT}.zip",
     hashes=HASHES,
     paper=PaperRow(rows=10_299, features=str(FEATURES), transformed=PAPER_COMPONENTS, classes=6, train=7352, test=2947),

@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from errata.datasets.label_noise import SymmetricNoise
-from errata.datasets.spec import Arrays, Dataset, Download, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import Labels, Texts, check_rows, prepare_parts
+from errata.datasets.spec import Arrays, Dataset, ParsedArrays, PreparedArrays, Setting, Source
+from errata.datasets.table_datasets import check_rows, prepare_parts
 from errata.errors import DataError
 from errata.readers.file_access import file_errors
 from errata.training.recipes import BoostingRecipe, Recipe
@@ -23,23 +23,20 @@ def read(*paths: Path) -> ParsedArrays:
     """Read lines `COARSE:fine text of the question`; the coarse class is the label."""
     arrays: Arrays = {}
     for path, (part, rows) in zip(paths, ROWS.items(), strict=True):
-        arrays[f"{part}_labels"], arrays[f"{part}_texts"] = _questions(path)
-        check_rows(path, len(arrays[f"{part}_labels"]), rows)
+        labels, texts = [], []
+        with file_errors(path):
+            lines = path.read_text(encoding="latin-1").removesuffix("\n").split("\n")
+        for number, line in enumerate(lines, start=1):
+            tag, _, text = line.partition(" ")
+            coarse, colon, _ = tag.partition(":")
+            if coarse not in CLASSES or not colon or not text.strip():
+                classes = ", ".join(CLASSES)
+                raise DataError(f"{path}: line {number} must hold a class ({classes}), a colon and a question")
+            labels.append(CLASSES.index(coarse))
+            texts.append(text.strip())
+        check_rows(path, len(labels), rows)
+        arrays |= {f"{part}_labels": np.array(labels, dtype=np.int64), f"{part}_texts": np.array(texts)}
     return ParsedArrays(arrays)
-
-
-def _questions(path: Path) -> tuple[Labels, Texts]:
-    labels, texts = [], []
-    with file_errors(path):
-        lines = path.read_text(encoding="latin-1").removesuffix("\n").split("\n")
-    for number, line in enumerate(lines, start=1):
-        tag, _, text = line.partition(" ")
-        coarse, colon, _ = tag.partition(":")
-        if coarse not in CLASSES or not colon or not text.strip():
-            raise DataError(f"{path}: line {number} must hold a class ({', '.join(CLASSES)}), a colon and a question")
-        labels.append(CLASSES.index(coarse))
-        texts.append(text.strip())
-    return np.array(labels, dtype=np.int64), np.array(texts)
 
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
@@ -73,7 +70,7 @@ DATASET = Dataset(
         Setting(NAME, SymmetricNoise(0.2), "mlp", RECIPE),
         Setting(NAME, SymmetricNoise(0.2), "boosting", BoostingRecipe(84)),
     ),
-    downloads=tuple(Download(f"https://cogcomp.seas.upenn.edu/Data/QA/QC/{name}") for name in FILES),
+    downloads=tuple(f"https://cogcomp.seas.upenn.edu/Data/QA/QC/{name}" for name in FILES),
     # no hash of train_texts: copies of that file differ in a few bytes
     hashes={
         "train_labels": "7d3f5b58138f2a53adce536c37768785f798d75f0e5a80f53de37d2fb97072d3",
