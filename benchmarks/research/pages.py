@@ -19,7 +19,7 @@ import pandas as pd
 
 import cleaning
 from errata.bench.evaluation import compare
-from errata.bench.evaluation.detection_tables import noise_rate_summary
+from errata.bench.evaluation.fnr_tables import noise_rate_summary
 from errata.bench.evaluation.result_table import MISSING
 from errata.bench.plan import suite
 from errata.bench.results import Results

@@ -10,13 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_results import write_cell
 
+from errata.bench.evaluation import intervals
 from errata.bench.evaluation.intervals import fnr_draws, fnr_intervals, resampled_fnr
-from errata.bench.plan import Cell
 from errata.bench.results import Results, rankings
 from errata.core import metrics
-from errata.errors import InputError, StoreError
+from errata.errors import StoreError
 
 WORSE, PAIRFLIP = "cifar10n-worse", "cifar10-pairflip-20"
+DRAWS = 20_000
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _more_draws():
+    """More draws than the benchmark uses, so that tolerances can be narrow."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(intervals, "DRAWS", DRAWS)
+        yield
 
 
 def ranking_of(truth, **scores):
@@ -51,13 +60,12 @@ def test_draws_are_distributed_as_all_samples_drawn_from_all_samples(scores, tru
     scores, truth = np.array(scores, dtype=float), np.array(truth)
     drawn = [list(rows) for rows in product(range(len(truth)), repeat=len(truth))]
     exact = Counter(round(metrics.fnr(scores[rows], truth[rows]), 9) for rows in drawn if truth[rows].any())
-    draws = 40_000
-    found = resampled_fnr(ranking_of(truth, **{"Mean-CE": scores}), draws, np.random.default_rng(1))["Mean-CE"]
+    found = resampled_fnr(ranking_of(truth, **{"Mean-CE": scores}), np.random.default_rng(1))["Mean-CE"]
     counted = Counter(np.round(found, 9).tolist())
     assert set(counted) <= set(exact)
     for value, times in exact.items():
         share = times / exact.total()
-        assert counted[value] / draws == pytest.approx(share, abs=5 * np.sqrt(share / draws))
+        assert counted[value] / DRAWS == pytest.approx(share, abs=5 * np.sqrt(share / DRAWS))
 
 
 @settings(max_examples=8)
@@ -69,7 +77,7 @@ def test_draws_of_many_samples_are_those_of_drawing_rows(seed, rate, tied):
     rows = rng.integers(0, 400, size=(1500, 400))
     brute_force = [metrics.fnr(scores[draw], truth[draw]) for draw in rows]
     other = rng.normal(size=400)
-    found = resampled_fnr(ranking_of(truth, **{"Mean-CE": scores, "Mean-LM": other}), 6000, rng)
+    found = resampled_fnr(ranking_of(truth, **{"Mean-CE": scores, "Mean-LM": other}), rng)
     assert list(found) == ["Mean-CE", "Mean-LM"]
     spread = np.std(brute_force)
     assert found["Mean-CE"].mean() == pytest.approx(np.mean(brute_force), abs=0.15 * spread)
@@ -80,7 +88,7 @@ def test_draws_of_many_samples_are_those_of_drawing_rows(seed, rate, tied):
 
 def test_a_ranking_without_errors_is_refused():
     with pytest.raises(StoreError, match="no FNR"):
-        resampled_fnr(ranking_of(np.zeros(3, dtype=bool), **{"Mean-CE": np.arange(3.0)}), 5, np.random.default_rng(0))
+        resampled_fnr(ranking_of(np.zeros(3, dtype=bool), **{"Mean-CE": np.arange(3.0)}), np.random.default_rng(0))
 
 
 # Seeds.
@@ -90,7 +98,7 @@ def test_seeds_are_drawn_with_replacement(tmp_path):
     truth = np.arange(200) < 20
     write_scores(tmp_path, WORSE, 0, truth, **{"Mean-CE": truth * 1.0})  # FNR 0 in every draw
     results = write_scores(tmp_path, WORSE, 1, truth, **{"Mean-CE": truth * -1.0})  # FNR 1 in every draw
-    draws = fnr_draws(results, results.cells(), draws=20_000).loc[(WORSE, "in-sample", "Mean-CE")]
+    draws = fnr_draws(results, results.cells()).loc[(WORSE, "in-sample", "Mean-CE")]
     shares = draws.value_counts(normalize=True)
     assert shares.to_dict() == pytest.approx({0.0: 0.25, 0.5: 0.5, 1.0: 0.25}, abs=0.02)
 
@@ -100,9 +108,9 @@ def test_seeds_that_miss_the_same_errors_are_as_sure_as_one(tmp_path):
     for seed in range(3):
         write_scores(tmp_path, WORSE, seed, truth, **{"Mean-CE": scores})
     results = write_scores(tmp_path, PAIRFLIP, 0, truth, **{"Mean-CE": scores})
-    found = fnr_intervals(results, draws=4000).set_index("setting")
-    intervals = found.loc[[WORSE, PAIRFLIP], ["low", "high"]].to_numpy(float)
-    np.testing.assert_allclose(*intervals, atol=0.003)
+    found = fnr_intervals(results).set_index("setting")
+    bounds = found.loc[[WORSE, PAIRFLIP], ["low", "high"]].to_numpy(float)
+    np.testing.assert_allclose(*bounds, atol=0.003)
     assert found["seeds"].to_dict() == {WORSE: 3, PAIRFLIP: 1}
 
 
@@ -120,7 +128,7 @@ def test_intervals_are_no_narrower_than_those_of_samples_drawn_for_all_seeds_tog
         fnr = [metrics.fnr(scores[rows], truth[rows]) for scores in of_seeds]
         brute_force.append(np.mean(rng.choice(fnr, 3)))
     low, high = np.quantile(brute_force, [0.025, 0.975])
-    found = fnr_intervals(results, draws=4000).iloc[0]
+    found = fnr_intervals(results).iloc[0]
     assert found["mean"] == pytest.approx(np.mean([metrics.fnr(scores, truth) for scores in of_seeds]))
     assert 0.95 < (found["high"] - found["low"]) / (high - low) < 1.45
     assert found["low"] < found["mean"] < found["high"]
@@ -145,8 +153,6 @@ def test_a_row_a_setting_gathering_and_method(tmp_path):
         (WORSE, "in-sample", "Mean-LM", 2),
         (WORSE, "out-of-sample", "Mean-LM (OOS)", 1),
     ]
-    wide = fnr_intervals(results, level=0.99)
-    assert ((wide["high"] - wide["low"]) > (found["high"] - found["low"])).all()
     pd.testing.assert_frame_equal(fnr_intervals(results), found)
     alone = fnr_intervals(results, [PAIRFLIP])
     pd.testing.assert_frame_equal(alone, found[found["setting"] == PAIRFLIP].reset_index(drop=True))
@@ -165,23 +171,8 @@ def test_settings_are_drawn_independently(tmp_path):
     truth, scores = learned(np.random.default_rng(0), 500)
     for setting in (WORSE, PAIRFLIP):
         results = write_scores(tmp_path, setting, 0, truth, **{"Mean-CE": scores})
-    draws = fnr_draws(results, results.cells(), draws=4000).to_numpy()
+    draws = fnr_draws(results, results.cells()).to_numpy()
     assert abs(np.corrcoef(draws)[0, 1]) < 0.06
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda results: fnr_intervals(results, draws=0), "at least 1, not 0"),
-        (lambda results: fnr_intervals(results, level=95), "level between 0 and 1"),
-        (lambda results: fnr_draws(results, [Cell(WORSE, "in-sample", 0)], draws=-1), "at least 1, not -1"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(tmp_path, call, sentence):
-    truth, scores = learned(np.random.default_rng(0), 50)
-    results = write_scores(tmp_path, WORSE, 0, truth, **{"Mean-CE": scores})
-    with pytest.raises(InputError, match=sentence):
-        call(results)
 
 
 def test_without_results_there_is_no_interval(tmp_path):

@@ -12,8 +12,7 @@ from synthetic_results import write_cell, write_seeds
 from errata import cli
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.intervals import fnr_intervals
-from errata.bench.evaluation.leaderboard import leaderboard
-from errata.bench.evaluation.leaderboard_table import leaderboard_table
+from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
 from errata.bench.plan import Cell
 from errata.bench.results import Results
 from errata.core import metrics
@@ -109,7 +108,7 @@ def test_a_mean_over_settings_has_the_interval_of_their_samples_and_seeds(tmp_pa
             fnr = {name: metrics.fnr(values, truth) for name, values in scores.items()}
             write_cell(tmp_path, setting, seed, fnr, scores=scores, truth=truth)
     _, numbers = board_of(Results(tmp_path))
-    each = fnr_intervals(Results(tmp_path), draws=4000)
+    each = fnr_intervals(Results(tmp_path))
     for name, row in numbers.iterrows():
         own = 100 * each.loc[each["method"] == name, ["mean", "low", "high"]]
         width = np.sqrt(((own["high"] - own["low"]) ** 2).sum()) / len(own)

@@ -58,7 +58,7 @@ def test_the_table_shows_points_marks_the_best_and_incomplete_data(results):
     assert shown["in-sample", "mixture"] == ["1", "2", "+5.00", "5.00", "100", "22.50"]
     bold = {(row[0].text, row[1].text) for row in table.rows if row[5].bold}
     assert bold == {("in-sample", "mixture"), ("out-of-sample", "sign")}
-    assert table.rules == {2}
+    assert table.group_starts == {2}
     assert any("†" in note and PAIRFLIP in note for note in table.notes)
     numbers = table.numbers
     assert len(numbers) == 6

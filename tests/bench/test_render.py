@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 from synthetic_results import write_seeds
 
-from errata.bench.evaluation import rendering
-from errata.bench.evaluation.rendering import FORMATS
-from errata.bench.evaluation.result_table import ResultTable, TableEntry, from_frame, group_starts
+from errata.bench.evaluation import result_table
+from errata.bench.evaluation.result_table import FORMATS, ResultTable, TableEntry
 from errata.bench.evaluation.table_registry import build
 from errata.errors import InputError
 
@@ -28,7 +27,7 @@ TABLE = ResultTable(
         (TableEntry("[bold]x"), TableEntry("0.67 †", 2 / 3, bold=True)),
     ),
     numbers=NUMBERS,
-    rules=frozenset({1}),
+    grouped=True,
     notes=("– not run: a_b", "50 % & <i>"),
 )
 
@@ -69,7 +68,7 @@ def cells_of_markdown(text):
 
 
 def test_html_holds_every_text_style_sort_key_and_note():
-    page = Read(rendering.html(TABLE))
+    page = Read(result_table.html(TABLE))
     assert page.rows[0] == list(TABLE.columns)
     assert page.rows[1:] == [[entry.text for entry in row] for row in TABLE.rows]
     assert page.sort[1:] == [["Mean-CE", repr(1 / 3)], ["Last|LM <b>", ""], ["[bold]x", repr(2 / 3)]]
@@ -77,39 +76,44 @@ def test_html_holds_every_text_style_sort_key_and_note():
     names = [tag for tag, _ in page.tags]
     assert (names.count("strong"), names.count("u"), names.count("b"), names.count("i")) == (2, 1, 0, 0)
     assert ("table", {"class": "results"}) in page.tags
-    assert [attributes for tag, attributes in page.tags if tag == "tr"] == [{}, {}, {"class": "rule"}, {}]
+    assert [attributes for tag, attributes in page.tags if tag == "tr"] == [
+        {},
+        {},
+        {"class": "rule"},
+        {"class": "rule"},
+    ]
 
 
 def test_markdown_is_a_pipe_table_with_bold_and_underlined():
-    rows = cells_of_markdown(rendering.markdown(TABLE))
+    rows = cells_of_markdown(result_table.markdown(TABLE))
     assert rows[:2] == [["method", r"credit\_fraud"], ["---", "---:"]]
     assert rows[2] == ["Mean-CE", "**<ins>0.33 ± 0.10</ins>**"]
     assert rows[3] == [r"Last\|LM \<b\>", "–"]
     assert rows[4][1] == "**0.67 †**"
-    assert r"- – not run: a\_b" in rendering.markdown(TABLE)
+    assert r"- – not run: a\_b" in result_table.markdown(TABLE)
 
 
 def test_latex_is_booktabs_with_every_special_character_escaped():
-    text = rendering.latex(TABLE)
+    text = result_table.latex(TABLE)
     assert r"\caption{FNR (\%) \& more}" in text
     assert r"\begin{tabular}{lr}" in text
     assert r"method & credit\_fraud \\" in text
     assert r"Mean-CE & \underline{\textbf{0.33 $\pm$ 0.10}} \\" in text
     assert r"Last|LM \textless{}b\textgreater{} & -- \\" in text
     assert r"{[}bold]x & \textbf{0.67 $^\dagger$} \\" in text
-    assert text.count(r"\midrule") == 2
+    assert text.count(r"\midrule") == 3
     assert [text.count(rf"\{rule}") for rule in ("toprule", "bottomrule")] == [1, 1]
     assert r"50 \% \& \textless{}i\textgreater{}\\" in text
     assert text.isascii()
 
 
 def test_csv_is_the_numbers_in_full():
-    read = pd.read_csv(io.StringIO(rendering.csv(TABLE)))
+    read = pd.read_csv(io.StringIO(result_table.csv(TABLE)))
     pd.testing.assert_frame_equal(read, NUMBERS)
 
 
 def test_plain_text_has_every_text_on_a_line_of_its_row_and_the_notes():
-    lines = rendering.terminal(TABLE).splitlines()
+    lines = result_table.terminal(TABLE).splitlines()
     for row in TABLE.rows:
         assert [line for line in lines if all(entry.text in line for entry in row)]
     assert [line.strip() for line in lines[-2:]] == list(TABLE.notes)
@@ -117,27 +121,26 @@ def test_plain_text_has_every_text_on_a_line_of_its_row_and_the_notes():
 
 def test_a_terminal_shows_bold_and_underlined_and_cuts_a_wide_table_in_parts(monkeypatch):
     names = [f"setting-number-{number}" for number in range(8)]
-    frame = pd.DataFrame([["Mean-CE", *("1.00 ± 0.10" for _ in names)]], columns=["method", *names])
-    wide = from_frame(frame, "wide")
+    wide = ResultTable("wide", ["method", *names], [["Mean-CE", *("1.00 ± 0.10" for _ in names)]], NUMBERS)
     shown = io.StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None)
     monkeypatch.setattr("rich.console.Console", lambda: console)
-    rendering.show(wide)
+    result_table.show(wide)
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= 80
     assert all(sum(name in line for line in lines) == 1 for name in names)
     assert sum("Mean-CE" in line for line in lines) > 1
     styled = io.StringIO()
     console = Console(file=styled, width=80, force_terminal=True, color_system="standard")
-    rendering.show(TABLE)
+    result_table.show(TABLE)
     assert "\x1b[1;4m0.33 ± 0.10" in styled.getvalue()
 
 
 def test_a_table_without_rows_is_rendered():
     empty = ResultTable("nothing", ("method", "a"), (), NUMBERS.head(0))
     for name in FORMATS:
-        assert rendering.render(empty, name)
-    rendering.show(empty)
+        assert result_table.render(empty, name)
+    result_table.show(empty)
 
 
 texts = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=12)
@@ -147,9 +150,9 @@ texts = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_si
 def test_no_text_is_taken_for_markup(rows):
     entries = tuple((TableEntry(a), TableEntry(b, bold=bold, underline=line)) for a, b, bold, line in rows)
     table = ResultTable("t", ("x", "y"), entries, NUMBERS)
-    assert Read(rendering.html(table)).rows[1:] == [[a, b] for a, b, _, _ in rows]
-    assert [len(row) for row in cells_of_markdown(rendering.markdown(table))] == [2] * (len(rows) + 2)
-    body = rendering.latex(table).split("\\midrule\n")[1].split("\\bottomrule")[0]
+    assert Read(result_table.html(table)).rows[1:] == [[a, b] for a, b, _, _ in rows]
+    assert [len(row) for row in cells_of_markdown(result_table.markdown(table))] == [2] * (len(rows) + 2)
+    body = result_table.latex(table).split("\\midrule\n")[1].split("\\bottomrule")[0]
     unescaped = re.sub(r"\\(textbackslash|textasciitilde|textasciicircum|textless|textgreater)\{\}", "", body)
     assert len(re.findall(r"(?<!\\)&", unescaped)) == len(rows)
     assert not re.findall(r"(?<!\\)[%#_~]", unescaped)
@@ -157,21 +160,23 @@ def test_no_text_is_taken_for_markup(rows):
 
 def test_an_unknown_format_is_refused():
     with pytest.raises(InputError, match="terminal, markdown, latex, html, csv"):
-        rendering.render(TABLE, "pdf")
+        result_table.render(TABLE, "pdf")
 
 
-def test_values_of_a_frame_become_entries():
-    frame = pd.DataFrame(
-        {"name": ["a"], "count": [12345], "share": [0.256], "little": [-0.001], "yes": [True], "none": [None]}
-    )
-    (row,) = from_frame(frame, "t", digits={"share": 2, "little": 2}).rows
+def test_plain_values_become_entries_and_empty_notes_are_left_out():
+    values = ["a", 12345, 0.256, -0.001, True, None]
+    columns = ["name", "count", "share", "little", "yes", "none"]
+    table = ResultTable("t", columns, [values], NUMBERS, digits={"share": 2, "little": 2}, notes=["", "a note"])
+    (row,) = table.rows
     assert [entry.text for entry in row] == ["a", "12,345", "0.26", "0.00", "yes", "–"]
     assert [entry.value for entry in row] == [None, 12345, 0.256, -0.001, 1, None]
+    assert table.notes == ["a note"]
 
 
-def test_groups_start_where_the_value_changes():
-    assert group_starts(["a", "a", "b", "c", "c", "a"]) == [2, 3, 5]
-    assert group_starts([]) == []
+def test_groups_start_where_the_first_entry_changes():
+    rows = [[name, 1] for name in ("a", "a", "b", "c", "c", "a")]
+    assert ResultTable("t", ["x", "y"], rows, NUMBERS, grouped=True).group_starts == {2, 3, 5}
+    assert ResultTable("t", ["x", "y"], rows, NUMBERS).group_starts == set()
 
 
 def test_a_real_table_says_the_same_in_every_format(tmp_path):

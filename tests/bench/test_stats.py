@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from errata.bench.evaluation import stats
-from errata.errors import InputError
 
 tables = st.integers(2, 6).flatmap(
     lambda methods: st.lists(
@@ -27,9 +26,8 @@ def test_the_critical_difference_agrees_with_printed_quantiles(methods, quantile
     assert stats.nemenyi_critical_difference(methods, 14) == pytest.approx(expected, rel=5e-4)
 
 
-def test_a_critical_difference_shrinks_with_settings_and_grows_with_certainty():
+def test_a_critical_difference_shrinks_with_settings():
     assert stats.nemenyi_critical_difference(25, 4 * 17) == pytest.approx(stats.nemenyi_critical_difference(25, 17) / 2)
-    assert stats.nemenyi_critical_difference(25, 17, alpha=0.01) > stats.nemenyi_critical_difference(25, 17)
 
 
 @given(tables)
@@ -54,13 +52,13 @@ def test_friedman_is_the_textbook_formula_corrected_for_ties(table):
     spread = ((ranks.mean(axis=0) - (methods + 1) / 2) ** 2).sum()
     ties = sum(int(count) ** 3 - int(count) for row in ranks for count in np.unique(row, return_counts=True)[1])
     correction = 1 - ties / (settings * methods * (methods**2 - 1))
-    found = stats.friedman(table)
+    statistic, p = stats.friedman(table)
     if correction == 0:
-        assert found == (0, 1)
+        assert (statistic, p) == (0, 1)
         return
     expected = 12 * settings / (methods * (methods + 1)) * spread / correction
-    assert found.statistic == pytest.approx(expected, abs=1e-9)
-    assert found.p == pytest.approx(scipy.stats.chi2.sf(expected, methods - 1), abs=1e-9)
+    assert statistic == pytest.approx(expected, abs=1e-9)
+    assert p == pytest.approx(scipy.stats.chi2.sf(expected, methods - 1), abs=1e-9)
 
 
 @given(st.lists(st.integers(2, 12), min_size=1, max_size=9), st.floats(0.1, 6))
@@ -84,7 +82,7 @@ def test_methods_a_full_critical_difference_apart_differ():
 
 def test_the_bootstrap_interval_is_that_of_scipy():
     values = np.random.default_rng(3).gamma(2, size=17)
-    found = stats.bootstrap_interval(pd.DataFrame({"a": values, "b": 2 * values}), seed=5)
+    found = stats.bootstrap_interval(pd.DataFrame({"a": values, "b": 2 * values}))
     theirs = scipy.stats.bootstrap((values,), np.mean, n_resamples=10_000, method="percentile", random_state=1)
     np.testing.assert_allclose(found.loc["a", ["low", "high"]], theirs.confidence_interval, atol=0.03)
     np.testing.assert_allclose(found.loc["b"], 2 * found.loc["a"])
@@ -93,10 +91,10 @@ def test_the_bootstrap_interval_is_that_of_scipy():
 
 def test_the_bootstrap_is_seeded_and_draws_whole_settings():
     table = pd.DataFrame({"a": [0.0, 1.0, 5.0], "b": [5.0, 1.0, 0.0]})
-    again = stats.bootstrap_interval(table, seed=1)
-    pd.testing.assert_frame_equal(stats.bootstrap_interval(table, seed=1), again)
+    again = stats.bootstrap_interval(table)
+    pd.testing.assert_frame_equal(stats.bootstrap_interval(table), again)
     # a + b is the same on settings 0 and 2, so the interval shows that both columns use the same draw.
-    both = stats.bootstrap_interval(table.assign(total=table["a"] + table["b"]), seed=1)
+    both = stats.bootstrap_interval(table.assign(total=table["a"] + table["b"]))
     assert both.loc["total", "low"] >= 2
     assert both.loc["total", "high"] <= 5
     every = sorted(np.mean(draw) for draw in product(table["a"], repeat=3))
@@ -123,11 +121,13 @@ def every_mean(differences):
 @pytest.mark.parametrize(
     ("first", "second"), [([0.3, 0.1], [-0.05, 0.4]), ([0.3, -0.2], [-0.1]), ([0.7, 0.1, 0.2], [-0.3, 0.2])]
 )
-def test_the_paired_bootstrap_draws_settings_and_seeds_of_these(first, second):
+def test_the_paired_bootstrap_draws_settings_and_seeds_of_these(first, second, monkeypatch):
+    monkeypatch.setattr(stats, "DRAWS", 40_000)
+    monkeypatch.setattr(stats, "LEVEL", 0.81)
     reference = np.linspace(0.2, 0.9, len(first) + len(second))
     settings = {"s": len(first), "t": len(second)}
     cells = cells_of(settings, old=reference, new=reference + np.array(first + second), same=reference)
-    found = stats.paired_bootstrap(cells, "old", draws=40_000, level=0.81)
+    found = stats.paired_bootstrap(cells, "old")
     exact = every_mean([first, second])
     expected = np.quantile(exact, [0.095, 0.905], method="inverted_cdf")
     np.testing.assert_allclose(found.loc["new", ["low", "high"]], expected, atol=1e-6)
@@ -173,22 +173,3 @@ def test_holm_is_the_closed_test_of_bonferroni(p_values):
         for one in tests
     ]
     np.testing.assert_allclose(stats.holm(p_values), closed)
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: stats.ranks(pd.DataFrame({"a": [1, np.nan]}, index=["s", "t"])), "a has no value on t"),
-        (lambda: stats.ranks(pd.DataFrame()), "no method or no setting"),
-        (
-            lambda: stats.friedman(pd.DataFrame({"a": [1, 2], "b": [2, 1]})),
-            "at least 3 methods on 2 settings, not 2 on 2",
-        ),
-        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), level=95), "level between 0 and 1"),
-        (lambda: stats.bootstrap_interval(pd.DataFrame({"a": [1]}), draws=0), "needs draws"),
-        (lambda: stats.paired_bootstrap(cells_of({"s": 1}, a=[1.0], b=[np.nan]), "a"), "b has no value on"),
-    ],
-)
-def test_bad_input_is_refused_in_a_sentence(call, sentence):
-    with pytest.raises(InputError, match=sentence):
-        call()

@@ -10,14 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import compare
-from errata.bench.evaluation.leaderboard import leaderboard
-from errata.bench.evaluation.leaderboard_table import leaderboard_table
-from errata.bench.evaluation.rendering import html
-from errata.bench.evaluation.result_table import ResultTable, from_frame
+from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
+from errata.bench.evaluation.result_table import ResultTable, html
 from errata.bench.evaluation.summaries import display_name, order_methods, order_settings
 from errata.bench.evaluation.table_registry import TABLES, build
-from errata.bench.figures.figure_files import DrawnFigure
-from errata.bench.figures.gallery import Gallery
+from errata.bench.figures.gallery import DrawnFigure, Gallery
 from errata.bench.results import Results
 from errata.datasets.noise_figures import figure_bytes
 from errata.datasets.registry import dataset
@@ -159,10 +156,10 @@ def setting_table(numbers: "pd.DataFrame", name: str) -> ResultTable:
         columns["flags"] = budget["fnr_at_operating_point"]
         columns["FNR (%) there"] = 100 * mean["fnr_at_operating_point"]
     order = [method for method in order_methods(mean.index) if method in mean.index]
-    table = pd.DataFrame(columns).loc[order].rename_axis("method").reset_index()
-    table["method"] = [display_name(method) for method in table["method"]]
+    table = pd.DataFrame(columns).loc[order]
+    table.insert(0, "method", [display_name(method) for method in order])
     digits = {"FNR (%)": 2, "± std": 2, "AUROC": 4, "AUPRC": 4, "flags": 0, "FNR (%) there": 2}
-    return from_frame(table, f"{name}: all methods", digits={key: digits[key] for key in columns})
+    return ResultTable(f"{name}: all methods", [*table], list(table.itertuples(index=False)), table, digits=digits)
 
 
 def _figure_block(drawn: DrawnFigure) -> PageBlock:

@@ -34,7 +34,7 @@ def table(
     results: ResultsOption = Path("results"),
 ) -> None:
     """Print or write one of the paper's tables with the stored results."""
-    from errata.bench.evaluation.rendering import render, show
+    from errata.bench.evaluation.result_table import render, show
     from errata.bench.evaluation.table_registry import build
     from errata.bench.results import Results
     from errata.dynamics.files import replace_atomically
@@ -60,7 +60,7 @@ def compare(
 ) -> None:
     """Compare the results with the published numbers: one table per setting, and summaries."""
     from errata.bench.evaluation import compare as comparing
-    from errata.bench.evaluation.rendering import show
+    from errata.bench.evaluation.result_table import show
     from errata.bench.results import Results
 
     if out is not None:
@@ -92,9 +92,8 @@ def rank(
     ] = None,
 ) -> None:
     """Print the leaderboard: mean FNR, mean rank, wins, and the distance to the leader with its uncertainty."""
-    from errata.bench.evaluation.leaderboard import leaderboard
-    from errata.bench.evaluation.leaderboard_table import leaderboard_table
-    from errata.bench.evaluation.rendering import render, show
+    from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
+    from errata.bench.evaluation.result_table import render, show
     from errata.bench.evaluation.stats import FEWEST_METHODS, FEWEST_SETTINGS
     from errata.bench.figures.overview import critical_figure
     from errata.bench.results import Results
@@ -133,8 +132,8 @@ def figures(
 ) -> None:
     """Draw all figures as PNG and SVG, each with its numbers as CSV. List the figures that cannot be drawn."""
     require("matplotlib", "matplotlib", "plot", "drawing")
-    from errata.bench.figures.figure_files import DEFAULT_METHODS
     from errata.bench.figures.gallery import Gallery, SkippedFigure
+    from errata.bench.figures.setting_figures import DEFAULT_METHODS
     from errata.bench.results import Results
 
     folder = to or out / "figures"

@@ -1,10 +1,10 @@
 """FNR at the noise rate compared with the published numbers: differences, tolerance, and the order of the methods."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.detection_tables import noise_rate_summary
-from errata.bench.evaluation.result_table import INCOMPLETE, ResultTable, from_frame, group_starts
+from errata.bench.evaluation.fnr_tables import noise_rate_summary
+from errata.bench.evaluation.result_table import INCOMPLETE, ResultTable
 from errata.bench.evaluation.summaries import display_name, order_settings
 from errata.bench.results import Results
 from errata.core.aggregations import CTRL, SWA
@@ -128,12 +128,13 @@ def _setting_table(setting: str, cells: "pd.DataFrame") -> ResultTable:
     shown.loc[~cells["complete"], "inside"] = INCOMPLETE
     columns = ["method", "ours", "std", "seeds", "paper", "paper_std", "difference", "inside", "rule"]
     note = f"{INCOMPLETE} incomplete data: not comparable to the paper, and left out of the summaries"
-    return from_frame(
-        shown[columns].rename(columns={"paper_std": "paper std"}),
-        f"{setting}: FNR (%) at the noise rate, ours and the paper's",
-        digits=dict.fromkeys(("ours", "std", "paper", "paper std", "difference"), 2),
-        notes=[] if cells["complete"].all() else [note],
+    return ResultTable(
+        title=f"{setting}: FNR (%) at the noise rate, ours and the paper's",
+        columns=[name.replace("_", " ") for name in columns],
+        rows=list(shown[columns].itertuples(index=False)),
         numbers=cells,
+        digits=dict.fromkeys(("ours", "std", "paper", "paper std", "difference"), 2),
+        notes=["" if cells["complete"].all() else note],
     )
 
 
@@ -144,30 +145,24 @@ def summary_tables(cells: "pd.DataFrame") -> list[ResultTable]:
     inside = int(complete["inside"].sum())
     notes = [
         f"{inside} of {len(complete)} cells are inside: {BAND}; for SWA, {AT_LEAST_AS_GOOD} counts too",
-        *([f"{INCOMPLETE} left out, incomplete data: {', '.join(left_out)}"] if left_out else []),
+        f"{INCOMPLETE} left out, incomplete data: {', '.join(left_out)}" if left_out else "",
     ]
     settings_title = "Inside the band, and rank correlation of the methods with the paper, by setting"
     methods = by_method(cells).assign(method=lambda table: [display_name(name) for name in table["method"]])
     return [
-        _summary_table(by_family(cells), "Inside the band, by family and network", 2, notes),
-        _summary_table(by_setting(cells), settings_title, 1, []),
-        _summary_table(methods, "Inside the band, by method", 2, []),
+        _summary_table(by_family(cells), "Inside the band, by family and network", labels=2, grouped=True, notes=notes),
+        _summary_table(by_setting(cells), settings_title),
+        _summary_table(methods, "Inside the band, by method", labels=2),
     ]
 
 
-def _summary_table(shares: "pd.DataFrame", title: str, labels: int, notes: list[str]) -> ResultTable:
+def _summary_table(shares: "pd.DataFrame", title: str, **options: Any) -> ResultTable:
     names = {
         "share": "inside (%)",
         "mean_difference": "mean difference",
         "mean_absolute_difference": "mean absolute difference",
     }
     digits = dict(zip(names.values(), (0, 2, 2), strict=True)) | {"spearman": 3, "kendall": 3}
-    return from_frame(
-        shares.assign(share=100 * shares["share"]).rename(columns=names),
-        title,
-        labels=labels,
-        digits=digits,
-        rules=group_starts(shares["family"]) if "family" in shares else (),
-        notes=notes,
-        numbers=shares,
-    )
+    shown = shares.assign(share=100 * shares["share"]).rename(columns=names)
+    rows = list(shown.itertuples(index=False))
+    return ResultTable(title, [*shown], rows, numbers=shares, digits=digits, **options)

@@ -14,19 +14,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.bench.evaluation.detection_tables import method_rows
+from errata.bench.evaluation.fnr_tables import method_rows
 from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_incomplete
-from errata.bench.evaluation.stats import LEVEL, percentile_interval
-from errata.bench.evaluation.summaries import (
-    MissingEntries,
-    incomplete_note,
-    not_run_note,
-    order_methods,
-    order_settings,
-)
+from errata.bench.evaluation.stats import percentile_interval
+from errata.bench.evaluation.summaries import MissingEntries, incomplete_note, order_methods, order_settings
 from errata.bench.plan import Cell
 from errata.bench.results import Results
-from errata.errors import InputError, StoreError
+from errata.errors import StoreError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,22 +53,14 @@ def intervals_table(results: Results, settings: Sequence[str] | None = None) -> 
         numbers=numbers,
         notes=(
             "Mean over seeds, and its 95 % bootstrap interval over samples and seeds.",
-            *([f"One seed, interval over samples only: {'; '.join(single)}"] if len(single) else []),
-            *incomplete_note(numbers),
-            *missing.notes(columns),
-            *not_run_note(columns, settings),
+            f"One seed, interval over samples only: {'; '.join(single)}" if len(single) else "",
+            incomplete_note(numbers),
+            *missing.notes(columns, settings),
         ),
     )
 
 
-def fnr_intervals(
-    results: Results,
-    settings: Sequence[str] | None = None,
-    *,
-    draws: int = DRAWS,
-    level: float = LEVEL,
-    seed: int = 0,
-) -> "pd.DataFrame":
+def fnr_intervals(results: Results, settings: Sequence[str] | None = None) -> "pd.DataFrame":
     """FNR at the noise rate with its interval: one row per setting, gathering and method.
 
     Further columns: mean over seeds, low, high, seeds, complete. The interval of a single seed covers samples only.
@@ -87,35 +73,33 @@ def fnr_intervals(
         mean=("value", "mean"), seeds=("seed", "nunique"), complete=("complete", "all")
     )
     cells = {Cell(*key) for key in found[["setting", "gathering", "seed"]].itertuples(index=False, name=None)}
-    drawn = fnr_draws(results, cells, draws=draws, seed=seed).loc[summary.index]
-    low, high = percentile_interval(drawn.to_numpy(), level, axis=1)
+    drawn = fnr_draws(results, cells).loc[summary.index]
+    low, high = percentile_interval(drawn.to_numpy(), axis=1)
     summary.insert(1, "low", low)
     summary.insert(2, "high", high)
     return summary.reset_index()
 
 
-def fnr_draws(results: Results, cells: Iterable[Cell], *, draws: int = DRAWS, seed: int = 0) -> "pd.DataFrame":
+def fnr_draws(results: Results, cells: Iterable[Cell]) -> "pd.DataFrame":
     """Mean FNR over resampled samples and seeds: one row per setting, gathering and method, one column per draw.
 
     Rows of different settings are independent. The draws of a setting do not depend on the other settings.
     """
     import pandas as pd
 
-    if draws < 1:
-        raise InputError(f"The number of draws must be at least 1, not {draws}.")
     rows: dict[tuple[str, str, str], Floats] = {}
     for (setting, gathering), members in groupby(sorted(cells), key=lambda cell: (cell.setting, cell.gathering)):
-        rng = np.random.default_rng([seed, crc32(f"{setting}/{gathering}".encode())])
+        rng = np.random.default_rng([0, crc32(f"{setting}/{gathering}".encode())])
         by_method: dict[str, list[Floats]] = {}
         for cell in members:
-            for method, values in resampled_fnr(results.ranks(cell), draws, rng).items():
+            for method, values in resampled_fnr(results.ranks(cell), rng).items():
                 by_method.setdefault(method, []).append(values)
         rows |= {(setting, gathering, method): _over_seeds(np.stack(seeds), rng) for method, seeds in by_method.items()}
     index = pd.MultiIndex.from_tuples(list(rows), names=KEY)
-    return pd.DataFrame(np.array([*rows.values()]).reshape(len(rows), draws), index=index)
+    return pd.DataFrame(np.array([*rows.values()]).reshape(len(rows), DRAWS), index=index)
 
 
-def resampled_fnr(ranking: "pd.DataFrame", draws: int, rng: np.random.Generator) -> dict[str, Floats]:
+def resampled_fnr(ranking: "pd.DataFrame", rng: np.random.Generator) -> dict[str, Floats]:
     """FNR (draws,) of every method of a cell on resampled samples, at the number of errors in the draw.
 
     Draws without errors have no FNR and are repeated.
@@ -124,14 +108,12 @@ def resampled_fnr(ranking: "pd.DataFrame", draws: int, rng: np.random.Generator)
     order = np.argsort(codes, kind="stable")
     size, errors = (ranking[name].to_numpy(dtype=np.int64)[order] for name in ("size", "errors"))
     ends = np.cumsum(np.bincount(codes))
-    wrong, right = _counts_above(errors), _counts_above(size - errors)
-    detected = _detected_share(wrong, right, np.append(0, ends[:-1])[:, None], ends[:, None], draws, rng)
+    wrong, right = np.append(0, np.cumsum(errors)), np.append(0, np.cumsum(size - errors))
+    detected = _detected_share(wrong, right, np.append(0, ends[:-1])[:, None], ends[:, None], rng)
     return dict(zip(map(str, methods), 1 - detected, strict=True))
 
 
-def _detected_share(
-    wrong: Counts, right: Counts, low: Counts, high: Counts, draws: int, rng: np.random.Generator
-) -> Floats:
+def _detected_share(wrong: Counts, right: Counts, low: Counts, high: Counts, rng: np.random.Generator) -> Floats:
     """Share of the drawn errors that are detected, (methods, draws).
 
     wrong, right: samples above each group (groups + 1,). low, high: the groups of a method, (methods, 1).
@@ -141,7 +123,7 @@ def _detected_share(
     errors, samples = wrong[high] - wrong[low], wrong[high] - wrong[low] + right[high] - right[low]
     if (errors == 0).any():
         raise StoreError("A ranking without errors has no FNR. Run the cell again.")
-    budget = _positive_binomial(samples, errors / samples, draws, rng)
+    budget = _positive_binomial(samples, errors / samples, rng)
     wrong_drawn, right_drawn, left = budget, samples - budget, budget
     detected = np.zeros_like(budget)
     low, high = np.broadcast_to(low, budget.shape), np.broadcast_to(high, budget.shape)
@@ -168,17 +150,13 @@ def _drawn_above(
     return rng.binomial(drawn, share)
 
 
-def _positive_binomial(trials: Counts, share: Floats, draws: int, rng: np.random.Generator) -> Counts:
+def _positive_binomial(trials: Counts, share: Floats, rng: np.random.Generator) -> Counts:
     """Binomial counts (methods, draws) above 0. trials, share: (methods, 1)."""
-    shape = (len(trials), draws)
+    shape = (len(trials), DRAWS)
     counts = rng.binomial(trials, share, size=shape)
     while (none := counts == 0).any():
         counts[none] = rng.binomial(np.broadcast_to(trials, shape)[none], np.broadcast_to(share, shape)[none])
     return counts
-
-
-def _counts_above(counts: Counts) -> Counts:
-    return np.append(0, np.cumsum(counts))
 
 
 def _over_seeds(values: Floats, rng: np.random.Generator) -> Floats:

@@ -1,18 +1,21 @@
 """Which methods lead over settings, by how much, and with what uncertainty."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from math import isnan
+from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.intervals import fnr_draws
+from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import complete_settings, display_name, fnr_cells, why_missing
-from errata.bench.plan import Cell, check_gathering
+from errata.bench.plan import GATHERINGS, Cell, check_gathering
 from errata.bench.results import Results
 from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting
 from errata.errors import InputError
+from errata.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -105,9 +108,11 @@ def leaderboard(
         raise InputError(f"No setting has a seed with results of all of {', '.join(compared)}. Use fewer methods.")
     table = shared.groupby(level="setting", sort=False).mean()
     ranking = stats.compare_ranks(table) if stats.can_compare_ranks(table) else None
-    gathering_of = dict(zip(numbers["method"], numbers["gathering"], strict=True))
-    frame = _numbers(results, shared, table, gathering_of)
-    frame.insert(0, "gathering", [gathering_of[name] for name in frame.index])
+    gathering_of = numbers.drop_duplicates("method", keep="last").set_index("method")["gathering"]
+    used = sorted(set(gathering_of[compared]))
+    draws = fnr_draws(results, [Cell(setting, one, seed) for setting, seed in shared.index for one in used])
+    frame = _numbers(shared, table, draws)
+    frame.insert(0, "gathering", gathering_of[frame.index])
     frame.insert(1, "settings_run", run_on[frame.index])
     frame["groups"] = "" if ranking is None else ranking.numbers.set_index("method")["groups"]
     compared_settings, complete = tuple(map(str, table.index)), complete_settings(numbers)
@@ -125,13 +130,11 @@ def leaderboard(
 
 def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: Sequence[str] | None) -> "pd.DataFrame":
     """FNR at the noise rate in these settings and gatherings."""
-    checked = [check_gathering(gathering) for gathering in gatherings or ()]
+    checked = [check_gathering(gathering) for gathering in gatherings or GATHERINGS]
     numbers = results.numbers()
-    chosen = numbers[numbers["metric"] == "fnr"]
+    chosen = numbers[(numbers["metric"] == "fnr") & numbers["gathering"].isin(checked)]
     if settings is not None:
         chosen = chosen[chosen["setting"].isin(settings)]
-    if checked:
-        chosen = chosen[chosen["gathering"].isin(checked)]
     if chosen.empty:
         raise InputError(f"No results of these settings and gatherings in {results.folder}.")
     return chosen
@@ -148,17 +151,16 @@ def _columns(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _numbers(
-    results: Results, shared: "pd.DataFrame", table: "pd.DataFrame", gathering_of: Mapping[str, str]
-) -> "pd.DataFrame":
-    """One row per method, the leader first: FNR with interval, mean rank, wins, comparison with the leader."""
+def _numbers(shared: "pd.DataFrame", table: "pd.DataFrame", draws: "pd.DataFrame") -> "pd.DataFrame":
+    """One row per method, the leader first: FNR with interval, mean rank, wins, comparison with the leader.
+
+    The comparison has the difference to the leader with its interval, and p-values.
+    """
     import pandas as pd
 
     ranks = stats.ranks(table)
-    gatherings = {gathering_of[str(method)] for method in table}
-    cells = [Cell(setting, gathering, seed) for setting, seed in shared.index for gathering in sorted(gatherings)]  # type: ignore[arg-type]
-    draws = 100 * fnr_draws(results, cells).groupby(level="method").mean().loc[list(table)]
-    low, high = stats.percentile_interval(draws.to_numpy(), axis=1)
+    means = 100 * draws.groupby(level="method").mean().loc[list(table)]
+    low, high = stats.percentile_interval(means.to_numpy(), axis=1)
     frame = pd.DataFrame(
         {
             "fnr_percent_mean": 100 * table.mean(),
@@ -168,19 +170,14 @@ def _numbers(
             "wins": ranks.eq(ranks.min(axis=1), axis=0).sum(),
         }
     ).sort_values(["rank_mean", "fnr_percent_mean"], kind="stable")
-    return frame.join(_differences(shared, table, str(frame.index[0])))
-
-
-def _differences(shared: "pd.DataFrame", table: "pd.DataFrame", leader: str) -> "pd.DataFrame":
-    """One row per method except the leader: the difference to the leader with its interval, and p-values."""
+    leader = str(frame.index[0])
     drawn, p = stats.paired_bootstrap(shared, leader), stats.wilcoxon_p(table, leader)
-    points = (100 * drawn[["difference", "low", "high"]]).rename(
-        columns={"difference": "difference_mean", "low": "difference_low", "high": "difference_high"}
-    )
+    names = {"difference": "difference_mean", "low": "difference_low", "high": "difference_high"}
+    points = (100 * drawn[[*names]]).rename(columns=names)
     compared = points.assign(p=p, p_holm=stats.holm(p), p_bootstrap=drawn["p"])
     if len(table) == 1:
         compared.loc[:, compared.columns != "difference_mean"] = float("nan")  # one setting cannot be resampled
-    return compared
+    return frame.join(compared)
 
 
 def _methods_left_out(run_on: "pd.Series[int]") -> Iterator[str]:
@@ -212,3 +209,67 @@ def _settings_left_out(
             yield f"Left out: {which} of {setting}, not run with all methods"
     there = set(cells.index.get_level_values("setting"))
     yield from (f"Left out: {name}: not run" for name in requested if name not in there)
+
+
+def leaderboard_table(board: Leaderboard) -> ResultTable:
+    """One row per method, the leader first."""
+    rows = [_row(row, not board.incomplete) for row in board.numbers.to_dict("records")]
+    return ResultTable(
+        title=f"{len(rows)} methods on {counted(len(board.settings), 'setting')}: FNR at the noise rate",
+        columns=("method", "run on", "FNR (%)", "mean rank", "wins", "behind the leader", "p", "groups"),
+        rows=rows,
+        numbers=board.numbers,
+        digits={"mean rank": 2},
+        notes=(
+            f"Compared on {', '.join(board.settings)}",
+            f"{INCOMPLETE} incomplete data: {', '.join(board.incomplete)}" if board.incomplete else "",
+            *board.left_out,
+            "Run on: number of settings with results of the method. FNR: mean over the compared settings, and its 95 % "
+            "bootstrap interval over samples and seeds. Wins: settings where no method is lower.",
+            *_difference_notes(board),
+            _groups_note(board),
+        ),
+    )
+
+
+def _row(row: dict[Any, Any], complete: bool) -> list[Any]:
+    fnr = f"{row['fnr_percent_mean']:.2f} ({row['fnr_percent_low']:.2f}–{row['fnr_percent_high']:.2f})"
+    mean, low, high, p = (row[name] for name in ("difference_mean", "difference_low", "difference_high", "p_holm"))
+    is_leader = isnan(mean)
+    interval = "" if isnan(low) else f" ({low:+z.2f} to {high:+z.2f})"
+    p_entry = MISSING if isnan(p) else TableEntry(f"{p:.3f}" if p >= 0.001 else "<0.001", p)
+    return [
+        TableEntry(display_name(row["method"]), bold=is_leader),
+        TableEntry(f"{row['settings_run']}", row["settings_run"]),
+        TableEntry(mark_incomplete(fnr, complete), row["fnr_percent_mean"]),
+        row["rank_mean"],
+        TableEntry(f"{row['wins']}", row["wins"]),
+        TableEntry("leader", 0.0) if is_leader else TableEntry(f"{mean:+z.2f}{interval}", mean),
+        "" if is_leader else p_entry,
+        row["groups"],
+    ]
+
+
+def _difference_notes(board: Leaderboard) -> list[str]:
+    """What the difference, its interval and p are, and whether there are enough settings for them."""
+    settings, others = len(board.settings), len(board.numbers) - 1
+    if settings == 1:
+        return ["Behind the leader: in percentage points; one setting allows no interval and no p"]
+    smallest = min(1.0, others * 2.0 ** (1 - settings))  # two of the 2**settings ways to sign the differences
+    limit = f"; with {counted(settings, 'setting')}, p is at least {smallest:.2g}" if smallest > stats.ALPHA else ""
+    return [
+        "Behind the leader: in percentage points, and the 95 % bootstrap interval over settings and their seeds. The "
+        "leader was chosen on these settings, which favours it.",
+        "p: Wilcoxon's signed-rank test over settings, after Holm's correction for "
+        f"{counted(others, 'comparison')}{limit}",
+    ]
+
+
+def _groups_note(board: Leaderboard) -> str:
+    if board.ranking is None:
+        needed = f"{stats.FEWEST_METHODS} methods on {stats.FEWEST_SETTINGS} settings"
+        return f"No groups: Nemenyi's test needs at least {needed}"
+    return (
+        f"Groups: methods that share a number do not differ significantly (Nemenyi, α = {stats.ALPHA}, critical "
+        f"difference {board.ranking.critical_difference:.2f}; Friedman: p {stats.p_text(board.ranking.friedman_p)})"
+    )

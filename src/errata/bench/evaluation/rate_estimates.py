@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from errata.bench.evaluation.result_table import ResultTable, TableEntry, group_starts, mark_incomplete
+from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import incomplete_note, is_lowest
 from errata.bench.results import RATE_METRICS, Results
 from errata.core.rates import NoiseRate, median_estimate
@@ -24,29 +24,30 @@ def noise_rates_table(results: Results, settings: Sequence[str] | None = None) -
     for row, is_best in zip(summary.to_dict("records"), best, strict=True):
         bias, error, coverage, width = (100 * row[name] for name in ("bias", "absolute_error", "coverage", "width"))
         rows.append(
-            (
-                TableEntry(row["gathering"]),
-                TableEntry(row["estimate"]),
+            [
+                row["gathering"],
+                row["estimate"],
                 TableEntry(mark_incomplete(f"{row['settings']}", row["complete"]), row["settings"]),
                 TableEntry(f"{row['cells']}", row["cells"]),
                 TableEntry(f"{bias:+z.2f}", bias),
                 TableEntry(f"{error:.2f}", error, bold=is_best),
-                TableEntry(f"{coverage:.0f}", coverage),
-                TableEntry(f"{width:.2f}", width),
-            )
+                coverage,
+                width,
+            ]
         )
     return ResultTable(
         title="Noise rates estimated without truth: errors in percentage points",
         columns=("gathering", "estimate", "settings", "cells", "bias", "absolute error", "coverage (%)", "width"),
-        rows=tuple(rows),
+        rows=rows,
         numbers=cells,
         labels=2,
-        rules=frozenset(group_starts(summary["gathering"])),
+        digits={"coverage (%)": 0, "width": 2},
+        grouped=True,
         notes=(
             "Means over all settings and seeds. Coverage: share of the 95 % intervals that contain the true rate. "
             "Width: of the intervals.",
             "Bold: the lowest absolute error of a gathering.",
-            *incomplete_note(cells),
+            incomplete_note(cells),
         ),
     )
 

@@ -5,20 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.result_table import (
-    INCOMPLETE,
-    MISSING,
-    ResultTable,
-    TableEntry,
-    from_frame,
-    group_starts,
-    mark_incomplete,
-)
+from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import (
     MissingEntries,
     entries,
     incomplete_note,
-    not_run_note,
     order_settings,
     over_seeds,
     seeds_note,
@@ -47,35 +38,27 @@ HYPERPARAMETERS = {
 
 def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
     """Test accuracy of the in-sample models, with that of the paper."""
-    import pandas as pd
-
     numbers = results.numbers()
-    summary = over_seeds(numbers[numbers["metric"] == "test_accuracy"], ["setting"])
     names = order_settings(numbers["setting"], settings)
+    summary = over_seeds(numbers[numbers["metric"] == "test_accuracy"], ["setting"])
     summary = summary[summary["setting"].isin(names)]
-    paper = published.training_hyperparameters()[["setting", "test_accuracy_percent"]]
-    merged = summary.merge(paper.rename(columns={"test_accuracy_percent": "paper_percent"}), on="setting", how="left")
+    paper = published.training_hyperparameters().set_index("setting")["test_accuracy_percent"].rename("paper_percent")
+    merged = summary.merge(paper, left_on="setting", right_index=True, how="left")
     merged["difference"] = merged["mean_percent"] - merged["paper_percent"]
-    ours = entries(summary, ["setting"])
-    theirs = dict(zip(paper["setting"], paper["test_accuracy_percent"], strict=True))
+    ours, missing = entries(summary, ["setting"]), MissingEntries(results)
     differences = dict(zip(merged["setting"], merged["difference"], strict=True))
     differences |= dict.fromkeys(merged.loc[~merged["complete"], "setting"], INCOMPLETE)
-    missing = MissingEntries(results)
-    rows = [
-        {
-            "setting": name,
-            "ours": ours.get((name,)) or missing.entry(name, "in-sample", "test accuracy"),
-            "paper": theirs.get(name),
-            "difference": differences.get(name),
-        }
-        for name in names
-    ]
-    return from_frame(
-        pd.DataFrame(rows, columns=["setting", "ours", "paper", "difference"]),
-        "Test accuracy (%) of models trained on the noisy labels",
-        digits={"paper": 2, "difference": 2},
+    rows = []
+    for name in names:
+        entry = ours.get((name,)) or missing.entry(name, "in-sample", "test accuracy")
+        rows.append([name, entry, paper.get(name), differences.get(name)])
+    return ResultTable(
+        title="Test accuracy (%) of models trained on the noisy labels",
+        columns=("setting", "ours", "paper", "difference"),
+        rows=rows,
         numbers=merged,
-        notes=[*seeds_note(summary), *incomplete_note(summary), *missing.notes(names), *not_run_note(names, settings)],
+        digits={"paper": 2, "difference": 2},
+        notes=(seeds_note(summary), incomplete_note(summary), *missing.notes(names, settings)),
     )
 
 
@@ -90,27 +73,25 @@ def training_table(results: Results, settings: Sequence[str] | None = None) -> R
     both = pd.concat([ours.reindex(columns=columns), paper[columns]], ignore_index=True)  # boosting lacks most of them
     both = both[both["setting"].isin(names)]
     missing = MissingEntries(results)
-    rows: list[tuple[TableEntry, ...]] = []
+    rows: list[list[Any]] = []
     for name in names:
         own = both[both["setting"] == name]
         theirs = own[own["source"] == "paper"].to_dict("records")
         mine = own[own["source"] != "paper"].to_dict("records")
         if not mine:
-            dash = missing.entry(name, "in-sample")
-            rows.append((TableEntry(name), TableEntry("ours"), *(dash for _ in HYPERPARAMETERS)))
+            rows.append([name, "ours", *[missing.entry(name, "in-sample")] * len(HYPERPARAMETERS)])
         rows += [_recipe_row(one, reference=theirs[0] if theirs else None) for one in mine]
         rows += [_recipe_row(one, reference=None) for one in theirs]
     return ResultTable(
         title="Training hyper-parameters",
         columns=("setting", "source", *HYPERPARAMETERS.values()),
-        rows=tuple(rows),
+        rows=rows,
         numbers=both,
         labels=2,
-        rules=frozenset(group_starts(row[0].text for row in rows)),
+        grouped=True,
         notes=(
             "Underlined: differs from the paper. The paper does not print hidden widths.",
-            *missing.notes(names),
-            *not_run_note(names, settings),
+            *missing.notes(names, settings),
         ),
     )
 
@@ -147,33 +128,33 @@ def datasets_table(results: Results, settings: Sequence[str] | None = None) -> R
         about, rate, counts = _dataset_facts(name), rates.get(name), measured.get(name)
         if counts is None:
             missing.add("no results", name)
-        paper_rate = TableEntry(MISSING) if rate is None else TableEntry(f"{rate:.2%}", rate)
-        noisy = TableEntry(MISSING) if counts is None else _noisy_entry(**counts)
-        rows.append(about | {"noise, paper": paper_rate, "noisy": noisy})
+        paper_rate = None if rate is None else TableEntry(f"{rate:.2%}", rate)
+        rows.append([*about.values(), paper_rate, None if counts is None else _noisy_entry(**counts)])
         numbers.append(about | {"paper_noise_rate": rate} | (counts or {}))
     incomplete = [name for name, counts in measured.items() if name in names and not counts["complete"]]
     subsets = [name for name in names if isinstance(find_setting(name).noise, LongTailNoise | HeldOutClassNoise)]
-    return from_frame(
-        pd.DataFrame(rows, dtype=object),  # counts stay integers next to missing values
-        "Settings: data, split and wrong labels",
+    return ResultTable(
+        title="Settings: data, split and wrong labels",
+        columns=(*about, "noise, paper", "noisy"),
+        rows=rows,
         numbers=pd.DataFrame(numbers).convert_dtypes(),
-        notes=[
+        notes=(
             "Noisy: labels known to be wrong, of those whose truth is known, in these results.",
-            *([f"Sizes are of the whole dataset; these use a part of it: {', '.join(subsets)}"] if subsets else []),
-            *([f"{INCOMPLETE} incomplete data: {', '.join(incomplete)}"] if incomplete else []),
-            *missing.notes(names),
-        ],
+            f"Sizes are of the whole dataset; these use a part of it: {', '.join(subsets)}" if subsets else "",
+            f"{INCOMPLETE} incomplete data: {', '.join(incomplete)}" if incomplete else "",
+            *missing.notes(names, settings),
+        ),
     )
 
 
-def _recipe_row(recipe: dict[Any, Any], reference: dict[Any, Any] | None) -> tuple[TableEntry, ...]:
+def _recipe_row(recipe: dict[Any, Any], reference: dict[Any, Any] | None) -> list[Any]:
     """The row of a recipe; values that differ from the reference are underlined."""
     texts, other = _recipe_texts(recipe), {} if reference is None else _recipe_texts(reference)
     values = (
         TableEntry(texts[name], underline=other.get(name, MISSING) not in (MISSING, texts[name]))
         for name in HYPERPARAMETERS
     )
-    return (TableEntry(recipe["setting"]), TableEntry(recipe["source"]), *values)
+    return [recipe["setting"], recipe["source"], *values]
 
 
 def _recipe_texts(recipe: dict[Any, Any]) -> dict[str, str]:

@@ -3,14 +3,11 @@
 A *table* has one row per setting and one column per method, without gaps.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-
-from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,15 +20,7 @@ FEWEST_SETTINGS, FEWEST_METHODS = 2, 3  # for the tests of Friedman and Nemenyi
 _DECIMALS = 12  # means of equal values differ in the last bits and would not be ties
 
 
-class FriedmanTest(NamedTuple):
-    """Whether any method differs from the others."""
-
-    statistic: float
-    p: float
-
-
-@dataclass(frozen=True, eq=False)
-class RankComparison:
+class RankComparison(NamedTuple):
     """Average ranks of methods over settings.
 
     numbers: one row per method, best first: mean rank and mean FNR with bootstrap intervals; `groups` has the numbers
@@ -39,36 +28,33 @@ class RankComparison:
     """
 
     numbers: "pd.DataFrame"
-    settings: tuple[str, ...]
     cliques: list[tuple[str, ...]]
-    friedman: FriedmanTest
+    settings: int
+    friedman_p: float
     critical_difference: float
 
 
 def ranks(table: "pd.DataFrame") -> "pd.DataFrame":
     """The rank of every method on every setting, 1 for the lowest. Ties share their mean rank."""
-    return _without_gaps(table).rank(axis=1, method="average")
+    return table.round(_DECIMALS).rank(axis=1, method="average")
 
 
-def friedman(table: "pd.DataFrame") -> FriedmanTest:
-    """Friedman's chi-square test with correction for ties."""
+def friedman(table: "pd.DataFrame") -> tuple[float, float]:
+    """Statistic and p-value of Friedman's chi-square test with correction for ties."""
     from scipy.stats import friedmanchisquare
 
-    if not can_compare_ranks(table):
-        needed = f"at least {FEWEST_METHODS} methods on {FEWEST_SETTINGS} settings"
-        raise InputError(f"Friedman's test needs {needed}, not {table.shape[1]} on {table.shape[0]}.")
-    whole = _without_gaps(table)
-    if (whole.nunique(axis=1) == 1).all():
-        return FriedmanTest(0.0, 1.0)  # only ties: their correction would divide by zero
-    statistic, p = friedmanchisquare(*(whole[method] for method in whole))
-    return FriedmanTest(float(statistic), float(p))
+    rounded = table.round(_DECIMALS)
+    if (rounded.nunique(axis=1) == 1).all():
+        return 0.0, 1.0  # only ties: their correction would divide by zero
+    statistic, p = friedmanchisquare(*(rounded[method] for method in rounded))
+    return float(statistic), float(p)
 
 
-def nemenyi_critical_difference(methods: int, settings: int, alpha: float = ALPHA) -> float:
-    """The smallest significant difference of average ranks at level `alpha`, for all pairs of methods."""
+def nemenyi_critical_difference(methods: int, settings: int) -> float:
+    """The smallest significant difference of average ranks, for all pairs of methods."""
     from scipy.stats import studentized_range
 
-    quantile = studentized_range.ppf(1 - alpha, methods, np.inf) / np.sqrt(2)
+    quantile = studentized_range.ppf(1 - ALPHA, methods, np.inf) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * settings)))
 
 
@@ -77,7 +63,7 @@ def cliques(average_ranks: "pd.Series[float]", critical_difference: float) -> li
     ordered = average_ranks.sort_values(kind="stable")
     values = ordered.to_numpy()
     ends = np.searchsorted(values, values + critical_difference, side="left")  # the critical difference is significant
-    longest = [(0, int(ends[0]))] if len(values) else []
+    longest = [(0, int(ends[0]))]
     longest += [(start, int(end)) for start, (before, end) in enumerate(pairwise(ends), 1) if end > before]
     return [tuple(map(str, ordered.index[start:end])) for start, end in longest if end - start > 1]
 
@@ -95,17 +81,17 @@ def compare_ranks(table: "pd.DataFrame") -> RankComparison:
     difference = nemenyi_critical_difference(len(ranked), len(table))
     groups = cliques(ranked, difference)
     rank, fnr = bootstrap_interval(ranks(table)), 100 * bootstrap_interval(table)
-    columns = {f"rank_{name}": rank[name] for name in rank} | {f"fnr_percent_{name}": fnr[name] for name in fnr}
-    frame = pd.DataFrame(columns).loc[ranked.index].rename_axis("method").reset_index()
-    test = friedman(table)
+    intervals = pd.concat([rank.add_prefix("rank_"), fnr.add_prefix("fnr_percent_")], axis=1)
+    frame = intervals.loc[ranked.index].rename_axis("method").reset_index()
+    statistic, p = friedman(table)
     numbers = frame.assign(
         groups=[" ".join(str(n) for n, group in enumerate(groups, 1) if name in group) for name in frame["method"]],
         settings=len(table),
         critical_difference=difference,
-        friedman_statistic=test.statistic,
-        friedman_p=test.p,
+        friedman_statistic=statistic,
+        friedman_p=p,
     )
-    return RankComparison(numbers, tuple(map(str, table.index)), groups, test, difference)
+    return RankComparison(numbers, groups, len(table), p, difference)
 
 
 def p_text(p: float) -> str:
@@ -113,30 +99,22 @@ def p_text(p: float) -> str:
     return f"= {p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
-def bootstrap_interval(
-    table: "pd.DataFrame", *, draws: int = DRAWS, level: float = LEVEL, seed: int = 0
-) -> "pd.DataFrame":
+def bootstrap_interval(table: "pd.DataFrame") -> "pd.DataFrame":
     """Mean, low and high of every method: the percentile interval of its mean over resampled settings."""
     import pandas as pd
 
-    values = _without_gaps(table)
-    settings = len(values)
-    means = _times_drawn(settings, draws, np.random.default_rng(seed)) @ values.to_numpy() / settings
-    low, high = percentile_interval(means, level)
+    values, settings = table.round(_DECIMALS), len(table)
+    means = _times_drawn(settings, np.random.default_rng(0)) @ values.to_numpy() / settings
+    low, high = percentile_interval(means)
     return pd.DataFrame({"mean": values.mean(), "low": low, "high": high}, index=values.columns)
 
 
-def percentile_interval(draws: Floats, level: float = LEVEL, axis: int = 0) -> tuple[Floats, Floats]:
-    """The interval that contains the middle `level` of the draws: low and high."""
-    if not draws.shape[axis] or not 0 < level < 1:
-        raise InputError(f"An interval needs draws and a level between 0 and 1, not {draws.shape[axis]} and {level}.")
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=axis)
-    return low, high
+def percentile_interval(draws: Floats, axis: int = 0) -> Floats:
+    """The interval that contains the middle 95 % of the draws: low and high, as the first axis."""
+    return np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=axis)
 
 
-def paired_bootstrap(
-    cells: "pd.DataFrame", reference: str, *, draws: int = DRAWS, level: float = LEVEL, seed: int = 0
-) -> "pd.DataFrame":
+def paired_bootstrap(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
     """Every other method compared with the reference on resampled settings and seeds, the same for both methods.
 
     cells: one row per (setting, seed), without gaps. One row per method (index): difference, the mean over settings of
@@ -145,26 +123,31 @@ def paired_bootstrap(
     """
     import pandas as pd
 
-    whole = _without_gaps(cells)
-    differences = whole.drop(columns=reference).sub(whole[reference], axis=0).round(_DECIMALS)
+    differences = _differences(cells, reference)
     settings = differences.index.get_level_values("setting")
-    means = _cell_weights(settings, draws, seed) @ differences.to_numpy()
-    low, high = percentile_interval(means, level)
+    means = _cell_weights(settings) @ differences.to_numpy()
+    low, high = percentile_interval(means)
     side = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0))
     columns = {
         "difference": differences.groupby(settings, sort=False).mean().mean(),
         "low": low,
         "high": high,
-        "p": np.minimum(1, 2 * (side + 1) / (draws + 1)),  # the data count as one draw: p is never 0
+        "p": np.minimum(1, 2 * (side + 1) / (DRAWS + 1)),  # the data count as one draw: p is never 0
     }
     return pd.DataFrame(columns, index=differences.columns)
 
 
-def _cell_weights(settings: "pd.Index[str]", draws: int, seed: int) -> Floats:
+def _differences(table: "pd.DataFrame", reference: str) -> "pd.DataFrame":
+    """Every other method minus the reference."""
+    rounded = table.round(_DECIMALS)
+    return rounded.drop(columns=reference).sub(rounded[reference], axis=0).round(_DECIMALS)
+
+
+def _cell_weights(settings: "pd.Index[str]") -> Floats:
     """Weights (draws, cells) of the cells in the mean of every draw of settings and seeds. settings: of the cells."""
-    names, rng = settings.unique(), np.random.default_rng(seed)
-    times = _times_drawn(len(names), draws, rng)
-    weights = np.empty((draws, len(settings)))
+    names, rng = settings.unique(), np.random.default_rng(0)
+    times = _times_drawn(len(names), rng)
+    weights = np.empty((DRAWS, len(settings)))
     for place, name in enumerate(names):
         seeds = np.flatnonzero(settings == name)
         # The seeds of a setting that is drawn k times are resampled k times.
@@ -173,17 +156,16 @@ def _cell_weights(settings: "pd.Index[str]", draws: int, seed: int) -> Floats:
     return weights
 
 
-def _times_drawn(items: int, draws: int, rng: np.random.Generator) -> NDArray[np.int64]:
+def _times_drawn(items: int, rng: np.random.Generator) -> NDArray[np.int64]:
     """How often each of n items is drawn in n draws with replacement, (draws, n)."""
-    return rng.multinomial(items, np.full(items, 1 / items), size=draws)
+    return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS)
 
 
 def wilcoxon_p(table: "pd.DataFrame", reference: str) -> "pd.Series[float]":
     """P-values of every other method against the reference: two-sided Wilcoxon signed-rank test without ties."""
     from scipy.stats import wilcoxon
 
-    whole = _without_gaps(table)
-    differences = whole.drop(columns=reference).sub(whole[reference], axis=0).round(_DECIMALS)
+    differences = _differences(table, reference)
     return differences.apply(lambda column: float(wilcoxon(column[column != 0]).pvalue) if column.any() else 1.0)
 
 
@@ -194,14 +176,3 @@ def holm(p_values: ArrayLike) -> Floats:
     adjusted = np.empty_like(values)
     adjusted[order] = np.minimum(1, np.maximum.accumulate(values[order] * np.arange(len(values), 0, -1)))
     return adjusted
-
-
-def _without_gaps(table: "pd.DataFrame") -> "pd.DataFrame":
-    """The table rounded so that ties are ties; InputError if it is empty or has a gap."""
-    if table.empty:
-        raise InputError("There is no method or no setting to compare.")
-    gaps = np.argwhere(~np.isfinite(table.to_numpy(dtype=np.float64)))
-    if len(gaps):
-        row, column = gaps[0]
-        raise InputError(f"{table.columns[column]} has no value on {table.index[row]}.")
-    return table.round(_DECIMALS)

@@ -92,29 +92,29 @@ def entries(
     return found
 
 
-def seeds_note(summary: "pd.DataFrame") -> list[str]:
+def seeds_note(summary: "pd.DataFrame") -> str:
     """A note on the number of seeds, with the exceptions."""
     if summary.empty:
-        return []
+        return ""
     usual = int(summary["seeds"].mode().max())
     where = [name for name in ("setting", "gathering", "reference") if name in summary]
     parts = [f"Mean ± population standard deviation over {counted(usual, 'seed')}"]
     for seeds in sorted(set(summary["seeds"]) - {usual}):
         names = dict.fromkeys(summary.loc[summary["seeds"] == seeds, where].agg(", ".join, axis=1))
         parts.append(f"{counted(seeds, 'seed')}: {'; '.join(names)}")
-    return ["; ".join(parts)]
+    return "; ".join(parts)
 
 
-def incomplete_note(summary: "pd.DataFrame") -> list[str]:
+def incomplete_note(summary: "pd.DataFrame") -> str:
     """A note on the settings with incomplete data, if there are any."""
     names = dict.fromkeys(summary.loc[~summary["complete"], "setting"])
-    return [f"{INCOMPLETE} incomplete data, not comparable to the paper: {', '.join(names)}"] if names else []
+    return f"{INCOMPLETE} incomplete data, not comparable to the paper: {', '.join(names)}" if names else ""
 
 
-def not_run_note(shown: Iterable[str], requested: Sequence[str] | None) -> list[str]:
+def not_run_note(shown: Iterable[str], requested: Sequence[str] | None) -> str:
     """A note on the settings of the paper that have no results, unless settings were requested."""
     missing = [name for name in paper_settings() if name not in set(shown)]
-    return [f"Settings of the paper without results: {', '.join(missing)}"] if missing and requested is None else []
+    return f"Settings of the paper without results: {', '.join(missing)}" if missing and requested is None else ""
 
 
 def why_missing(results: Results, setting: str, method: str, seeds: Sequence[int]) -> str:
@@ -148,11 +148,11 @@ class MissingEntries:
         """Add a place to the note on a reason."""
         self._where.setdefault(reason, {})[where] = None
 
-    def notes(self, settings: Iterable[str]) -> list[str]:
-        """One line per reason, and one per failed cell of these settings."""
+    def notes(self, settings: Sequence[str], requested: Sequence[str] | None) -> list[str]:
+        """One line per reason, one per failed cell of these settings, and `not_run_note`."""
         reasons = [f"{MISSING} {reason}: {'; '.join(where)}" for reason, where in self._where.items()]
         failures = [failure for name in settings for one in GATHERINGS for failure in self._failures(name, one)]
-        return reasons + list(dict.fromkeys(failures))
+        return [*reasons, *dict.fromkeys(failures), not_run_note(settings, requested)]
 
     def _failures(self, setting: str, gathering: str) -> list[str]:
         seeds = range(max([PAPER_SEEDS, *(cell.seed + 1 for cell in self._done)]))

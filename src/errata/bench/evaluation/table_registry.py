@@ -2,12 +2,11 @@
 
 from collections.abc import Callable, Sequence
 
-from errata.bench.evaluation.detection_tables import noise_rate_table, operating_point_table
+from errata.bench.evaluation.fnr_tables import chosen_table, noise_rate_table, operating_point_table, tuned_table
 from errata.bench.evaluation.intervals import intervals_table
 from errata.bench.evaluation.rate_estimates import noise_rates_table
 from errata.bench.evaluation.result_table import ResultTable
 from errata.bench.evaluation.run_tables import accuracy_table, datasets_table, training_table
-from errata.bench.evaluation.tuning_tables import chosen_table, tuned_table
 from errata.bench.results import Results
 from errata.datasets.registry import setting
 from errata.errors import InputError

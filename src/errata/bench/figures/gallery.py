@@ -10,22 +10,46 @@ import numpy as np
 
 from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.summaries import complete_settings, order_settings
-from errata.bench.figures.curves import budget_figure, budget_numbers, stop_figure, stop_numbers
-from errata.bench.figures.figure_files import DEFAULT_METHODS, DrawnFigure
-from errata.bench.figures.histograms import histogram_figure, histogram_numbers
 from errata.bench.figures.overview import critical_figure, fnr_by_setting, heat_figure, rank_comparison
+from errata.bench.figures.setting_figures import (
+    DEFAULT_METHODS,
+    budget_figure,
+    budget_numbers,
+    histogram_figure,
+    histogram_numbers,
+    stop_figure,
+    stop_numbers,
+)
 from errata.bench.results import Results
 from errata.bench.tuning_results import TuningResults
 from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
 from errata.datasets.loading import LabelledSetting, load_setting
-from errata.datasets.noise_figures import class_table, contingency, noise_figure
+from errata.datasets.noise_figures import class_table, contingency, noise_figure, save_figure
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings as all_settings
 from errata.errors import ErrataError, InputError
+from errata.terminal import write_table
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnFigure:
+    """A figure, the name of its files, a caption, and its numbers."""
+
+    name: str
+    caption: str
+    figure: "Figure"
+    numbers: "pd.DataFrame"
+
+    def save(self, folder: Path) -> None:
+        """Write the figure as PNG and SVG and the numbers as CSV."""
+        for ending in (".png", ".svg"):
+            save_figure(self.figure, folder / f"{self.name}{ending}")
+        write_table(self.numbers, folder / f"{self.name}.csv")
 
 
 @dataclass(frozen=True)
@@ -103,7 +127,7 @@ class Gallery:
 
     def _critical_difference(self, name: str) -> DrawnFigure:
         compared, left_out = rank_comparison(self._numbers)
-        caption = f"Average ranks and mean FNR over {len(compared.settings)} settings; bars join methods that do not"
+        caption = f"Average ranks and mean FNR over {compared.settings} settings; bars join methods that do not"
         parts = [f"{caption} differ significantly"]
         parts += [f"left out, {reason}: {', '.join(names)}" for reason, names in left_out.items()]
         return DrawnFigure(name, "; ".join(parts), critical_figure(compared), compared.numbers)

@@ -6,7 +6,7 @@ import numpy as np
 
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.summaries import complete_settings, display_name, fnr_cells, over_seeds, why_missing
-from errata.bench.figures.figure_files import new_figure
+from errata.bench.figures.setting_figures import new_figure
 from errata.bench.results import Results
 from errata.errors import InputError
 
@@ -117,7 +117,7 @@ def critical_figure(compared: stats.RankComparison) -> "Figure":
     right.set(xlabel="mean FNR at the noise rate (%)", xlim=(0, None))
     _draw_cliques(middle, compared.cliques, rows["method"].tolist())
     figure.suptitle(
-        f"{len(rows)} methods on {len(compared.settings)} settings; Friedman: p {stats.p_text(compared.friedman.p)}; "
+        f"{len(rows)} methods on {compared.settings} settings; Friedman: p {stats.p_text(compared.friedman_p)}; "
         f"thin lines: 95 % bootstrap\nbars join methods that do not differ significantly (Nemenyi, α = {stats.ALPHA})",
         size=10,
     )

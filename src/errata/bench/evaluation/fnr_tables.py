@@ -1,10 +1,10 @@
-"""Detection performance: FNR at the noise rate, and at the operating points of methods that flag samples."""
+"""Tables of the FNR: at the noise rate, at the operating points of methods that flag samples, and after tuning."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.result_table import ResultTable, TableEntry, group_starts
+from errata.bench.evaluation.result_table import MISSING, ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import (
     MissingEntries,
     display_name,
@@ -20,6 +20,7 @@ from errata.bench.evaluation.summaries import (
 )
 from errata.bench.plan import Cell
 from errata.bench.results import Results, as_scores
+from errata.bench.tuning_results import TuningResults
 from errata.core import metrics
 from errata.core.methods import PAPER_METHOD, parse
 from errata.errors import StoreError
@@ -27,7 +28,8 @@ from errata.errors import StoreError
 if TYPE_CHECKING:
     import pandas as pd
 
-KEY = ["setting", "reference", "method"]
+OPERATING_POINT_KEY = ["setting", "reference", "method"]
+TUNING_KEY = ["setting", "tuning_fraction", "method"]
 
 
 def noise_rate_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
@@ -46,11 +48,10 @@ def noise_rate_table(results: Results, settings: Sequence[str] | None = None) ->
         rows=method_rows(methods, columns, found, gatherings, missing),
         numbers=join_paper(summary, published.fnr_at_noise_rate(), ["setting", "method", "gathering"]),
         notes=(
-            *seeds_note(summary),
+            seeds_note(summary),
             "Bold: the best of the setting.",
-            *incomplete_note(summary),
-            *missing.notes(columns),
-            *not_run_note(columns, settings),
+            incomplete_note(summary),
+            *missing.notes(columns, settings),
         ),
     )
 
@@ -61,14 +62,14 @@ def method_rows(
     found: Mapping[tuple[Any, ...], TableEntry],
     gatherings: Mapping[str, str],
     missing: MissingEntries,
-) -> tuple[tuple[TableEntry, ...], ...]:
+) -> list[list[Any]]:
     """Rows of a table of methods × settings. found: entries by (setting, method). gatherings: by method."""
     rows = []
     for method in methods:
         name = display_name(method)
         values = [found.get((one, method)) or missing.entry(one, gatherings[method], name) for one in settings]
-        rows.append((TableEntry(name), *values))
-    return tuple(rows)
+        rows.append([name, *values])
+    return rows
 
 
 def noise_rate_summary(results: Results) -> "pd.DataFrame":
@@ -81,40 +82,39 @@ def operating_point_table(results: Results, settings: Sequence[str] | None = Non
     """FNR at the number of samples that a reference flags: the reference, and MeanProb-LM at the same number."""
     seeds = operating_points(results)
     columns = order_settings(seeds["setting"], settings)
-    summary = over_seeds(seeds, KEY)
-    summary["inspected"] = seeds.groupby(KEY, sort=False)["inspected"].mean().to_numpy()
+    summary = over_seeds(seeds, OPERATING_POINT_KEY)
+    summary["inspected"] = seeds.groupby(OPERATING_POINT_KEY, sort=False)["inspected"].mean().to_numpy()
     summary = summary[summary["setting"].isin(columns)]
     pairs = summary.groupby(["setting", "reference"])
     # With different seeds, the two methods inspect different numbers of samples and cannot be compared.
     comparable = (pairs["method"].transform("size") == 2) & (pairs["seeds"].transform("nunique") == 1)
-    found = entries(summary, KEY, pairs["mean_percent"].transform(is_lowest) & comparable)
+    found = entries(summary, OPERATING_POINT_KEY, pairs["mean_percent"].transform(is_lowest) & comparable)
     missing = MissingEntries(results)
     keys = [(reference, method) for reference in references() for method in (reference, PAPER_METHOD)]
     rows = []
     for reference, method in keys:
         what = f"{display_name(method)} at the operating point of {display_name(reference)}"
-        row = [TableEntry(display_name(reference)), TableEntry(display_name(method))]
+        row: list[Any] = [display_name(reference), display_name(method)]
         for setting in columns:
             lacking = method if (setting, reference, reference) in found else reference
             entry = found.get((setting, reference, method))
             row.append(entry or missing.entry(setting, parse(lacking).gathering, what))
-        rows.append(tuple(row))
+        rows.append(row)
     return ResultTable(
         title="FNR (%) at the operating point of a reference",
         columns=("reference", "method", *columns),
-        rows=tuple(rows),
-        numbers=join_paper(summary, published.fnr_at_operating_point(), KEY),
+        rows=rows,
+        numbers=join_paper(summary, published.fnr_at_operating_point(), OPERATING_POINT_KEY),
         labels=2,
-        rules=frozenset(group_starts(reference for reference, _ in keys)),
+        grouped=True,
         notes=(
             "Both methods of a pair inspect the number of samples that the reference flags, seed by seed. Different "
             "pairs inspect different numbers and cannot be compared.",
-            *seeds_note(summary),
+            seeds_note(summary),
             "Bold: the better of a pair.",
             *_known_rate_notes(seeds),
-            *incomplete_note(summary),
-            *missing.notes(columns),
-            *not_run_note(columns, settings),
+            incomplete_note(summary),
+            *missing.notes(columns, settings),
         ),
     )
 
@@ -155,3 +155,104 @@ def _known_rate_notes(seeds: "pd.DataFrame") -> list[str]:
     """A note on references that flag exactly the number of wrong labels everywhere: only a known rate explains that."""
     exact = (seeds["inspected"] == seeds["noisy"]).groupby(seeds["reference"], sort=False).all()
     return [f"{name} received the noise rate and flags that many samples" for name in exact[exact].index]
+
+
+def tuned_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """FNR after tuning on a fraction of the samples, evaluated on the other 90 %."""
+    summary = over_seeds(_tuning(results), TUNING_KEY)
+    columns = order_settings(summary["setting"], settings)
+    summary = summary[summary["setting"].isin(columns)]
+    best = summary.groupby(["setting", "tuning_fraction"])["mean_percent"].transform(is_lowest)
+    best_of_all = summary.groupby("setting")["mean_percent"].transform(is_lowest)
+    found = entries(summary, TUNING_KEY, best, best_of_all)
+    rows = [
+        [*_labels(fraction, method), *(found.get((name, fraction, method)) for name in columns)]
+        for fraction, method in _row_keys(summary)
+    ]
+    return ResultTable(
+        title="FNR (%) after tuning on a fraction of the samples, evaluated on the other 90 %",
+        columns=("tuned on", "method", *columns),
+        rows=rows,
+        numbers=join_paper(summary, published.fnr_optimized(), TUNING_KEY),
+        labels=2,
+        grouped=True,
+        notes=(
+            seeds_note(summary),
+            "Bold: the best of the setting at that fraction. Underlined: the best of the setting at any fraction.",
+            *_missing_notes(results, columns, rows),
+            incomplete_note(summary),
+            not_run_note(columns, settings),
+        ),
+    )
+
+
+def chosen_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
+    """The tuned windows of epochs and CTRL's (W, K, Ks), above those of the paper."""
+    whole = _tuning(results)
+    columns = order_settings(whole["setting"], settings)
+    whole = whole[whole["setting"].isin(columns)]
+    paper = published.detection_hyperparameters()
+    paper = paper[paper["tuning_fraction"] > 0]  # what the paper prints for 0 % cannot be the untuned defaults
+    sources = {
+        "ours": {key: _choices(group) for key, group in whole.groupby(TUNING_KEY)},
+        "paper": {key: str(group["chosen"].item()) for key, group in paper.groupby(TUNING_KEY)},
+    }
+    rows = []
+    for fraction, method in _row_keys(whole):
+        for source, choices in sources.items():
+            found = [choices.get((setting, fraction, method)) for setting in columns]
+            if any(found):
+                rows.append([*_labels(fraction, method), source, *found])
+    published_choices = paper[[*TUNING_KEY, "chosen"]].rename(columns={"chosen": "paper"})
+    return ResultTable(
+        title="Tuned hyper-parameters: first and last epoch; CTRL's windows, clusters and selected clusters",
+        columns=("tuned on", "method", "source", *columns),
+        rows=rows,
+        numbers=whole[[*TUNING_KEY, "seed", "chosen", "complete"]].merge(published_choices, on=TUNING_KEY, how="left"),
+        labels=3,
+        grouped=True,
+        notes=(
+            "Ours: one value if all seeds agree, else one per seed, in their order. Epochs count from 0.",
+            *_missing_notes(results, columns, rows),
+            incomplete_note(whole),
+            not_run_note(columns, settings),
+        ),
+    )
+
+
+def _tuning(results: Results) -> "pd.DataFrame":
+    """One row per setting, seed, tuning fraction and method."""
+    import pandas as pd
+
+    stored = TuningResults(results.folder)
+    tables = [stored.read(name) for name in stored.settings()]
+    if not tables:
+        raise StoreError(f"No tuning in {results.folder}. Create it with errata bench tune --out {results.folder}.")
+    return pd.concat(tables, ignore_index=True)
+
+
+def _row_keys(table: "pd.DataFrame") -> list[tuple[float, str]]:
+    """Fractions in increasing order, each with the methods in the paper's order."""
+    methods = order_methods(table["method"], first=dict.fromkeys(published.fnr_optimized()["method"]))
+    return [(fraction, method) for fraction in sorted(set(table["tuning_fraction"])) for method in methods]
+
+
+def _labels(fraction: float, method: str) -> tuple[TableEntry, str]:
+    return TableEntry(f"{100 * fraction:g} %", fraction), display_name(method)
+
+
+def _choices(group: "pd.DataFrame") -> str:
+    choices = group.sort_values("seed")["chosen"].tolist()
+    text = choices[0] if len(set(choices)) == 1 else "; ".join(choices)
+    return mark_incomplete(text, bool(group["complete"].all()))
+
+
+def _missing_notes(results: Results, settings: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[str]:
+    """A note on missing entries, and one per failed seed."""
+    missing = any(entry is None for row in rows for entry in row)
+    failed = [
+        f"tuning of {name}, seed {seed} failed: {reason.strip().splitlines()[-1]}"
+        for name in settings
+        for seed, reason in TuningResults(results.folder).failures(name).items()
+    ]
+    return [f"{MISSING} not tuned" if missing else "", *failed]
