@@ -124,7 +124,7 @@ def test_a_terminal_shows_bold_and_underlined_and_cuts_a_wide_table_in_parts(mon
     wide = ResultTable("wide", ["method", *names], [["Mean-CE", *("1.00 ± 0.10" for _ in names)]], NUMBERS)
     shown = io.StringIO()
     console = Console(file=shown, width=80, force_terminal=True, color_system=None)
-    monkeypatch.setattr("rich.console.Console", lambda: console)
+    monkeypatch.setattr(result_table, "Console", lambda: console)
     result_table.show(wide)
     lines = shown.getvalue().splitlines()
     assert max(map(len, lines)) <= 80

@@ -15,10 +15,9 @@ import errata
 from errata import Dynamics, cli
 from errata.bench.plan import Cell, plan
 from errata.bench.results import Results
-from errata.bench.running import campaign, tuning_candidates
+from errata.bench.running import campaign, tuning_run
 from errata.bench.running.campaign import RunOptions
-from errata.bench.running.tuning_candidates import SampleSplit, candidates, stopping_curve
-from errata.bench.running.tuning_run import TuningRun, longer_recipe
+from errata.bench.running.tuning_run import SampleSplit, TuningRun, candidates, longer_recipe, stopping_curve
 from errata.bench.tuning_results import CANDIDATES, CHOSEN, CURVE, TuningResults, choose
 from errata.datasets.loading import load_setting
 from errata.datasets.registry import setting
@@ -139,7 +138,7 @@ def test_a_tuning_set_of_one_kind_leaves_the_defaults_and_says_so(curves, value,
 def test_windows_scored_in_parts_are_the_same(curves, monkeypatch):
     dynamics, parts = synthetic(curves)
     whole = table_of(dynamics, parts)
-    monkeypatch.setattr(tuning_candidates, "_SCORES_IN_MEMORY", 7 * dynamics.samples)
+    monkeypatch.setattr(tuning_run, "_SCORES_IN_MEMORY", 7 * dynamics.samples)
     pd.testing.assert_frame_equal(table_of(dynamics, parts), whole)
 
 

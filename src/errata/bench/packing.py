@@ -6,17 +6,18 @@ its table, gathering and seed. Per-sample scores and failures stay in the files 
 
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from filelock import FileLock
 
 from errata.bench.plan import Cell
 from errata.bench.results import NUMBERS, RANKS, Results, read_packed_numbers, read_packed_ranks
 from errata.dynamics.files import replace_atomically
 from errata.errors import StoreError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-    CellTables = dict[Cell, tuple[pd.DataFrame, pd.DataFrame]]
+CellTables = dict[Cell, tuple[pd.DataFrame, pd.DataFrame]]
 
 
 def pack(results: Results) -> dict[str, int]:
@@ -25,8 +26,6 @@ def pack(results: Results) -> dict[str, int]:
     The files of a cell replace what the packed file has for it. They are removed only after the new packed file is
     written and read back equal. If packing is interrupted, all results stay readable; packing again completes it.
     """
-    from filelock import FileLock
-
     lock = results.work("pack.lock")
     lock.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(lock):
@@ -49,7 +48,7 @@ def _pack_setting(results: Results, setting: str) -> int:
     return len(cells)
 
 
-def _write_checked(path: Path, tables: "CellTables") -> None:
+def _write_checked(path: Path, tables: CellTables) -> None:
     """Write a packed file, unless reading it gives other tables."""
     packed = _packed_bytes(tables)
     for cell, (numbers, ranks) in tables.items():
@@ -61,10 +60,7 @@ def _write_checked(path: Path, tables: "CellTables") -> None:
         raise StoreError(f"{path} differs from what was written. The files of its cells are still there.")
 
 
-def _packed_bytes(tables: "CellTables") -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
+def _packed_bytes(tables: CellTables) -> bytes:
     parts = []
     for cell, (numbers, ranks) in tables.items():
         for name, table in (("numbers", numbers), ("ranks", ranks.astype({"method": "str"}))):

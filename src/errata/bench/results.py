@@ -17,20 +17,17 @@ import json
 from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from errata.bench.plan import Cell
 from errata.datasets.spec import Setting
 from errata.dynamics.files import replace_atomically
 from errata.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from errata.training.recipes import AnyRecipe
+from errata.training.recipes import AnyRecipe
 
 NUMBERS, RANKS, SCORES, FAILURE = ".parquet", ".ranks.parquet", ".scores.parquet", ".failed.json"
 RANK_COLUMNS = {"method": "category", "size": "int32", "errors": "int32"}
@@ -47,7 +44,7 @@ class Results:
         """Whether the cell has numbers and rankings. Per-sample scores may be absent."""
         return self._has_files(cell) or cell in self._packed_cells(self.packed_path(cell.setting))
 
-    def write(self, cell: Cell, numbers: "pd.DataFrame", scores: "pd.DataFrame") -> None:
+    def write(self, cell: Cell, numbers: pd.DataFrame, scores: pd.DataFrame) -> None:
         """Write the files of a cell. The numbers come last: they mark the cell as done."""
         for kind, table in ((SCORES, scores), (RANKS, rankings(scores)), (NUMBERS, numbers)):
             path = self.file(cell, kind)
@@ -80,32 +77,30 @@ class Results:
                 found.add(cell)
         return sorted(found)
 
-    def numbers(self) -> "pd.DataFrame":
+    def numbers(self) -> pd.DataFrame:
         """The numbers of all cells in one table."""
-        import pandas as pd
-
         tables = [self.numbers_of(cell) for cell in self.cells()]
         if not tables:
             raise StoreError(f"No results in {self.folder}. Create them with errata bench run --out {self.folder}.")
         return pd.concat(tables, ignore_index=True)
 
-    def numbers_of(self, cell: Cell) -> "pd.DataFrame":
+    def numbers_of(self, cell: Cell) -> pd.DataFrame:
         """The numbers of one cell: one row per method and metric."""
         if self._has_files(cell):
             return read_parquet(self.file(cell, NUMBERS))
         return read_packed_numbers(self.packed_path(cell.setting), cell)
 
-    def scores(self, cell: Cell) -> "pd.DataFrame":
+    def scores(self, cell: Cell) -> pd.DataFrame:
         """One row per sample: id, given label, truth, and one column of scores per method."""
         return read_parquet(self.file(cell, SCORES))
 
-    def ranks(self, cell: Cell) -> "pd.DataFrame":
+    def ranks(self, cell: Cell) -> pd.DataFrame:
         """One row per group of equal scores, most suspicious first: method, size, errors."""
         if self._has_files(cell):
             return read_parquet(self.file(cell, RANKS))
         return read_packed_ranks(self.packed_path(cell.setting), cell)
 
-    def recipe(self, setting: Setting) -> "AnyRecipe":
+    def recipe(self, setting: Setting) -> AnyRecipe:
         """The recipe that was found for the setting, or else the setting's own."""
         path = self.recipe_path(setting.name)
         return type(setting.recipe).load(path) if path.exists() else setting.recipe
@@ -136,23 +131,21 @@ class Results:
         return {Cell(path.stem, *key) for key in keys.drop_duplicates().itertuples(index=False, name=None)}
 
 
-def read_parquet(path: Path | BytesIO, **options: Any) -> "pd.DataFrame":
+def read_parquet(path: Path | BytesIO, **options: Any) -> pd.DataFrame:
     """Read a table; StoreError names a file that cannot be read."""
-    import pandas as pd
-
     try:
         return pd.read_parquet(path, **options)
     except (OSError, ValueError) as error:
         raise StoreError(f"Cannot read {path}: {error}") from error
 
 
-def read_packed_numbers(path: Path | BytesIO, cell: Cell) -> "pd.DataFrame":
+def read_packed_numbers(path: Path | BytesIO, cell: Cell) -> pd.DataFrame:
     """The numbers of one cell in a packed file, as in the file of the cell."""
     numbers = read_parquet(path, filters=_packed_filters("numbers", cell))
     return numbers.drop(columns=["table", "size", "errors"]).astype({"budget": "Int64"})
 
 
-def read_packed_ranks(path: Path | BytesIO, cell: Cell) -> "pd.DataFrame":
+def read_packed_ranks(path: Path | BytesIO, cell: Cell) -> pd.DataFrame:
     """The rankings of one cell in a packed file, as in the file of the cell."""
     return read_parquet(path, columns=[*RANK_COLUMNS], filters=_packed_filters("ranks", cell)).astype(RANK_COLUMNS)
 
@@ -166,13 +159,11 @@ def as_json(values: Any) -> str:
     return json.dumps(values, sort_keys=True)
 
 
-def rankings(scores: "pd.DataFrame") -> "pd.DataFrame":
+def rankings(scores: pd.DataFrame) -> pd.DataFrame:
     """One row per method and group of equal scores: method, size, errors.
 
     scores: one row per sample, with `truth` and one column per method.
     """
-    import pandas as pd
-
     truth = scores["truth"].to_numpy(dtype=np.bool_)
     tables = []
     for method in scores.columns.drop(["id", "given", "truth"], errors="ignore"):
@@ -183,7 +174,7 @@ def rankings(scores: "pd.DataFrame") -> "pd.DataFrame":
     return pd.concat(tables, ignore_index=True).astype(RANK_COLUMNS)
 
 
-def as_scores(ranking: "pd.DataFrame") -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def as_scores(ranking: pd.DataFrame) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Scores and truth (N,) with the ranking of one method."""
     size, errors = ranking["size"].to_numpy(), ranking["errors"].to_numpy()
     scores = np.repeat(-np.arange(len(size), dtype=np.float64), size)

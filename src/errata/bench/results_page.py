@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from jinja2 import Environment
 
 from errata.bench.evaluation import compare
 from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
@@ -22,9 +25,6 @@ from errata.datasets.registry import setting as find_setting
 from errata.dynamics.files import replace_atomically
 from errata.errors import ErrataError, StoreError
 from errata.version import installed_version
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 TITLE = "errata: the benchmark"
 
@@ -54,8 +54,6 @@ def write_report(
     results: Results, path: Path, data_dir: Path | None = None, progress: Callable[[int], object] = lambda _: None
 ) -> list[str]:
     """Write the page. Returns one sentence per part that is missing. `progress(1)` is called for every figure."""
-    from jinja2 import Environment
-
     numbers = results.numbers()
     figures: dict[str, DrawnFigure] = {}
     tables, missing = _table_sections(results)
@@ -94,7 +92,7 @@ def _table_sections(results: Results) -> tuple[list[PageSection], list[str]]:
     return sections, missing
 
 
-def _overview(results: Results, numbers: "pd.DataFrame", missing: Sequence[str]) -> PageSection:
+def _overview(results: Results, numbers: pd.DataFrame, missing: Sequence[str]) -> PageSection:
     blocks = []
     try:
         blocks += [PageBlock(html(table)) for table in compare.summary_tables(compare.compare(results))]
@@ -114,7 +112,7 @@ def _overview(results: Results, numbers: "pd.DataFrame", missing: Sequence[str])
     return PageSection("overview", "Overview", blocks, lead, facts)
 
 
-def _setting_section(numbers: "pd.DataFrame", name: str, figures: dict[str, DrawnFigure]) -> PageSection:
+def _setting_section(numbers: pd.DataFrame, name: str, figures: dict[str, DrawnFigure]) -> PageSection:
     setting, first = find_setting(name), numbers.iloc[0]
     facts = [
         ("data", dataset(setting.dataset).title + ("" if first["complete"] else " (incomplete: not comparable)")),
@@ -142,10 +140,8 @@ def _recipe_text(parameters: dict[str, Any]) -> str:
     return f"{network}, {epochs}, batches of {parameters['batch_size']}, {parameters['optimizer']}, {rate}, {decay}"
 
 
-def setting_table(numbers: "pd.DataFrame", name: str) -> ResultTable:
+def setting_table(numbers: pd.DataFrame, name: str) -> ResultTable:
     """All metrics of the methods on one setting, as means over seeds."""
-    import pandas as pd
-
     methods = numbers[numbers["method"].isin(numbers.loc[numbers["metric"] == "fnr", "method"])]
     mean = methods.pivot_table(index="method", columns="metric", values="value", aggfunc="mean")
     budget = methods.pivot_table(index="method", columns="metric", values="budget", aggfunc="mean")

@@ -11,13 +11,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from errata.bench.plan import Cell
 from errata.bench.results import Results, read_parquet
 from errata.dynamics.files import replace_atomically
 from errata.errors import StoreError
 
 if TYPE_CHECKING:
-    import pandas as pd
     from filelock import BaseFileLock
 
 CHOSEN, CANDIDATES, CURVE, FAILURES = ".parquet", ".candidates.parquet", ".curve.parquet", ".failed.json"
@@ -36,7 +37,7 @@ class TuningResults:
         """Whether that seed of the setting is tuned."""
         return all(cell.seed in self._seeds(cell.setting, kind) for kind in (CHOSEN, CURVE))
 
-    def read(self, setting: str, kind: str = CHOSEN) -> "pd.DataFrame":
+    def read(self, setting: str, kind: str = CHOSEN) -> pd.DataFrame:
         """One of the tables of a setting, all seeds: CHOSEN (see `choose`), CANDIDATES or CURVE."""
         return read_parquet(self.path(setting, kind))
 
@@ -64,7 +65,7 @@ class TuningResults:
             missing = self.path(setting, CANDIDATES)
             raise StoreError(f"{missing} lacks seeds that {setting}{CHOSEN} has. Restore it, or delete both.")
 
-    def add(self, cell: Cell, candidates: "pd.DataFrame", curve: "pd.DataFrame") -> None:
+    def add(self, cell: Cell, candidates: pd.DataFrame, curve: pd.DataFrame) -> None:
         """Add a seed. The chosen candidates are written last: they mark the seed as done."""
         with self._lock(cell.setting):
             every = self._with_other_seeds(cell, CANDIDATES, candidates)
@@ -87,10 +88,8 @@ class TuningResults:
         path = self.path(setting, kind)
         return set(read_parquet(path)["seed"]) if path.exists() else set()
 
-    def _with_other_seeds(self, cell: Cell, kind: str, table: "pd.DataFrame") -> "pd.DataFrame":
+    def _with_other_seeds(self, cell: Cell, kind: str, table: pd.DataFrame) -> pd.DataFrame:
         """The table and the stored rows of other seeds, sorted by seed."""
-        import pandas as pd
-
         path = self.path(cell.setting, kind)
         if not path.exists():
             return table
@@ -117,7 +116,7 @@ class TuningResults:
         return FileLock(lock)
 
 
-def choose(candidates: "pd.DataFrame") -> "pd.DataFrame":
+def choose(candidates: pd.DataFrame) -> pd.DataFrame:
     """The best candidate per seed, tuning fraction and method: the one with the smallest tuning_value.
 
     Ties go to the widest window, then to the first candidate. `shared_chosen` and `shared_value` belong to the
@@ -136,7 +135,7 @@ def choose(candidates: "pd.DataFrame") -> "pd.DataFrame":
     return own[[*first, *(column for column in candidates.columns if column not in (*first, "width", "place"))]]
 
 
-def _best(table: "pd.DataFrame", by: list[str]) -> "pd.DataFrame":
+def _best(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     methods = {name: number for number, name in enumerate((*WINDOWED_METHODS, CLUSTERED_METHOD))}
     rounded = table["tuning_value"].round(12)  # the mean over seeds depends on their order in the last bits
     ranked = table.assign(rounded=rounded, narrowness=-table["width"], number=table["method"].map(methods))

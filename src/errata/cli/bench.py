@@ -143,6 +143,7 @@ def choose(
     data_dir: DataDir = None,
 ) -> None:
     """Search network, rates and epochs on noisy validation labels. `errata bench run` then uses the recipe found."""
+    require("torch", "torch", "torch", "choosing a recipe")
     from errata.bench.running.recipe_choice import choose_for
 
     for name in setting:

@@ -95,7 +95,6 @@ def rank(
     from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
     from errata.bench.evaluation.result_table import render, show
     from errata.bench.evaluation.stats import FEWEST_METHODS, FEWEST_SETTINGS
-    from errata.bench.figures.overview import critical_figure
     from errata.bench.results import Results
     from errata.datasets.noise_figures import check_figure_path, save_figure
 
@@ -106,6 +105,8 @@ def rank(
     ranked = leaderboard_table(board)
     text = None if form == "terminal" else render(ranked, form)
     if figure is not None:
+        from errata.bench.figures.overview import critical_figure
+
         if board.ranking is None:
             raise InputError(
                 f"The diagram needs at least {FEWEST_METHODS} methods on at least {FEWEST_SETTINGS} settings."

@@ -1,6 +1,9 @@
 """FNR at the noise rate compared with the published numbers: differences, tolerance, and the order of the methods."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from scipy.stats import kendalltau, spearmanr
 
 from errata.bench.evaluation import published
 from errata.bench.evaluation.fnr_tables import noise_rate_summary
@@ -13,9 +16,6 @@ from errata.core.methods import Method, parse
 from errata.datasets.registry import setting as find_setting
 from errata.errors import StoreError
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 BAND_POINTS = 1.0
 BAND_RELATIVE = 0.10
 BAND = f"within {100 * BAND_RELATIVE:g} % or {BAND_POINTS:g} point"
@@ -25,7 +25,7 @@ FEWEST_RANKED = 3  # methods needed for a rank correlation
 KEY = ["setting", "gathering", "method"]
 
 
-def compare(results: Results) -> "pd.DataFrame":
+def compare(results: Results) -> pd.DataFrame:
     """One row per setting, gathering and method that both have, in percent. `inside` is missing for incomplete data."""
     both = noise_rate_summary(results).merge(published.fnr_at_noise_rate(), on=KEY, suffixes=("", "_paper"))
     if both.empty:
@@ -66,28 +66,26 @@ def _is_swa(method: Method) -> bool:
     return isinstance(method, ComposedMethod) and isinstance(method.aggregation, SWA)
 
 
-def by_method(cells: "pd.DataFrame") -> "pd.DataFrame":
+def by_method(cells: pd.DataFrame) -> pd.DataFrame:
     """Agreement with the paper by method, over settings with complete data."""
     return _agreement(cells, ["method", "gathering"])
 
 
-def by_family(cells: "pd.DataFrame") -> "pd.DataFrame":
+def by_family(cells: pd.DataFrame) -> pd.DataFrame:
     """Agreement by network and family: in-sample methods without CTRL, CTRL, out-of-sample methods."""
     shares = _agreement(cells, ["family", "network"])
     return shares.sort_values("family", key=lambda names: names.map(FAMILIES.index), kind="stable", ignore_index=True)
 
 
-def by_setting(cells: "pd.DataFrame") -> "pd.DataFrame":
+def by_setting(cells: pd.DataFrame) -> pd.DataFrame:
     """Agreement by setting, with the rank correlations of the order of the methods."""
-    import pandas as pd
-
     complete = cells[cells["complete"]].groupby("setting", sort=False)
     orders = [{"setting": name, **_rank_correlations(group)} for name, group in complete]
     correlations = pd.DataFrame(orders, columns=["setting", "spearman", "kendall"])
     return _agreement(cells, ["setting"]).merge(correlations, on="setting", how="left")
 
 
-def _agreement(cells: "pd.DataFrame", by: list[str]) -> "pd.DataFrame":
+def _agreement(cells: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """One row per group: cells, number and share inside the band, mean difference and mean absolute difference."""
     complete = cells[cells["complete"]].assign(size=lambda table: table["difference"].abs())
     shares = complete.groupby(by, sort=False).agg(
@@ -101,9 +99,7 @@ def _agreement(cells: "pd.DataFrame", by: list[str]) -> "pd.DataFrame":
     return shares
 
 
-def _rank_correlations(group: "pd.DataFrame") -> dict[str, float | None]:
-    from scipy.stats import kendalltau, spearmanr
-
+def _rank_correlations(group: pd.DataFrame) -> dict[str, float | None]:
     ours, paper = group["ours"], group["paper"]
     if len(group) < FEWEST_RANKED or ours.nunique() < 2 or paper.nunique() < 2:
         return {"spearman": None, "kendall": None}
@@ -113,7 +109,7 @@ def _rank_correlations(group: "pd.DataFrame") -> dict[str, float | None]:
     }
 
 
-def tables(cells: "pd.DataFrame") -> list[ResultTable]:
+def tables(cells: pd.DataFrame) -> list[ResultTable]:
     """The result of `compare` as one table per setting, followed by `summary_tables`."""
     return [
         *(_setting_table(str(name), group) for name, group in cells.groupby("setting", sort=False)),
@@ -121,7 +117,7 @@ def tables(cells: "pd.DataFrame") -> list[ResultTable]:
     ]
 
 
-def _setting_table(setting: str, cells: "pd.DataFrame") -> ResultTable:
+def _setting_table(setting: str, cells: pd.DataFrame) -> ResultTable:
     shown = cells.astype({"std": object, "inside": object})
     shown["method"] = [display_name(name) for name in cells["method"]]
     shown.loc[cells["seeds"] == 1, "std"] = ""
@@ -138,7 +134,7 @@ def _setting_table(setting: str, cells: "pd.DataFrame") -> ResultTable:
     )
 
 
-def summary_tables(cells: "pd.DataFrame") -> list[ResultTable]:
+def summary_tables(cells: pd.DataFrame) -> list[ResultTable]:
     """Agreement with the paper by family, by setting and by method."""
     complete = cells[cells["complete"]]
     left_out = dict.fromkeys(cells.loc[~cells["complete"], "setting"])
@@ -156,7 +152,7 @@ def summary_tables(cells: "pd.DataFrame") -> list[ResultTable]:
     ]
 
 
-def _summary_table(shares: "pd.DataFrame", title: str, **options: Any) -> ResultTable:
+def _summary_table(shares: pd.DataFrame, title: str, **options: Any) -> ResultTable:
     names = {
         "share": "inside (%)",
         "mean_difference": "mean difference",

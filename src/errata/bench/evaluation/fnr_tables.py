@@ -1,7 +1,9 @@
 """Tables of the FNR: at the noise rate, at the operating points of methods that flag samples, and after tuning."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from errata.bench.evaluation import published
 from errata.bench.evaluation.result_table import MISSING, ResultTable, TableEntry, mark_incomplete
@@ -24,9 +26,6 @@ from errata.bench.tuning_results import TuningResults
 from errata.core import metrics
 from errata.core.methods import PAPER_METHOD, parse
 from errata.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 OPERATING_POINT_KEY = ["setting", "reference", "method"]
 TUNING_KEY = ["setting", "tuning_fraction", "method"]
@@ -72,7 +71,7 @@ def method_rows(
     return rows
 
 
-def noise_rate_summary(results: Results) -> "pd.DataFrame":
+def noise_rate_summary(results: Results) -> pd.DataFrame:
     """FNR at the noise rate over seeds: one row per setting, gathering and method."""
     numbers = results.numbers()
     return over_seeds(numbers[numbers["metric"] == "fnr"], ["setting", "gathering", "method"])
@@ -124,10 +123,8 @@ def references() -> list[str]:
     return list(dict.fromkeys(published.fnr_at_operating_point()["reference"]))
 
 
-def operating_points(results: Results) -> "pd.DataFrame":
+def operating_points(results: Results) -> pd.DataFrame:
     """One row per setting, reference, seed and method: FNR at the number of samples that the reference flags."""
-    import pandas as pd
-
     numbers = results.numbers()
     flagged = numbers[(numbers["metric"] == "fnr_at_operating_point") & numbers["method"].isin(references())]
     columns = ["setting", "seed", "complete", "reference", "method", "inspected", "noisy", "value"]
@@ -151,7 +148,7 @@ def _pair(results: Results, at: dict[Any, Any]) -> Iterator[dict[str, Any]]:
         yield row | {"method": PAPER_METHOD, "value": metrics.fnr(*as_scores(ranking), row["inspected"])}
 
 
-def _known_rate_notes(seeds: "pd.DataFrame") -> list[str]:
+def _known_rate_notes(seeds: pd.DataFrame) -> list[str]:
     """A note on references that flag exactly the number of wrong labels everywhere: only a known rate explains that."""
     exact = (seeds["inspected"] == seeds["noisy"]).groupby(seeds["reference"], sort=False).all()
     return [f"{name} received the noise rate and flags that many samples" for name in exact[exact].index]
@@ -220,10 +217,8 @@ def chosen_table(results: Results, settings: Sequence[str] | None = None) -> Res
     )
 
 
-def _tuning(results: Results) -> "pd.DataFrame":
+def _tuning(results: Results) -> pd.DataFrame:
     """One row per setting, seed, tuning fraction and method."""
-    import pandas as pd
-
     stored = TuningResults(results.folder)
     tables = [stored.read(name) for name in stored.settings()]
     if not tables:
@@ -231,7 +226,7 @@ def _tuning(results: Results) -> "pd.DataFrame":
     return pd.concat(tables, ignore_index=True)
 
 
-def _row_keys(table: "pd.DataFrame") -> list[tuple[float, str]]:
+def _row_keys(table: pd.DataFrame) -> list[tuple[float, str]]:
     """Fractions in increasing order, each with the methods in the paper's order."""
     methods = order_methods(table["method"], first=dict.fromkeys(published.fnr_optimized()["method"]))
     return [(fraction, method) for fraction in sorted(set(table["tuning_fraction"])) for method in methods]
@@ -241,7 +236,7 @@ def _labels(fraction: float, method: str) -> tuple[TableEntry, str]:
     return TableEntry(f"{100 * fraction:g} %", fraction), display_name(method)
 
 
-def _choices(group: "pd.DataFrame") -> str:
+def _choices(group: pd.DataFrame) -> str:
     choices = group.sort_values("seed")["chosen"].tolist()
     text = choices[0] if len(set(choices)) == 1 else "; ".join(choices)
     return mark_incomplete(text, bool(group["complete"].all()))

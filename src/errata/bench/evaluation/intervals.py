@@ -8,10 +8,10 @@ the intervals somewhat too wide; independent draws would make them much too narr
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 from zlib import crc32
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from errata.bench.evaluation.fnr_tables import method_rows
@@ -21,9 +21,6 @@ from errata.bench.evaluation.summaries import MissingEntries, incomplete_note, o
 from errata.bench.plan import Cell
 from errata.bench.results import Results
 from errata.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 DRAWS = 1000
 KEY = ["setting", "gathering", "method"]
@@ -60,7 +57,7 @@ def intervals_table(results: Results, settings: Sequence[str] | None = None) -> 
     )
 
 
-def fnr_intervals(results: Results, settings: Sequence[str] | None = None) -> "pd.DataFrame":
+def fnr_intervals(results: Results, settings: Sequence[str] | None = None) -> pd.DataFrame:
     """FNR at the noise rate with its interval: one row per setting, gathering and method.
 
     Further columns: mean over seeds, low, high, seeds, complete. The interval of a single seed covers samples only.
@@ -80,13 +77,11 @@ def fnr_intervals(results: Results, settings: Sequence[str] | None = None) -> "p
     return summary.reset_index()
 
 
-def fnr_draws(results: Results, cells: Iterable[Cell]) -> "pd.DataFrame":
+def fnr_draws(results: Results, cells: Iterable[Cell]) -> pd.DataFrame:
     """Mean FNR over resampled samples and seeds: one row per setting, gathering and method, one column per draw.
 
     Rows of different settings are independent. The draws of a setting do not depend on the other settings.
     """
-    import pandas as pd
-
     rows: dict[tuple[str, str, str], Floats] = {}
     for (setting, gathering), members in groupby(sorted(cells), key=lambda cell: (cell.setting, cell.gathering)):
         rng = np.random.default_rng([0, crc32(f"{setting}/{gathering}".encode())])
@@ -99,7 +94,7 @@ def fnr_draws(results: Results, cells: Iterable[Cell]) -> "pd.DataFrame":
     return pd.DataFrame(np.array([*rows.values()]).reshape(len(rows), DRAWS), index=index)
 
 
-def resampled_fnr(ranking: "pd.DataFrame", rng: np.random.Generator) -> dict[str, Floats]:
+def resampled_fnr(ranking: pd.DataFrame, rng: np.random.Generator) -> dict[str, Floats]:
     """FNR (draws,) of every method of a cell on resampled samples, at the number of errors in the draw.
 
     Draws without errors have no FNR and are repeated.

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.intervals import fnr_draws
@@ -16,9 +18,6 @@ from errata.core.methods import parse
 from errata.datasets.registry import setting as find_setting
 from errata.errors import InputError
 from errata.wording import counted
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +34,7 @@ class Leaderboard:
     ranking is None if there are too few methods or settings to test. left_out: sentences on what is not compared.
     """
 
-    numbers: "pd.DataFrame"
+    numbers: pd.DataFrame
     settings: tuple[str, ...]
     incomplete: tuple[str, ...]
     ranking: stats.RankComparison | None
@@ -48,24 +47,20 @@ class ResultsWithDefault(Results):
     Out-of-sample cells are left out: the benchmark stores no neighbours for them, so their default is another one.
     """
 
-    def numbers(self) -> "pd.DataFrame":
+    def numbers(self) -> pd.DataFrame:
         """The numbers of all cells, with those of the default repeated."""
-        import pandas as pd
-
         numbers, cell = super().numbers(), ["setting", "gathering", "seed"]
         defaults = numbers.loc[_marks_default(numbers), [*cell, "method"]]
         own = numbers[numbers["metric"] != DEFAULT].merge(defaults, on=[*cell, "method"])
         return pd.concat([numbers, own.assign(method=DEFAULT)], ignore_index=True)
 
-    def ranks(self, cell: Cell) -> "pd.DataFrame":
+    def ranks(self, cell: Cell) -> pd.DataFrame:
         """The rankings of a cell, with that of the default repeated."""
-        import pandas as pd
-
         ranking = super().ranks(cell)
         own = ranking[ranking["method"].isin(self._default_of(cell))]
         return pd.concat([ranking, own.assign(method=DEFAULT)], ignore_index=True)
 
-    def scores(self, cell: Cell) -> "pd.DataFrame":
+    def scores(self, cell: Cell) -> pd.DataFrame:
         """The scores of a cell, with those of the default repeated."""
         scores = super().scores(cell)
         for name in self._default_of(cell):
@@ -78,7 +73,7 @@ class ResultsWithDefault(Results):
         return numbers.loc[_marks_default(numbers), "method"].tolist()
 
 
-def _marks_default(numbers: "pd.DataFrame") -> "pd.Series[bool]":
+def _marks_default(numbers: pd.DataFrame) -> "pd.Series[bool]":
     return (numbers["metric"] == DEFAULT) & (numbers["gathering"] == "in-sample")
 
 
@@ -128,7 +123,7 @@ def leaderboard(
     )
 
 
-def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: Sequence[str] | None) -> "pd.DataFrame":
+def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: Sequence[str] | None) -> pd.DataFrame:
     """FNR at the noise rate in these settings and gatherings."""
     checked = [check_gathering(gathering) for gathering in gatherings or GATHERINGS]
     numbers = results.numbers()
@@ -140,7 +135,7 @@ def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: S
     return chosen
 
 
-def _columns(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
+def _columns(cells: pd.DataFrame, methods: Sequence[str]) -> list[str]:
     """The columns of these methods. A method of a plugin that is not loaded has the name in the results."""
     names = [name if name in cells or name == DEFAULT else parse(name).name for name in methods]
     for name in names:
@@ -151,13 +146,11 @@ def _columns(cells: "pd.DataFrame", methods: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _numbers(shared: "pd.DataFrame", table: "pd.DataFrame", draws: "pd.DataFrame") -> "pd.DataFrame":
+def _numbers(shared: pd.DataFrame, table: pd.DataFrame, draws: pd.DataFrame) -> pd.DataFrame:
     """One row per method, the leader first: FNR with interval, mean rank, wins, comparison with the leader.
 
     The comparison has the difference to the leader with its interval, and p-values.
     """
-    import pandas as pd
-
     ranks = stats.ranks(table)
     means = 100 * draws.groupby(level="method").mean().loc[list(table)]
     low, high = stats.percentile_interval(means.to_numpy(), axis=1)
@@ -188,7 +181,7 @@ def _methods_left_out(run_on: "pd.Series[int]") -> Iterator[str]:
 
 
 def _settings_left_out(
-    results: Results, cells: "pd.DataFrame", shared: "pd.DataFrame", requested: Sequence[str]
+    results: Results, cells: pd.DataFrame, shared: pd.DataFrame, requested: Sequence[str]
 ) -> Iterator[str]:
     """One sentence per setting that is left out completely or for some seeds."""
     seeds = sorted(set(cells.index.get_level_values("seed")))

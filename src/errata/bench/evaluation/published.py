@@ -3,46 +3,42 @@
 import re
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from errata.core.methods import parse
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _EPOCHS = re.compile(r"^(?P<epochs>\d+)( mini \(1/(?P<parts>\d+) epoch\))?$")
 
 
-def fnr_at_noise_rate() -> "pd.DataFrame":
+def fnr_at_noise_rate() -> pd.DataFrame:
     """One row per setting and method, in the paper's order: gathering, fnr_percent, std_percent."""
     table = _read("fnr_at_noise_rate")
     return table.assign(gathering=[parse(name).gathering for name in table["method"]])
 
 
-def fnr_at_operating_point() -> "pd.DataFrame":
+def fnr_at_operating_point() -> pd.DataFrame:
     """One row per setting, reference and method: FNR at the number of samples that the reference flags."""
     table = _read("fnr_at_operating_point")
     return table.assign(reference=_canonical(table.pop("reference_method")))
 
 
-def fnr_optimized() -> "pd.DataFrame":
+def fnr_optimized() -> pd.DataFrame:
     """One row per setting, tuning fraction and method: FNR on the 90 % of samples that were not used for tuning."""
     return _read("fnr_optimized")
 
 
-def detection_hyperparameters() -> "pd.DataFrame":
+def detection_hyperparameters() -> pd.DataFrame:
     """One row per setting, tuning fraction and method. `chosen`: an epoch, a window `start-end`, or CTRL's `W,K,Ks`."""
     table = _read("detection_hyperparameters")
     return table.assign(chosen=table.pop("value").str.replace(r"[() ]", "", regex=True))
 
 
-def training_hyperparameters() -> "pd.DataFrame":
+def training_hyperparameters() -> pd.DataFrame:
     """One row per setting: network, the fields of a recipe without widths and seed, noise rate, test accuracy.
 
     momentum is missing for optimisers that have none.
     """
-    import pandas as pd
-
     table = _read("training_hyperparameters")
     schedules = zip(table.pop("schedule_epochs"), table.pop("schedule_factors"), strict=True)
     epochs = table["epochs"].str.extract(_EPOCHS)
@@ -73,14 +69,13 @@ def _setting_name(dataset: str, noise: str, noise_rate: float) -> str:
     return f"{dataset}-{noise}" if dataset == "cifar10n" else f"{dataset}-{noise}-{round(100 * noise_rate)}"
 
 
-def _read(name: str) -> "pd.DataFrame":
+def _read(name: str) -> pd.DataFrame:
     """A copy of a table: `setting` is the first column, and methods have their canonical names."""
     return _cached(name).copy()
 
 
 @cache
-def _cached(name: str) -> "pd.DataFrame":
-    import pandas as pd
+def _cached(name: str) -> pd.DataFrame:
 
     text = {"epochs": str, "schedule_epochs": str, "schedule_factors": str, "value": str}
     with (files("errata.bench.evaluation") / "paper" / f"{name}.csv").open(encoding="utf-8") as file:

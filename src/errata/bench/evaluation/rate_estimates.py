@@ -1,16 +1,14 @@
 """How well the noise rate is estimated without truth: bias, absolute error, coverage and width of the interval."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import incomplete_note, is_lowest
 from errata.bench.results import RATE_METRICS, Results
 from errata.core.rates import NoiseRate, median_estimate
 from errata.errors import StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 KEY = ["setting", "gathering", "seed", "method", "complete", "samples", "noisy"]
 
@@ -52,7 +50,7 @@ def noise_rates_table(results: Results, settings: Sequence[str] | None = None) -
     )
 
 
-def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.DataFrame":
+def rate_cells(results: Results, settings: Sequence[str] | None = None) -> pd.DataFrame:
     """One row per cell and estimate: rate, low, high, true_rate, error, covered.
 
     The estimate is for all samples of a training; the true rate is that of the samples whose truth is known.
@@ -72,7 +70,7 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> "pd.D
     )
 
 
-def _update_together(cells: "pd.DataFrame") -> "pd.DataFrame":
+def _update_together(cells: pd.DataFrame) -> pd.DataFrame:
     """Recompute the interval of `together` from the other estimates: older cells used another rule."""
     updated = cells.copy()
     for _, estimates in cells.groupby(["setting", "gathering", "seed"]):
@@ -85,7 +83,7 @@ def _update_together(cells: "pd.DataFrame") -> "pd.DataFrame":
     return updated
 
 
-def rate_summary(cells: "pd.DataFrame") -> "pd.DataFrame":
+def rate_summary(cells: pd.DataFrame) -> pd.DataFrame:
     """One row per gathering and estimate, over all cells: bias, absolute_error, coverage, width of the interval."""
     sized = cells.assign(size=cells["error"].abs(), width=cells["high"] - cells["low"])
     summary = sized.groupby(["gathering", "estimate"]).agg(

@@ -5,14 +5,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+from rich.style import Style
+from rich.table import Table as RichTable
+from rich.text import Text
 
 from errata.errors import InputError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from rich.console import Console
-    from rich.table import Table as RichTable
 
 MISSING = "–"
 INCOMPLETE = "†"
@@ -56,7 +57,7 @@ class ResultTable:
     title: str
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
-    numbers: "pd.DataFrame"
+    numbers: pd.DataFrame
     labels: int = 1
     digits: Mapping[str, int] = field(default_factory=dict)
     grouped: bool = False
@@ -74,7 +75,6 @@ class ResultTable:
 
 
 def _entry(value: Any, digits: int | None) -> TableEntry:
-    import pandas as pd
 
     if isinstance(value, TableEntry):
         return value
@@ -96,8 +96,6 @@ def mark_incomplete(text: str, complete: bool) -> str:
 
 def show(table: ResultTable) -> None:
     """Print a table. On a terminal it has styles, and is split into parts that fit the width."""
-    from rich.console import Console
-
     console = Console()
     if not console.is_terminal:
         console.width = _WIDE
@@ -106,25 +104,19 @@ def show(table: ResultTable) -> None:
 
 def terminal(table: ResultTable) -> str:
     """The printed table in one part, without styles."""
-    from rich.console import Console
-
     text = StringIO()
     _print(table, Console(file=text, width=_WIDE))
     return text.getvalue()
 
 
-def _print(table: ResultTable, console: "Console") -> None:
+def _print(table: ResultTable, console: Console) -> None:
     for part in _parts(table, console.width):
         console.print(_rich_table(table, part))
     for note in table.notes:
         console.print(note, style="dim", markup=False, highlight=False)
 
 
-def _rich_table(table: ResultTable, columns: list[int]) -> "RichTable":
-    from rich.style import Style
-    from rich.table import Table as RichTable
-    from rich.text import Text
-
+def _rich_table(table: ResultTable, columns: list[int]) -> RichTable:
     shown = RichTable(title=table.title, title_justify="left")
     for column in columns:
         justify = "left" if column < table.labels else "right"

@@ -2,7 +2,9 @@
 
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from errata.bench.evaluation import published
 from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, ResultTable, TableEntry, mark_incomplete
@@ -19,9 +21,6 @@ from errata.datasets.label_noise import HeldOutClassNoise, LongTailNoise
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.registry import setting as find_setting
 from errata.datasets.registry import settings as known_settings
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HYPERPARAMETERS = {
     "network": "network",
@@ -64,8 +63,6 @@ def accuracy_table(results: Results, settings: Sequence[str] | None = None) -> R
 
 def training_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
     """The training hyper-parameters, above those of the paper."""
-    import pandas as pd
-
     ours = recipes(results)
     names = order_settings(ours["setting"], settings)
     paper = published.training_hyperparameters().assign(source="paper", widths=None)
@@ -96,10 +93,8 @@ def training_table(results: Results, settings: Sequence[str] | None = None) -> R
     )
 
 
-def recipes(results: Results) -> "pd.DataFrame":
+def recipes(results: Results) -> pd.DataFrame:
     """One row per setting and recipe of its cells."""
-    import pandas as pd
-
     cells = results.numbers()[["setting", "gathering", "parameters"]].drop_duplicates()
     texts = [json.dumps({**json.loads(text), "seed": None}, sort_keys=True) for text in cells["parameters"]]
     cells = cells.assign(recipe=texts).drop_duplicates(["setting", "gathering", "recipe"])
@@ -116,8 +111,6 @@ def recipes(results: Results) -> "pd.DataFrame":
 
 def datasets_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
     """The settings: size of the data, and the number of wrong labels in the results."""
-    import pandas as pd
-
     measured = _label_counts(results.numbers()) if results.cells() else {}
     present = [*published.paper_settings(), *(name for name in measured if name in known_settings())]
     names = order_settings(present, settings)
@@ -174,7 +167,7 @@ def _recipe_texts(recipe: dict[Any, Any]) -> dict[str, str]:
     }
 
 
-def _label_counts(numbers: "pd.DataFrame") -> dict[str, dict[str, Any]]:
+def _label_counts(numbers: pd.DataFrame) -> dict[str, dict[str, Any]]:
     """By setting: samples, noisy, complete."""
     cells = numbers.groupby("setting", sort=False)
     table = cells.agg(samples=("samples", "first"), noisy=("noisy", "first"), complete=("complete", "all"))

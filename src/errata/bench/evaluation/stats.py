@@ -4,13 +4,12 @@ A *table* has one row per setting and one column per method, without gaps.
 """
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import ArrayLike, NDArray
-
-if TYPE_CHECKING:
-    import pandas as pd
+from scipy.stats import friedmanchisquare, studentized_range, wilcoxon
 
 Floats = NDArray[np.float64]
 ALPHA = 0.05
@@ -27,22 +26,20 @@ class RankComparison(NamedTuple):
     of its cliques, from 1.
     """
 
-    numbers: "pd.DataFrame"
+    numbers: pd.DataFrame
     cliques: list[tuple[str, ...]]
     settings: int
     friedman_p: float
     critical_difference: float
 
 
-def ranks(table: "pd.DataFrame") -> "pd.DataFrame":
+def ranks(table: pd.DataFrame) -> pd.DataFrame:
     """The rank of every method on every setting, 1 for the lowest. Ties share their mean rank."""
     return table.round(_DECIMALS).rank(axis=1, method="average")
 
 
-def friedman(table: "pd.DataFrame") -> tuple[float, float]:
+def friedman(table: pd.DataFrame) -> tuple[float, float]:
     """Statistic and p-value of Friedman's chi-square test with correction for ties."""
-    from scipy.stats import friedmanchisquare
-
     rounded = table.round(_DECIMALS)
     if (rounded.nunique(axis=1) == 1).all():
         return 0.0, 1.0  # only ties: their correction would divide by zero
@@ -52,8 +49,6 @@ def friedman(table: "pd.DataFrame") -> tuple[float, float]:
 
 def nemenyi_critical_difference(methods: int, settings: int) -> float:
     """The smallest significant difference of average ranks, for all pairs of methods."""
-    from scipy.stats import studentized_range
-
     quantile = studentized_range.ppf(1 - ALPHA, methods, np.inf) / np.sqrt(2)
     return float(quantile * np.sqrt(methods * (methods + 1) / (6 * settings)))
 
@@ -68,15 +63,13 @@ def cliques(average_ranks: "pd.Series[float]", critical_difference: float) -> li
     return [tuple(map(str, ordered.index[start:end])) for start, end in longest if end - start > 1]
 
 
-def can_compare_ranks(table: "pd.DataFrame") -> bool:
+def can_compare_ranks(table: pd.DataFrame) -> bool:
     """Whether there are enough settings and methods for `compare_ranks`."""
     return len(table) >= FEWEST_SETTINGS and len(table.columns) >= FEWEST_METHODS
 
 
-def compare_ranks(table: "pd.DataFrame") -> RankComparison:
+def compare_ranks(table: pd.DataFrame) -> RankComparison:
     """Average ranks with bootstrap intervals, Friedman's test, and the cliques of Nemenyi's test."""
-    import pandas as pd
-
     ranked = ranks(table).mean().sort_values(kind="stable")
     difference = nemenyi_critical_difference(len(ranked), len(table))
     groups = cliques(ranked, difference)
@@ -99,10 +92,8 @@ def p_text(p: float) -> str:
     return f"= {p:.2g}" if p >= 1e-4 else "< 0.0001"
 
 
-def bootstrap_interval(table: "pd.DataFrame") -> "pd.DataFrame":
+def bootstrap_interval(table: pd.DataFrame) -> pd.DataFrame:
     """Mean, low and high of every method: the percentile interval of its mean over resampled settings."""
-    import pandas as pd
-
     values, settings = table.round(_DECIMALS), len(table)
     means = _times_drawn(settings, np.random.default_rng(0)) @ values.to_numpy() / settings
     low, high = percentile_interval(means)
@@ -114,15 +105,13 @@ def percentile_interval(draws: Floats, axis: int = 0) -> Floats:
     return np.quantile(draws, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=axis)
 
 
-def paired_bootstrap(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
+def paired_bootstrap(cells: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Every other method compared with the reference on resampled settings and seeds, the same for both methods.
 
     cells: one row per (setting, seed), without gaps. One row per method (index): difference, the mean over settings of
     method - reference; low and high of its percentile interval; p, two-sided. With few settings, interval and p are too
     optimistic; use `wilcoxon_p` then.
     """
-    import pandas as pd
-
     differences = _differences(cells, reference)
     settings = differences.index.get_level_values("setting")
     means = _cell_weights(settings) @ differences.to_numpy()
@@ -137,7 +126,7 @@ def paired_bootstrap(cells: "pd.DataFrame", reference: str) -> "pd.DataFrame":
     return pd.DataFrame(columns, index=differences.columns)
 
 
-def _differences(table: "pd.DataFrame", reference: str) -> "pd.DataFrame":
+def _differences(table: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Every other method minus the reference."""
     rounded = table.round(_DECIMALS)
     return rounded.drop(columns=reference).sub(rounded[reference], axis=0).round(_DECIMALS)
@@ -161,10 +150,8 @@ def _times_drawn(items: int, rng: np.random.Generator) -> NDArray[np.int64]:
     return rng.multinomial(items, np.full(items, 1 / items), size=DRAWS)
 
 
-def wilcoxon_p(table: "pd.DataFrame", reference: str) -> "pd.Series[float]":
+def wilcoxon_p(table: pd.DataFrame, reference: str) -> "pd.Series[float]":
     """P-values of every other method against the reference: two-sided Wilcoxon signed-rank test without ties."""
-    from scipy.stats import wilcoxon
-
     differences = _differences(table, reference)
     return differences.apply(lambda column: float(wilcoxon(column[column != 0]).pvalue) if column.any() else 1.0)
 

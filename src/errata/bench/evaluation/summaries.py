@@ -1,7 +1,9 @@
 """Numbers of cells summarised over seeds, in the order of the paper, with notes on what is missing."""
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from errata.bench.evaluation.published import paper_method_names, paper_settings
 from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, TableEntry, mark_incomplete
@@ -12,13 +14,10 @@ from errata.datasets.registry import settings as known_settings
 from errata.errors import InputError
 from errata.wording import counted
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 PAPER_SEEDS = 3
 
 
-def over_seeds(numbers: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
+def over_seeds(numbers: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """One row per group: mean_percent, std_percent (of the population, as in the paper), seeds, complete."""
     grouped = numbers.groupby(list(by), sort=False)
     summary = grouped.agg(seeds=("seed", "nunique"), complete=("complete", "all"))
@@ -27,7 +26,7 @@ def over_seeds(numbers: "pd.DataFrame", by: Sequence[str]) -> "pd.DataFrame":
     return summary.reset_index()
 
 
-def fnr_cells(numbers: "pd.DataFrame") -> "pd.DataFrame":
+def fnr_cells(numbers: pd.DataFrame) -> pd.DataFrame:
     """FNR at the noise rate: one row per setting and seed, one column per method, NaN where a method was not run."""
     fnr = numbers[numbers["metric"] == "fnr"]
     cells = fnr.pivot(index=["setting", "seed"], columns="method", values="value")
@@ -36,12 +35,12 @@ def fnr_cells(numbers: "pd.DataFrame") -> "pd.DataFrame":
     return cells[methods].reindex(settings, level="setting").rename_axis(columns=None)
 
 
-def complete_settings(numbers: "pd.DataFrame") -> set[str]:
+def complete_settings(numbers: pd.DataFrame) -> set[str]:
     """The settings whose cells all used the whole dataset."""
     return {str(setting) for setting, whole in numbers.groupby("setting")["complete"].all().items() if whole}
 
 
-def join_paper(summary: "pd.DataFrame", paper: "pd.DataFrame", by: list[str]) -> "pd.DataFrame":
+def join_paper(summary: pd.DataFrame, paper: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     """The summary with the numbers of the paper where there are any."""
     names = {"fnr_percent": "paper_percent", "std_percent": "paper_std_percent"}
     return summary.merge(paper[[*by, *names]].rename(columns=names), on=by, how="left")
@@ -76,7 +75,7 @@ def order_settings(present: Iterable[str], requested: Sequence[str] | None = Non
 
 
 def entries(
-    summary: "pd.DataFrame",
+    summary: pd.DataFrame,
     by: Sequence[str],
     bold: "pd.Series[bool] | None" = None,
     underline: "pd.Series[bool] | None" = None,
@@ -92,7 +91,7 @@ def entries(
     return found
 
 
-def seeds_note(summary: "pd.DataFrame") -> str:
+def seeds_note(summary: pd.DataFrame) -> str:
     """A note on the number of seeds, with the exceptions."""
     if summary.empty:
         return ""
@@ -105,7 +104,7 @@ def seeds_note(summary: "pd.DataFrame") -> str:
     return "; ".join(parts)
 
 
-def incomplete_note(summary: "pd.DataFrame") -> str:
+def incomplete_note(summary: pd.DataFrame) -> str:
     """A note on the settings with incomplete data, if there are any."""
     names = dict.fromkeys(summary.loc[~summary["complete"], "setting"])
     return f"{INCOMPLETE} incomplete data, not comparable to the paper: {', '.join(names)}" if names else ""

@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
 
 from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.summaries import complete_settings, order_settings
@@ -31,10 +32,6 @@ from errata.datasets.registry import settings as all_settings
 from errata.errors import ErrataError, InputError
 from errata.terminal import write_table
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 
 @dataclass(frozen=True, eq=False)
 class DrawnFigure:
@@ -42,8 +39,8 @@ class DrawnFigure:
 
     name: str
     caption: str
-    figure: "Figure"
-    numbers: "pd.DataFrame"
+    figure: Figure
+    numbers: pd.DataFrame
 
     def save(self, folder: Path) -> None:
         """Write the figure as PNG and SVG and the numbers as CSV."""
@@ -103,7 +100,7 @@ class Gallery:
             yield f"noise-{setting}", partial(self._noise, setting)
 
     @cached_property
-    def _numbers(self) -> "pd.DataFrame":
+    def _numbers(self) -> pd.DataFrame:
         numbers = self._results.numbers()
         if self._settings is None:
             return numbers
@@ -115,7 +112,7 @@ class Gallery:
     def _complete(self, setting: str) -> bool:
         return setting in complete_settings(self._numbers)
 
-    def _without(self, numbers: "pd.DataFrame", why: str) -> str:
+    def _without(self, numbers: pd.DataFrame, why: str) -> str:
         """The methods that are missing in a figure."""
         absent = [method for method in self._methods if method not in set(numbers["method"])]
         return f"; without {', '.join(absent)}: {why}" if absent else ""
@@ -154,10 +151,8 @@ class Gallery:
         return DrawnFigure(name, caption, noise_figure(labelled), _label_counts(labelled))
 
 
-def _label_counts(labelled: LabelledSetting) -> "pd.DataFrame":
+def _label_counts(labelled: LabelledSetting) -> pd.DataFrame:
     """One row per true class, one column per given label; one row per given label if true classes are unknown."""
-    import pandas as pd
-
     if (np.asarray(labelled.data.train_labels)[labelled.scored] < 0).any():
         return class_table(labelled)
     classes = [str(name) for name in labelled.data.classes]

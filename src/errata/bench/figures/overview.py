@@ -1,8 +1,12 @@
 """Figures over all settings: a heat map of methods × settings, and the critical-difference diagram."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.summaries import complete_settings, display_name, fnr_cells, over_seeds, why_missing
@@ -10,21 +14,15 @@ from errata.bench.figures.setting_figures import new_figure
 from errata.bench.results import Results
 from errata.errors import InputError
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
 MAX_RATIO = 8.0  # higher multiples of the best have the same colour
 TICKS = (1, 1.5, 2, 3, 5, MAX_RATIO)
 
 
-def fnr_by_setting(results: Results, numbers: "pd.DataFrame") -> "pd.DataFrame":
+def fnr_by_setting(results: Results, numbers: pd.DataFrame) -> pd.DataFrame:
     """One row per setting and method: mean and population standard deviation over seeds, in percent.
 
     Further columns: seeds, ratio_to_best (of the setting), complete, and why the number is missing.
     """
-    import pandas as pd
-
     cells = fnr_cells(numbers)
     settings = cells.index.get_level_values("setting").unique()
     grid = pd.MultiIndex.from_product([settings, cells.columns], names=["setting", "method"])
@@ -43,10 +41,8 @@ def fnr_by_setting(results: Results, numbers: "pd.DataFrame") -> "pd.DataFrame":
     return table.assign(seeds=table["seeds"].fillna(0), complete=complete, missing=missing)
 
 
-def heat_figure(numbers: "pd.DataFrame") -> "Figure":
+def heat_figure(numbers: pd.DataFrame) -> Figure:
     """FNR in percent as text, its ratio to the best of the setting as colour; numbers of `fnr_by_setting`."""
-    from matplotlib.colors import LogNorm
-
     methods, settings = numbers["method"].unique(), numbers["setting"].unique()
     wide = numbers.pivot(index="method", columns="setting").reindex(methods)
     ratio, fnr = (wide[name][settings].to_numpy(np.float64) for name in ("ratio_to_best", "fnr_percent"))
@@ -81,7 +77,7 @@ def _write_number(axes: Any, row: int, column: int, fnr: float, ratio: float) ->
     axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", size=8, color=colour, weight=weight)
 
 
-def rank_comparison(numbers: "pd.DataFrame") -> tuple[stats.RankComparison, dict[str, list[str]]]:
+def rank_comparison(numbers: pd.DataFrame) -> tuple[stats.RankComparison, dict[str, list[str]]]:
     """Ranks of the methods that all settings with complete data share, and what is left out, by reason."""
     complete = complete_settings(numbers)
     means = fnr_cells(numbers[numbers["setting"].isin(complete)]).groupby(level="setting", sort=False).mean()
@@ -96,10 +92,8 @@ def rank_comparison(numbers: "pd.DataFrame") -> tuple[stats.RankComparison, dict
     return stats.compare_ranks(table), {reason: names for reason, names in left_out.items() if names}
 
 
-def critical_figure(compared: stats.RankComparison) -> "Figure":
+def critical_figure(compared: stats.RankComparison) -> Figure:
     """One row per method, best first: average rank, bars that join methods without significant difference, mean FNR."""
-    from matplotlib.ticker import MaxNLocator
-
     rows, critical = compared.numbers, compared.critical_difference
     bars = max(1, len(compared.cliques))
     figure, ((left, middle, right),) = new_figure(
@@ -124,7 +118,7 @@ def critical_figure(compared: stats.RankComparison) -> "Figure":
     return figure
 
 
-def _draw_intervals(axes: Any, rows: "pd.DataFrame", what: str) -> None:
+def _draw_intervals(axes: Any, rows: pd.DataFrame, what: str) -> None:
     mean, low, high = (rows[f"{what}_{end}"].to_numpy() for end in ("mean", "low", "high"))
     where = np.arange(len(rows))
     axes.hlines(where, low, high, color="0.55", linewidth=1.2)

@@ -1,9 +1,13 @@
 """Figures of one setting: FNR by budget, FNR by the epoch at which training stops, and histograms of the scores."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+from matplotlib import colormaps
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from errata.bench.evaluation.summaries import display_name, over_seeds
@@ -11,10 +15,6 @@ from errata.bench.results import SCORES, Results, as_scores
 from errata.bench.tuning_results import CURVE, TuningResults
 from errata.core.metrics import budget_curve, fnr, ideal_fnr, random_fnr
 from errata.errors import InputError, StoreError
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
 
 Floats = NDArray[np.float64]
 # One method of each kind: mean probabilities, mean losses, last epoch, clustering, confident learning.
@@ -31,7 +31,7 @@ FEW = 128  # up to this many different values, each has its own bin
 TAIL = 0.0005  # share of the scores at each end that goes to the outermost bins
 
 
-def setting_title(numbers: "pd.DataFrame") -> str:
+def setting_title(numbers: pd.DataFrame) -> str:
     """The setting of the numbers, and whether its data was incomplete."""
     first = numbers.iloc[0]
     return str(first["setting"]) + ("" if first["complete"] else ", incomplete data")
@@ -39,8 +39,6 @@ def setting_title(numbers: "pd.DataFrame") -> str:
 
 def line_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Colour, dashes and marker per method, different without colours too. Default methods always look the same."""
-    from matplotlib import colormaps
-
     order = list(dict.fromkeys([*DEFAULT_METHODS, *methods]))
     return {
         method: {
@@ -52,22 +50,18 @@ def line_styles(methods: Sequence[str]) -> dict[str, dict[str, Any]]:
     }
 
 
-def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **grid: Any) -> "tuple[Figure, Any]":
+def new_figure(width: float, height: float, rows: int = 1, columns: int = 1, **grid: Any) -> tuple[Figure, Any]:
     """A figure (size in inches) without a window, and its axes (rows, columns)."""
-    from matplotlib.figure import Figure
-
     figure = Figure(figsize=(width, height), layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, **grid)
 
 
-def budget_numbers(results: Results, setting: str, methods: Sequence[str], *, complete: bool) -> "pd.DataFrame":
+def budget_numbers(results: Results, setting: str, methods: Sequence[str], *, complete: bool) -> pd.DataFrame:
     """FNR of a setting at about 400 budgets, including the noise rate.
 
     One row per method and budget, in percent: mean and population standard deviation over seeds. `ideal` and `random`
     are among the methods.
     """
-    import pandas as pd
-
     curves: dict[str, list[pd.Series[float]]] = {}
     sizes = set()
     for cell in results.cells():
@@ -104,7 +98,7 @@ def budget_numbers(results: Results, setting: str, methods: Sequence[str], *, co
     return numbers.assign(setting=setting, complete=complete, noise_rate_percent=100 * errors / samples)
 
 
-def budget_figure(numbers: "pd.DataFrame") -> "Figure":
+def budget_figure(numbers: pd.DataFrame) -> Figure:
     """All budgets on the left; budgets around the noise rate, where methods differ most, on the right."""
     rate = float(numbers["noise_rate_percent"].iloc[0])
     figure, ((whole, near),) = new_figure(10, 4.4, columns=2)
@@ -131,7 +125,7 @@ def budget_figure(numbers: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def stop_numbers(results: Results, setting: str) -> "pd.DataFrame":
+def stop_numbers(results: Results, setting: str) -> pd.DataFrame:
     """FNR of a setting by the number of training epochs, from its tuning.
 
     One row per method and number of epochs: mean and population standard deviation over seeds, in percent.
@@ -149,7 +143,7 @@ def stop_numbers(results: Results, setting: str) -> "pd.DataFrame":
     return summary.rename(columns={"mean_percent": "fnr_percent"})
 
 
-def stop_figure(numbers: "pd.DataFrame") -> "Figure":
+def stop_figure(numbers: pd.DataFrame) -> Figure:
     """One line per method with a band of ± one standard deviation over seeds; a dotted line at the recipe's epochs.
 
     The first epochs may lie above the top of the figure: every method fails there, and the rest would look flat.
@@ -171,14 +165,12 @@ def stop_figure(numbers: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def histogram_numbers(results: Results, setting: str, methods: Sequence[str], *, complete: bool) -> "pd.DataFrame":
+def histogram_numbers(results: Results, setting: str, methods: Sequence[str], *, complete: bool) -> pd.DataFrame:
     """Counts of right and wrong labels by score, for the first seed with stored scores.
 
     One row per method and bin, from `low` to `high`; the outermost bins contain everything beyond. `threshold` is the
     score at which the number of inspected samples equals the number of errors, `fnr_percent` the FNR there.
     """
-    import pandas as pd
-
     found: dict[str, pd.DataFrame] = {}
     cells = [cell for cell in results.cells() if cell.setting == setting]
     stored = [cell for cell in cells if results.file(cell, SCORES).exists()]
@@ -199,8 +191,7 @@ def histogram_numbers(results: Results, setting: str, methods: Sequence[str], *,
     return pd.concat([found[method] for method in dict.fromkeys(methods) if method in found], ignore_index=True)
 
 
-def _count(scores: Floats, wrong: NDArray[np.bool_]) -> "pd.DataFrame":
-    import pandas as pd
+def _count(scores: Floats, wrong: NDArray[np.bool_]) -> pd.DataFrame:
 
     edges = _edges(scores)
     inside = np.clip(scores, edges[0], edges[-1])
@@ -230,7 +221,7 @@ def _edges(scores: Floats) -> Floats:
     return np.linspace(low, high, BINS + 1) if high > low else np.linspace(values[0], values[-1], BINS + 1)
 
 
-def histogram_figure(numbers: "pd.DataFrame") -> "Figure":
+def histogram_figure(numbers: pd.DataFrame) -> Figure:
     """One panel per method."""
     methods = numbers["method"].unique()
     columns = min(2, len(methods))
@@ -249,10 +240,8 @@ def histogram_figure(numbers: "pd.DataFrame") -> "Figure":
     return figure
 
 
-def _draw_histogram(axes: Any, bins: "pd.DataFrame") -> None:
+def _draw_histogram(axes: Any, bins: pd.DataFrame) -> None:
     """Shares of right and of wrong labels. The FNR is the share of the wrong labels below the threshold."""
-    from matplotlib.ticker import MaxNLocator
-
     edges = np.append(bins["low"].to_numpy(), bins["high"].iloc[-1])
     for kind, colour, hatch in (("right", "tab:blue", None), ("wrong", "tab:orange", "////")):
         shares = 100 * bins[kind] / max(1, bins[kind].sum())

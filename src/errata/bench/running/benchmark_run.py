@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from errata.bench.plan import Cell, CellGroup
 from errata.bench.results import RATE_METRICS, Results, as_json
@@ -20,13 +21,9 @@ from errata.dynamics.ranking import RunAnalysis, analyse, rates_table
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
+from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from errata.training.jobs import SeedResult
 
 
 class BenchmarkRun(Campaign):
@@ -53,7 +50,7 @@ class BenchmarkRun(Campaign):
         return self.results.recipe(group.setting)
 
     def _model_metrics(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting
+        self, cell: Cell, gathered: SeedResult, recipe: AnyRecipe, labelled: LabelledSetting
     ) -> dict[str, float]:
         if cell.gathering == "out-of-sample" or not len(labelled.data.test_labels):
             return {}
@@ -76,15 +73,13 @@ def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _score_cell(trained: TrainedCell, methods: list[str]) -> "tuple[pd.DataFrame, pd.DataFrame]":
+def _score_cell(trained: TrainedCell, methods: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numbers (one row per method and metric) and scores (one row per sample whose truth is known) of a training.
 
     The numbers also contain estimates of the noise rate, with the kind of estimate as method, and one row with the
     metric `default` for the method that errata ranks these dynamics by. As in the paper, CTRL receives the number of
     wrong labels for its ranking, and chooses its operating point without it. Budgets are numbers of samples.
     """
-    import pandas as pd
-
     dynamics = Dynamics.open(trained.dynamics)
     labelled = load_setting(trained.cell.setting, trained.options.data_dir)
     rows = np.asarray(dynamics.ids)

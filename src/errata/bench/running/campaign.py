@@ -9,7 +9,9 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
+
+from filelock import BaseFileLock, FileLock, Timeout
 
 from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results
@@ -17,12 +19,8 @@ from errata.bench.running.cell_training import FOLDS, device_name, reason_to_ski
 from errata.bench.tuning_results import TuningResults
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
+from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe, BoostingRecipe
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
-
-    from errata.training.jobs import SeedResult
 
 PROCESSES = 3  # score three seeds of a group in parallel
 
@@ -129,7 +127,7 @@ class Campaign(ABC):
         return {}
 
     def _model_metrics(
-        self, cell: Cell, gathered: "SeedResult", recipe: AnyRecipe, labelled: LabelledSetting
+        self, cell: Cell, gathered: SeedResult, recipe: AnyRecipe, labelled: LabelledSetting
     ) -> dict[str, float]:
         return {}
 
@@ -148,8 +146,6 @@ class Campaign(ABC):
 
     def _run_group(self, group: CellGroup, pool: Executor) -> None:
         """Train a group and have it scored, unless another process works on it. Its lock is held until then."""
-        from filelock import FileLock, Timeout
-
         work = self._work(group)
         work.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(work.with_name(f"{work.name}.lock"))

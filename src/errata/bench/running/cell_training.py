@@ -6,19 +6,21 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+import torch
 
 from errata.bench.plan import CellGroup
 from errata.datasets.loading import LabelledSetting
 from errata.datasets.training_inputs import inputs
+from errata.training import models
+from errata.training.boosting import boosted_classes
+from errata.training.executors import evaluate
+from errata.training.gather import Model, choose_device, gather
+from errata.training.jobs import SeedResult, TrainingOptions
+from errata.training.model_inputs import TableInputs
 from errata.training.recipes import AnyRecipe, Recipe
-
-if TYPE_CHECKING:
-    from errata.training.gather import Model
-    from errata.training.jobs import SeedResult
-    from errata.training.model_inputs import TableInputs
 
 FOLDS = 4
 CURVES = 4  # one per measure
@@ -31,10 +33,6 @@ MAX_CPU_HOURS = 12.0  # a longer training does not start on a CPU without --devi
 
 def device_name(device: str) -> str:
     """The name of the device: of the GPU, or "cpu". For "auto" without a GPU it is "cpu auto"."""
-    import torch
-
-    from errata.training.gather import choose_device
-
     chosen = choose_device(device)
     return torch.cuda.get_device_name(chosen) if chosen.type == "cuda" else "cpu auto" if device == "auto" else "cpu"
 
@@ -91,11 +89,8 @@ def train_group(
     device: str,
     work: Path,
     progress: Callable[[int], object],
-) -> "list[SeedResult]":
+) -> list[SeedResult]:
     """Train every seed in the folder `work`, from which an interrupted training resumes."""
-    from errata.training.gather import gather
-    from errata.training.jobs import TrainingOptions
-
     in_sample = group.gathering == "in-sample"
     return gather(
         inputs(labelled.data, "train"),
@@ -113,39 +108,28 @@ def train_group(
     )
 
 
-def network(labelled: LabelledSetting) -> "Model | None":
+def network(labelled: LabelledSetting) -> Model | None:
     """A function that builds the setting's network; None for an MLP or boosting, which the recipe describes."""
-    from errata.training import models
-
     if labelled.setting.network in ("mlp", "boosting"):
         return None
     build = getattr(models, labelled.setting.network)
     return lambda: build(labelled.data.num_classes)
 
 
-def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> "TableInputs":
+def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> TableInputs:
     """The training or test part of a setting whose data is a table."""
-    from errata.training.model_inputs import TableInputs
-
     values = inputs(labelled.data, part)
     assert isinstance(values, TableInputs)
     return values
 
 
-def test_accuracy(labelled: LabelledSetting, recipe: AnyRecipe, result: "SeedResult", device: str) -> float:
+def test_accuracy(labelled: LabelledSetting, recipe: AnyRecipe, result: SeedResult, device: str) -> float:
     """The share of the test samples that the model of an in-sample run classifies correctly."""
-    import torch
-
-    from errata.training.boosting import boosted_classes
-    from errata.training.executors import evaluate
-    from errata.training.gather import choose_device
-    from errata.training.models import mlp
-
     if isinstance(recipe, Recipe):
         placed = inputs(labelled.data, "test").to(choose_device(device))
         build = network(labelled)
         widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
-        module = build() if callable(build) else mlp(widths)
+        module = build() if callable(build) else models.mlp(widths)
         module.load_state_dict(result.weights[0])
         logits = evaluate(module.to(placed.device), placed, torch.arange(len(placed), device=placed.device))
         classes = logits.argmax(dim=1).cpu().numpy()

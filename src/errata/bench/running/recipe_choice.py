@@ -3,19 +3,22 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+import torch
 
 from errata.bench.results import Results
 from errata.bench.running.cell_training import table
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import InputError
 from errata.terminal import write_table
+from errata.training import search
+from errata.training.boosting import MAX_ROUNDS
+from errata.training.gather import check_device
+from errata.training.model_inputs import TableInputs
 from errata.training.recipes import BoostingRecipe, Recipe
-
-if TYPE_CHECKING:
-    import pandas as pd
+from errata.training.trials import ValidationSplit, rolling_mean
 
 MAX_EPOCHS = 800  # the paper's recipes have fewer
 PRINTED_SEEDS = (0, 1, 2)
@@ -43,9 +46,7 @@ def choose_for(
         return _store_printed(labelled, path, device, progress)
     if isinstance(recipe, BoostingRecipe):
         return _store_rounds(labelled, recipe, path, progress)
-    from errata.training.search import choose_recipe
-
-    choice = choose_recipe(
+    choice = search.choose_recipe(
         table(labelled, "train"),
         labelled.given,
         labelled.data.num_classes,
@@ -62,10 +63,7 @@ def choose_for(
 def _store_rounds(
     labelled: LabelledSetting, recipe: BoostingRecipe, path: Path, progress: Callable[[float], object]
 ) -> str:
-    from errata.training.boosting import MAX_ROUNDS
-    from errata.training.search import choose_rounds
-
-    chosen = choose_rounds(
+    chosen = search.choose_rounds(
         table(labelled, "train"),
         labelled.given,
         labelled.data.num_classes,
@@ -89,18 +87,14 @@ def _store_printed(labelled: LabelledSetting, path: Path, device: str, progress:
 
 def choose_printed(
     labelled: LabelledSetting, recipe: Recipe, accuracy: float, device: str, progress: Callable[[float], object]
-) -> "pd.DataFrame":
+) -> pd.DataFrame:
     """Train every candidate network by the recipe that the paper prints; it does not print the widths.
 
     One row per network, the nearest to the printed test accuracy first. Columns: widths, test_accuracy (mean of three
     seeds over the last ten epochs) and difference. Test labels may be used here, because the result that is compared
     with the paper afterwards is another: the share of missed errors.
     """
-    import pandas as pd
-
-    from errata.training.search import candidate_widths
-
-    widths = candidate_widths(labelled.data.train_inputs.shape[1], labelled.data.num_classes)
+    widths = search.candidate_widths(labelled.data.train_inputs.shape[1], labelled.data.num_classes)
     rows = []
     for network in widths:
         reached = _mean_test_accuracy(labelled, replace(recipe, widths=network), device)
@@ -111,12 +105,6 @@ def choose_printed(
 
 def _mean_test_accuracy(labelled: LabelledSetting, recipe: Recipe, device: str) -> float:
     """NaN if one of the seeds diverged."""
-    import torch
-
-    from errata.training.gather import check_device
-    from errata.training.model_inputs import TableInputs
-    from errata.training.trials import ValidationSplit, rolling_mean
-
     values = torch.cat([table(labelled, "train").values, table(labelled, "test").values])
     labels = np.concatenate([labelled.given, labelled.data.test_labels])
     train_rows, test_rows = np.split(np.arange(len(labels)), [len(labelled.given)])
@@ -128,7 +116,7 @@ def _mean_test_accuracy(labelled: LabelledSetting, recipe: Recipe, device: str) 
     return float(np.mean([rolling_mean(split.accuracies(result))[-1] for result in results]))
 
 
-def _store(candidates: "pd.DataFrame", chosen: Recipe, path: Path) -> None:
+def _store(candidates: pd.DataFrame, chosen: Recipe, path: Path) -> None:
     networks = ["-".join(map(str, widths)) for widths in candidates["widths"]]
     write_table(candidates.assign(widths=networks), path.with_suffix(".csv"))
     chosen.save(path)
