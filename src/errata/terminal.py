@@ -4,7 +4,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from errata.errors import InputError, StoreError
 
@@ -77,7 +77,7 @@ class progress_bar:  # noqa: N801
 class TrainingBar:
     """Prints lines to standard output. Shows epochs on stderr: a bar on a terminal, else a line every LOG_SECONDS.
 
-    It implements `FindProgress`.
+    It implements `TrainingProgress`.
     """
 
     def __init__(self) -> None:
@@ -131,3 +131,19 @@ def _bar_on_stderr(*columns: "ProgressColumn") -> "Progress":
 
     console = Console(stderr=True)
     return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
+
+
+class TrainingProgress(Protocol):
+    """Where the progress of trainings is shown."""
+
+    def say(self, line: str) -> None:
+        """Show a line."""
+
+    def total(self, epochs: int) -> None:
+        """Set how many epochs are trained in all, as far as is known."""
+
+    def begin(self, name: str, epochs: int) -> None:
+        """A training of that many epochs starts."""
+
+    def advance(self, epochs: int) -> None:
+        """That many epochs are done."""

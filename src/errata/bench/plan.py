@@ -65,8 +65,6 @@ def suite(name: str) -> tuple[str, ...]:
 
 def plan(names: Iterable[str], gatherings: Sequence[str], seeds: int) -> list[Cell]:
     """All cells of the settings with these names, in the order in which they run."""
-    if seeds < 1:
-        raise InputError(f"At least one seed is needed, not {seeds}.")
     checked = [check_gathering(gathering) for gathering in gatherings]
     found = [find_setting(name) for name in names]
     return [Cell(one.name, gathering, seed) for one in found for gathering in checked for seed in range(seeds)]

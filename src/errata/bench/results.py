@@ -58,14 +58,10 @@ class Results:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace_atomically(path, lambda file: file.write(json.dumps({"reason": reason}, indent=1).encode()))
 
-    def failure(self, cell: Cell) -> str | None:
-        """Why a cell failed, or None."""
+    def failure(self, cell: Cell) -> str:
+        """The last line of why a cell failed; empty if it did not."""
         path = self.file(cell, FAILURE)
-        return str(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else None
-
-    def failure_line(self, cell: Cell) -> str:
-        """The last line of why a cell failed, or nothing."""
-        return ((self.failure(cell) or "").strip().splitlines() or [""])[-1]
+        return last_line(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else ""
 
     def cells(self) -> list[Cell]:
         """All cells that have numbers and rankings, sorted."""
@@ -152,6 +148,11 @@ def read_packed_ranks(path: Path | BytesIO, cell: Cell) -> pd.DataFrame:
 
 def _packed_filters(table: str, cell: Cell) -> list[tuple[str, str, Any]]:
     return [("table", "==", table), ("gathering", "==", cell.gathering), ("seed", "==", cell.seed)]
+
+
+def last_line(reason: str) -> str:
+    """The last line of a message or traceback."""
+    return (reason.strip().splitlines() or [""])[-1]
 
 
 def as_json(values: Any) -> str:

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,8 @@ from errata.readers import UserData
 from errata.readers.columns import as_texts
 from errata.readers.features import FrameFeatures
 from errata.readers.memory import check_fits
+from errata.terminal import TrainingProgress
 from errata.wording import counted, one_line
-
-if TYPE_CHECKING:
-    from errata.finding.model_training import FindProgress
 
 Vectors = NDArray[np.float32]
 
@@ -65,7 +63,7 @@ def load_encoder(folder: Path, device: str) -> Encoder:
     return model
 
 
-def embedded(data: UserData, model: Path, device: str, work: Path | None, progress: "FindProgress") -> UserData:
+def embedded(data: UserData, model: Path, device: str, work: Path | None, progress: TrainingProgress) -> UserData:
     """The same data with its texts as vectors of length 1 instead of TF-IDF terms.
 
     Vectors are stored in the folder `work`, so that an interrupted call resumes.
@@ -88,7 +86,7 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, progre
     )
 
 
-def _vectors(encoder: Encoder, texts: list[str], folder: Path | None, progress: "FindProgress") -> Vectors:
+def _vectors(encoder: Encoder, texts: list[str], folder: Path | None, progress: TrainingProgress) -> Vectors:
     """Vectors (N, d) of texts, computed block by block; each block is written to a file."""
     blocks: list[Vectors] = []
     for start in range(0, len(texts), BLOCK):

@@ -27,10 +27,11 @@ from errata.finding.found import (
     expected_curve,
     no_conflicts,
 )
-from errata.finding.model_training import FindOptions, FindProgress, NoProgress, check_options, train_model
+from errata.finding.model_training import FindOptions, NoProgress, check_options, train_model
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
+from errata.terminal import TrainingProgress
 from errata.version import installed_version
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def find(
     seed: int = 0,
     out: str | Path | None = None,
     skip_bad: bool = False,
-    progress: FindProgress | None = None,
+    progress: TrainingProgress | None = None,
 ) -> Found:
     """Find the samples whose labels are probably wrong. The data are never changed.
 
@@ -67,7 +68,7 @@ def find(
     need no label.
     embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
-    progress: an object with the methods of `FindProgress`, called while a model is trained; None is silent.
+    progress: an object with the methods of `TrainingProgress`, called while a model is trained; None is silent.
     """
     started = time.monotonic()
     progress = progress or NoProgress()
@@ -96,7 +97,7 @@ def _take_recorded(
     data: Any,
     options: FindOptions,
     out: Path | None,
-    progress: FindProgress,
+    progress: TrainingProgress,
 ) -> RunToRank:
     """Recorded dynamics, with their samples if these are given or known."""
     run = recorded_run(dynamics, described, data, options)
@@ -110,7 +111,7 @@ def _take_recorded(
 
 
 def _train(
-    data: UserData, described: DataSource, options: FindOptions, out: Path | None, progress: FindProgress
+    data: UserData, described: DataSource, options: FindOptions, out: Path | None, progress: TrainingProgress
 ) -> RunToRank:
     """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
     if out is not None:
@@ -127,7 +128,7 @@ def _train(
     return RunToRank(model.dynamics, data, described, {**asdict(options), "data": data.content_hash}, model)
 
 
-def _announce(opened: UserData | Dynamics, described: DataSource, progress: FindProgress) -> None:
+def _announce(opened: UserData | Dynamics, described: DataSource, progress: TrainingProgress) -> None:
     for line in what_was_read(str(described.path or "data"), opened):
         progress.say(line)
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from errata.core.default import DEFAULTS_FROM_SUMS
 from errata.core.neighbours import APPROXIMATE_BEYOND
@@ -14,6 +14,7 @@ from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
 from errata.readers import UserData
 from errata.readers.memory import check_fits
+from errata.terminal import TrainingProgress
 from errata.wording import counted
 
 if TYPE_CHECKING:
@@ -31,22 +32,6 @@ STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
 # Arrays of samples × classes held at once, counted as float32 and measured at the peak: 9 running sums, probabilities
 # as float64, and with neighbours their votes, means and blends.
 COPIES, COPIES_WITH_NEIGHBOURS = 15, 24
-
-
-class FindProgress(Protocol):
-    """Where the progress of `find` is shown."""
-
-    def say(self, line: str) -> None:
-        """Show a line."""
-
-    def total(self, epochs: int) -> None:
-        """Set how many epochs are trained in all, as far as is known."""
-
-    def begin(self, name: str, epochs: int) -> None:
-        """A training of that many epochs starts."""
-
-    def advance(self, epochs: int) -> None:
-        """That many epochs are done."""
 
 
 class NoProgress:
@@ -92,7 +77,7 @@ class TrainedModel:
     unit: str
 
 
-def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: FindProgress) -> TrainedModel:
+def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress) -> TrainedModel:
     """Choose a model, train it, and return its dynamics; an interrupted call resumes from the folder."""
     check_options(data, options)
     from errata.training.recipes import BoostingRecipe
@@ -139,7 +124,7 @@ def check_options(data: UserData, options: FindOptions) -> None:
 
 
 def _train(
-    chosen: "ModelTrial", data: UserData, options: FindOptions, folder: Path | None, progress: FindProgress
+    chosen: "ModelTrial", data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
 ) -> Dynamics:
     """Train on all samples, once or once per fold."""
     from errata.training.gather import gather

@@ -21,7 +21,7 @@ from errata.bench.evaluation.summaries import (
     seeds_note,
 )
 from errata.bench.plan import Cell
-from errata.bench.results import Results, as_scores
+from errata.bench.results import Results, as_scores, last_line
 from errata.bench.tuning_results import TuningResults
 from errata.core import metrics
 from errata.core.methods import PAPER_METHOD, parse
@@ -246,7 +246,7 @@ def _missing_notes(results: Results, settings: Sequence[str], rows: Sequence[Seq
     """A note on missing entries, and one per failed seed."""
     missing = any(entry is None for row in rows for entry in row)
     failed = [
-        f"tuning of {name}, seed {seed} failed: {reason.strip().splitlines()[-1]}"
+        f"tuning of {name}, seed {seed} failed: {last_line(reason)}"
         for name in settings
         for seed, reason in TuningResults(results.folder).failures(name).items()
     ]

@@ -122,7 +122,7 @@ def why_missing(results: Results, setting: str, method: str, seeds: Sequence[int
         gathering = parse(method).gathering
     except InputError:  # the gathering of a plugin that is not loaded is unknown
         return "not run"
-    reasons = (results.failure_line(Cell(setting, gathering, seed)) for seed in seeds)
+    reasons = (results.failure(Cell(setting, gathering, seed)) for seed in seeds)
     failed = next(filter(None, reasons), "")
     return f"failed: {failed}" if failed else "not run"
 
@@ -156,5 +156,5 @@ class MissingEntries:
     def _failures(self, setting: str, gathering: str) -> list[str]:
         seeds = range(max([PAPER_SEEDS, *(cell.seed + 1 for cell in self._done)]))
         cells = [Cell(setting, gathering, seed) for seed in seeds]  # type: ignore[arg-type]
-        lines = {cell: self._results.failure_line(cell) for cell in cells if cell not in self._done}
+        lines = {cell: self._results.failure(cell) for cell in cells if cell not in self._done}
         return [f"{cell.name} failed: {line}" for cell, line in lines.items() if line]

@@ -10,7 +10,7 @@ import pandas as pd
 
 from errata.bench.plan import Cell, CellGroup
 from errata.bench.results import RATE_METRICS, Results, as_json
-from errata.bench.running.campaign import Campaign, CampaignProgress, RunOptions, TrainedCell
+from errata.bench.running.campaign import Campaign, RunOptions, TrainedCell
 from errata.bench.running.cell_training import test_accuracy
 from errata.core import metrics
 from errata.core.default import DEFAULT, own_methods
@@ -21,6 +21,7 @@ from errata.dynamics.ranking import RunAnalysis, analyse, rates_table
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
+from errata.terminal import TrainingProgress
 from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
@@ -31,7 +32,7 @@ class BenchmarkRun(Campaign):
 
     verb = "scored"
 
-    def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
+    def __init__(self, out: Path, options: RunOptions, progress: TrainingProgress) -> None:
         plugin_methods(options.plugins)  # a broken plugin raises before anything is trained
         super().__init__(out, options, progress, Results(out))
 

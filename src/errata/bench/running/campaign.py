@@ -9,16 +9,17 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from filelock import BaseFileLock, FileLock, Timeout
 
 from errata.bench.plan import Cell, CellGroup, group_cells
-from errata.bench.results import Results
+from errata.bench.results import Results, last_line
 from errata.bench.running.cell_training import FOLDS, device_name, reason_to_skip, train_group
 from errata.bench.tuning_results import TuningResults
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
+from errata.terminal import TrainingProgress
 from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe, BoostingRecipe
 
@@ -34,22 +35,6 @@ class RunOptions:
     methods: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
     keep_dynamics: bool = False
-
-
-class CampaignProgress(Protocol):
-    """Receives the progress of a campaign."""
-
-    def say(self, line: str) -> None:
-        """Show a line about a cell or a group."""
-
-    def total(self, epochs: int) -> None:
-        """Set the number of epochs of all groups together."""
-
-    def begin(self, name: str, epochs: int) -> None:
-        """The training of a group starts; epochs of all its models together."""
-
-    def advance(self, epochs: int) -> None:
-        """So many more epochs are trained."""
 
 
 @dataclass
@@ -101,7 +86,7 @@ class Campaign(ABC):
     verb: ClassVar[str]  # as in "seed0: scored in 3 s"
 
     def __init__(
-        self, out: Path, options: RunOptions, progress: CampaignProgress, store: Results | TuningResults
+        self, out: Path, options: RunOptions, progress: TrainingProgress, store: Results | TuningResults
     ) -> None:
         """store: where the results of this campaign are."""
         out.mkdir(parents=True, exist_ok=True)
@@ -229,7 +214,7 @@ class Campaign(ABC):
     def _report_failure(self, cell: Cell, reason: str) -> None:
         self._store.write_failure(cell, reason)
         self._outcome.failed[cell] = reason
-        self._progress.say(f"{cell.name}: failed: {reason.strip().splitlines()[-1]}")
+        self._progress.say(f"{cell.name}: failed: {last_line(reason)}")
 
     def _skip(self, group: CellGroup, reason: str) -> None:
         self._outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}

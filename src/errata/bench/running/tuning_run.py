@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from errata.bench.plan import CellGroup
 from errata.bench.results import as_json
-from errata.bench.running.campaign import Campaign, CampaignProgress, RunOptions, TrainedCell
+from errata.bench.running.campaign import Campaign, RunOptions, TrainedCell
 from errata.bench.tuning_results import CLUSTERED_METHOD, WINDOWED_METHODS, TuningResults
 from errata.core import ctrl, metrics
 from errata.core.aggregations import CTRL
@@ -28,6 +28,7 @@ from errata.core.windows import Window, epoch_grid, grid_windows, window_scores
 from errata.datasets.loading import TUNING_FRACTIONS, LabelledSetting, load_setting
 from errata.datasets.spec import Setting
 from errata.dynamics.store import Dynamics
+from errata.terminal import TrainingProgress
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
 
@@ -43,7 +44,7 @@ class TuningRun(Campaign):
 
     verb = "tuned"
 
-    def __init__(self, out: Path, options: RunOptions, progress: CampaignProgress) -> None:
+    def __init__(self, out: Path, options: RunOptions, progress: TrainingProgress) -> None:
         self._tuning = TuningResults(out)
         super().__init__(out, options, progress, self._tuning)
 
