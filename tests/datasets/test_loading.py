@@ -34,7 +34,7 @@ def prepare(parsed):
         "test_inputs": inputs[TRAIN:],
         "test_labels": labels[TRAIN:],
     }
-    return PreparedArrays(arrays, ("a", "b"), ("synthetic rows",))
+    return PreparedArrays(arrays, ("synthetic rows",))
 
 
 SYNTHETIC = Dataset(
@@ -153,7 +153,6 @@ def test_nothing_is_parsed_the_second_time(synthetic, folder, monkeypatch):
     for name in ("train_inputs", "train_labels", "test_inputs", "test_labels"):
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
     assert (second.content_hash, second.remarks) == (first.content_hash, first.remarks)
-    assert second.features == ("a", "b")
     assert not second.train_inputs.flags.writeable
 
 

@@ -99,8 +99,7 @@ def _load(dataset: Dataset, folder: Path) -> PreparedData:
     def prepare() -> CachedArrays:
         parsed = read_verified(dataset, files)
         prepared = dataset.prepare(parsed, base) if base else dataset.prepare(parsed)
-        remarks = [*parsed.remarks, *prepared.remarks]
-        about = {"features": list(prepared.features), "complete": parsed.complete, "remarks": remarks}
+        about = {"complete": parsed.complete, "remarks": [*parsed.remarks, *prepared.remarks]}
         return CachedArrays(prepared.arrays, content_hash(parsed.arrays), about)
 
     arrays, content, about = cached_arrays(dataset.name, stamp, prepare)
@@ -116,7 +115,6 @@ def _load(dataset: Dataset, folder: Path) -> PreparedData:
         name=dataset.name,
         kind=dataset.kind,
         classes=dataset.classes,
-        features=tuple(about["features"]),
         pixels=dataset.pixels,
         root=base.root if base else files.folder,
         complete=about["complete"] and (base is None or base.complete),

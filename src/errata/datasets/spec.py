@@ -35,11 +35,10 @@ class ParsedArrays:
 class PreparedArrays:
     """The arrays that a dataset's `prepare` returns, by the names of the fields of `PreparedData`.
 
-    Recorded noise adds `given:NAME` and `wrong:NAME`. features: names of the D columns of a table.
+    Recorded noise adds `given:NAME` and `wrong:NAME`.
     """
 
     arrays: Arrays
-    features: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
 
@@ -61,7 +60,6 @@ class PreparedData:
     test_labels: NDArray[np.int64]
     given: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     wrong: dict[str, NDArray[np.int8]] = field(default_factory=dict)
-    features: tuple[str, ...] = ()
     pixels: "Pixels | None" = None
     root: Path | None = None
     complete: bool = True

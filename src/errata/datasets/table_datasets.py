@@ -94,17 +94,13 @@ def check_values(path: Path, values: NDArray[Any], allowed: Sequence[Any], what:
         raise DataError(f"{path}: line {line + 1} has {shown} as {what}. Allowed: {', '.join(map(str, allowed))}")
 
 
-def prepare_split(
-    inputs: Floats, labels: Labels, train_size: int, steps: Sequence[Step], features: Sequence[str]
-) -> PreparedArrays:
+def prepare_split(inputs: Floats, labels: Labels, train_size: int, steps: Sequence[Step]) -> PreparedArrays:
     """Split a table (N, D) into training and test rows, stratified by class, and run the steps on both."""
     train, test = stratified_split(labels, train_size)
-    return prepare_parts((inputs[train], labels[train]), (inputs[test], labels[test]), steps, features)
+    return prepare_parts((inputs[train], labels[train]), (inputs[test], labels[test]), steps)
 
 
-def prepare_parts(
-    train: tuple[Floats, Labels], test: tuple[Floats, Labels], steps: Sequence[Step], features: Sequence[str]
-) -> PreparedArrays:
+def prepare_parts(train: tuple[Floats, Labels], test: tuple[Floats, Labels], steps: Sequence[Step]) -> PreparedArrays:
     """Run the steps on inputs and labels that are split already."""
     train_inputs, test_inputs = run_steps(train[0], test[0], steps)
     arrays: Arrays = {
@@ -113,7 +109,7 @@ def prepare_parts(
         "test_inputs": test_inputs.astype(np.float32),
         "test_labels": test[1].astype(np.int64),
     }
-    return PreparedArrays(arrays, tuple(features))
+    return PreparedArrays(arrays)
 
 
 def stratified_split(labels: Labels, train_size: int) -> tuple[Labels, Labels]:

@@ -91,7 +91,8 @@ def _as_table(inputs: Any) -> "pd.DataFrame | None":
 
     if isinstance(inputs, pd.DataFrame):
         return inputs
-    if isinstance(inputs, pd.Series) or (isinstance(inputs, list | tuple) and _all_text(inputs)):
+    is_text = isinstance(inputs, list | tuple) and all(item is None or isinstance(item, str | bytes) for item in inputs)
+    if isinstance(inputs, pd.Series) or (is_text and len(inputs)):
         return pd.DataFrame({"text": [_decoded(item) for item in inputs]})
     if hasattr(inputs, "tocsr"):
         return None
@@ -124,10 +125,6 @@ def _check_length(values: Any, role: str, samples: int) -> None:
         raise InputError(f"There must be one of the {role} per sample (N,), not one {type(values).__name__}")
     if len(values) != samples:
         raise InputError(f"There are {samples:,} inputs and {len(values):,} {role}")
-
-
-def _all_text(items: Any) -> bool:
-    return len(items) > 0 and all(item is None or isinstance(item, str | bytes) for item in items)
 
 
 def _decoded(item: Any) -> Any:

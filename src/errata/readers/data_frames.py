@@ -182,21 +182,16 @@ def _values(frame: "pd.DataFrame", source: Any, role: str, origin: str, roles: d
 
 
 def _find_column(frame: "pd.DataFrame", name: Any, origin: str, role: str) -> str:
+    import pandas as pd
+
     columns = list(frame.columns)
     if str(name) in columns:
         return str(name)
     near = nearest(str(name), columns)
     hint = f"Did you mean {near!r}?" if near else f"Its columns: {listed(columns, MAX_LISTED_COLUMNS)}"
-    header = " (the first line of a file must name the columns)" if all(map(_is_number, columns)) else ""
+    numbers = pd.to_numeric(pd.Series(columns), errors="coerce")
+    header = " (the first line of a file must name the columns)" if numbers.notna().all() else ""
     raise InputError(f"{origin} has no column {str(name)!r} for the {role}. {hint}{header}")
-
-
-def _is_number(name: str) -> bool:
-    try:
-        float(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _suggestion(frame: "pd.DataFrame") -> str:

@@ -57,7 +57,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Four fifths for training; clip outliers, standardise."""
     clip = tables.clip_quantiles(2, 98, others={FEATURES.index("ALTV"): (2, 95)})
     labels = parsed.arrays["labels"] - 1
-    return tables.prepare_split(parsed.arrays["inputs"], labels, TRAIN, [clip, tables.standardise], FEATURES)
+    return tables.prepare_split(parsed.arrays["inputs"], labels, TRAIN, [clip, tables.standardise])
 
 
 DATASET = tables.uci_table(

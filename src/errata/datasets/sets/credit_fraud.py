@@ -55,7 +55,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     drawn = np.random.default_rng(0).choice(len(genuine), GENUINE_PER_FRAUD * len(frauds), replace=False)
     inputs = np.concatenate([genuine[np.sort(drawn)], frauds])
     labels = np.repeat([0, 1], [len(drawn), len(frauds)])
-    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise])
 
 
 DATASET = Dataset(

@@ -8,8 +8,7 @@ from errata.datasets.table_datasets import prepare_split
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "digits"
-SIDE, BRIGHTEST = 8, 16
-FEATURES = tuple(f"row{row}_column{column}" for row in range(1, SIDE + 1) for column in range(1, SIDE + 1))
+BRIGHTEST = 16
 TRAIN = 1347
 RECIPE = Recipe(epochs=100, batch_size=128, learning_rate=1e-3, widths=(64,))
 # the class map of Patrini et al. (2017) for MNIST
@@ -31,7 +30,7 @@ def read() -> ParsedArrays:
 
 def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training; pixels from 0 to 1."""
-    return prepare_split(parsed.arrays["inputs"] / BRIGHTEST, parsed.arrays["labels"], TRAIN, [], FEATURES)
+    return prepare_split(parsed.arrays["inputs"] / BRIGHTEST, parsed.arrays["labels"], TRAIN, [])
 
 
 DATASET = Dataset(

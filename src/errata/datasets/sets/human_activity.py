@@ -60,11 +60,10 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """The official split by person; principal components with 90 % of the variance; clip outliers."""
     train, test = ((parsed.arrays[f"{part}_inputs"], parsed.arrays[f"{part}_labels"] - 1) for part in ROWS)
     steps = [tables.standardise, tables.principal_components(0.9), tables.clip_fences({0: (1, 99)})]
-    prepared = tables.prepare_parts(train, test, steps, ())
+    prepared = tables.prepare_parts(train, test, steps)
     count = prepared.arrays["train_inputs"].shape[1]
-    names = tuple(f"pc{number}" for number in range(1, count + 1))
     remark = f"{count} principal components hold 90 % of the variance; the paper's table says {PAPER_COMPONENTS}"
-    return replace(prepared, features=names, remarks=(remark,))
+    return replace(prepared, remarks=(remark,))
 
 
 DATASET = Dataset(

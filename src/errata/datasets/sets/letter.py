@@ -12,10 +12,7 @@ from errata.training.recipes import Recipe
 
 NAME = "letter"
 LETTERS = tuple(string.ascii_uppercase)
-FEATURES = (
-    *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
-    *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
-)
+COLUMNS = 16
 ROWS, TRAIN = 20_000, 15_000
 RECIPE = Recipe(epochs=785, batch_size=1024, learning_rate=1e-3, widths=(128, 64))  # the paper prints no widths
 # The six disjoint pairs that a classifier with five nearest neighbours confuses most often (true training labels, five
@@ -26,7 +23,7 @@ FLIPS = (*SIMILAR_PAIRS, *((second, first) for first, second in SIMILAR_PAIRS))
 
 def read(path: Path) -> ParsedArrays:
     """Read lines with a letter and 16 whole numbers from 0 to 15."""
-    cells = tables.read_cells(path, columns=1 + len(FEATURES))
+    cells = tables.read_cells(path, columns=1 + COLUMNS)
     tables.check_rows(path, len(cells), ROWS)
     return ParsedArrays({"inputs": tables.as_integers(cells[:, 1:], path), "letters": cells[:, 0]})
 
@@ -35,7 +32,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training; clip outliers, standardise."""
     inputs = parsed.arrays["inputs"].astype(np.float64)
     labels = np.searchsorted(LETTERS, parsed.arrays["letters"])
-    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, TRAIN, [tables.clip_quantiles(1, 99), tables.standardise])
 
 
 DATASET = tables.uci_table(

@@ -45,13 +45,8 @@ The list was made by hand, so the encoding does not depend on the test rows.
 RECIPE = Recipe(epochs=344, batch_size=1024, learning_rate=1e-4, weight_decay=1e-3, widths=(134, 67))
 
 
-def _levels(attribute: str) -> list[str]:
-    used, merged = CATEGORIES[attribute]
-    return sorted([*used, *([OTHER] if merged else [])])
-
-
-# The first level is the reference (all other columns are 0), so veil-type with its single level has no column.
-FEATURES = tuple(f"{attribute}={level}" for attribute in CATEGORIES for level in _levels(attribute)[1:])
+# The levels with a column. The first level is the reference (all other columns are 0), so veil-type has no column.
+LEVELS = {name: sorted([*used, *([OTHER] if merged else [])])[1:] for name, (used, merged) in CATEGORIES.items()}
 
 
 def read(path: Path) -> ParsedArrays:
@@ -69,7 +64,7 @@ def encode(attributes: tables.Texts) -> tables.Floats:
     columns = []
     for attribute, letters in zip(CATEGORIES, attributes.T, strict=True):
         merged = np.where(np.isin(letters, list(CATEGORIES[attribute][1])), OTHER, letters)
-        columns += [merged == level for level in _levels(attribute)[1:]]
+        columns += [merged == level for level in LEVELS[attribute]]
     return np.column_stack(columns).astype(np.float64)
 
 
@@ -78,7 +73,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     rows = np.column_stack([encode(parsed.arrays["attributes"]), parsed.arrays["labels"] == CODES[1]])
     _, first = np.unique(rows, axis=0, return_index=True)
     rows = rows[np.sort(first)]
-    return tables.prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [tables.standardise], FEATURES)
+    return tables.prepare_split(rows[:, :-1], rows[:, -1].astype(np.int64), TRAIN, [tables.standardise])
 
 
 DATASET = tables.uci_table(

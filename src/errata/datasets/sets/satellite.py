@@ -10,9 +10,8 @@ from errata.training.recipes import Recipe
 
 NAME = "satellite"
 CODES = (1, 2, 3, 4, 5, 7)  # 6, a mixture, does not occur in the data
-BANDS, PIXELS = 4, 9
+COLUMNS = 4 * 9  # bands and pixels
 ROWS = {"train": 4435, "test": 2000}
-FEATURES = tuple(f"pixel{pixel}_band{band}" for pixel in range(1, PIXELS + 1) for band in range(1, BANDS + 1))
 RECIPE = Recipe(epochs=722, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(108, 54))
 
 
@@ -20,7 +19,7 @@ def read(*paths: Path) -> ParsedArrays:
     """Read lines with 36 values from 0 to 255 and the class code."""
     arrays: Arrays = {}
     for path, (part, rows) in zip(paths, ROWS.items(), strict=True):
-        table = tables.read_numbers(path, columns=len(FEATURES) + 1)
+        table = tables.read_numbers(path, columns=COLUMNS + 1)
         tables.check_rows(path, len(table), rows)
         tables.check_values(path, table[:, -1], CODES, "the class")
         arrays |= {f"{part}_inputs": table[:, :-1], f"{part}_labels": table[:, -1].astype(np.int64)}
@@ -31,7 +30,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """The official split; clip outliers, standardise."""
     arrays = parsed.arrays
     train, test = ((arrays[f"{part}_inputs"], np.searchsorted(CODES, arrays[f"{part}_labels"])) for part in ROWS)
-    return tables.prepare_parts(train, test, [tables.clip_quantiles(1, 99), tables.standardise], FEATURES)
+    return tables.prepare_parts(train, test, [tables.clip_quantiles(1, 99), tables.standardise])
 
 
 DATASET = tables.uci_table(

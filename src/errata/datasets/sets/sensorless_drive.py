@@ -16,14 +16,14 @@ CONDITIONS = 11
 ROWS_PER_CONDITION = 5319
 ROWS, TRAIN = CONDITIONS * ROWS_PER_CONDITION, 43_882
 PART_TRAIN_SHARE, PART_MIN_ROWS = 0.75, 4  # of a part of the data; rows per condition, so that one is for testing
-FEATURES = tuple(f"feature{number}" for number in range(1, 49))
+COLUMNS = 48
 # the paper prints no widths
 RECIPE = Recipe(epochs=797, batch_size=1024, learning_rate=1e-3, weight_decay=1e-3, widths=(96, 48))
 
 
 def read(path: Path) -> ParsedArrays:
     """Read lines with 48 numbers and the condition from 1 to 11."""
-    table = tables.read_numbers(path, columns=len(FEATURES) + 1)
+    table = tables.read_numbers(path, columns=COLUMNS + 1)
     tables.check_values(path, table[:, -1], range(1, CONDITIONS + 1), "the condition")
     labels = table[:, -1].astype(np.int64)
     if path.name == OFFICIAL:
@@ -40,7 +40,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     """Three quarters for training, of the complete data as many rows as in the paper; clip outliers, standardise."""
     inputs, labels = parsed.arrays["inputs"], parsed.arrays["labels"] - 1
     size = TRAIN if len(labels) == ROWS else round(PART_TRAIN_SHARE * len(labels))
-    return tables.prepare_split(inputs, labels, size, [tables.clip_quantiles(2, 98), tables.standardise], FEATURES)
+    return tables.prepare_split(inputs, labels, size, [tables.clip_quantiles(2, 98), tables.standardise])
 
 
 DATASET = tables.uci_table(

@@ -46,8 +46,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
     arrays = parsed.arrays
     words = TfidfVectorizer(min_df=2, sublinear_tf=True).fit(arrays["train_texts"])
     train, test = (words.transform(arrays[f"{part}_texts"]).toarray() for part in ROWS)
-    names = words.get_feature_names_out().tolist()
-    return prepare_parts((train, arrays["train_labels"]), (test, arrays["test_labels"]), [], names)
+    return prepare_parts((train, arrays["train_labels"]), (test, arrays["test_labels"]), [])
 
 
 DATASET = Dataset(
