@@ -20,7 +20,7 @@ from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
 from errata.readers.file_access import READ_ERRORS, file_errors
-from errata.readers.image_files import decoded
+from errata.readers.image_files import decode_image
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE
@@ -96,7 +96,7 @@ def unmosaic(path: Path) -> NDArray[np.uint8]:
     """The images (n, 3, 32, 32) of one mosaic."""
     require_pillow(f"reading {path}")
     with file_errors(path, kinds=(Exception,)):  # decoders raise many kinds of errors
-        pixels = np.asarray(decoded(path))
+        pixels = np.asarray(decode_image(path))
     height, width, _ = pixels.shape
     if height % SIDE or width % SIDE:
         raise DataError(f"{path} has {width} × {height} pixels, not a multiple of {SIDE}")

@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.readers import UserData
-from errata.readers.image_files import StoredImages
+from errata.readers.image_files import StoredImages, decode_image
 from errata.readers.memory import check_fits
 
 if TYPE_CHECKING:
-    from PIL import Image
-
     from errata.training.model_inputs import Inputs
     from errata.training.recipes import Recipe
     from errata.training.trials import Candidate
@@ -174,16 +172,7 @@ def _decoded(data: UserData, side: int) -> NDArray[np.uint8]:
     check_fits(3.0 * data.samples * side**2, f"{data.samples:,} images of {side} × {side} pixels")
     pixels = np.empty((data.samples, 3, side, side), dtype=np.uint8)
     for number in range(data.samples):
-        square = _open_image(data, number).resize((side, side), Image.Resampling.BILINEAR)
+        image = decode_image(data.root / data.inputs[number]) if data.root else data.inputs.image(number)
+        square = image.resize((side, side), Image.Resampling.BILINEAR)
         pixels[number] = np.asarray(square).transpose(2, 0, 1)
     return pixels
-
-
-def _open_image(data: UserData, number: int) -> "Image.Image":
-    from PIL import Image
-
-    if data.root is None:
-        stored: StoredImages = data.inputs
-        return stored.image(number)
-    with Image.open(data.root / data.inputs[number]) as image:
-        return image.convert("RGB")

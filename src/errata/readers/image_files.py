@@ -73,7 +73,7 @@ class StoredImages:
 
     def image(self, index: int) -> "Image.Image":
         """A sample in RGB, rotated upright, with a white background if it is transparent."""
-        return decoded(io.BytesIO(self.encoded(int(self.rows[index]))), upright=True)
+        return decode_image(io.BytesIO(self.encoded(int(self.rows[index]))), upright=True)
 
     def digests(self) -> Iterator[bytes]:
         """A hash of each of the N encoded images."""
@@ -101,7 +101,7 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
     sizes, remarks = readable_images(files, files.__getitem__, skip_bad, str(root), lambda path: printable(files[path]))
     paths = list(sizes)
     encoded = encode_labels([path.split("/", 1)[0] for path in paths], f"the folder {root}")
-    pixels = small_images(list(sizes.values()), lambda number: decoded(files[paths[number]]))
+    pixels = small_images(list(sizes.values()), lambda number: decode_image(files[paths[number]]))
     ids = np.array(paths)
     return UserData(
         kind="image files" if pixels is None else "images",
@@ -209,7 +209,7 @@ def small_images(sizes: Sequence[Size], image_at: "Callable[[int], Image.Image]"
     return pixels
 
 
-def decoded(file: File, *, upright: bool = False) -> "Image.Image":
+def decode_image(file: File, *, upright: bool = False) -> "Image.Image":
     """An image in RGB. upright: rotated as its EXIF data states, and with a white background if it is transparent."""
     from PIL import Image, ImageOps
 
