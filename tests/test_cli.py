@@ -271,7 +271,7 @@ def test_a_mistyped_command_gives_no_traceback(run):
 
 
 def test_the_demonstration_names_a_missing_package_first(run, monkeypatch, tmp_path):
-    monkeypatch.setattr("errata.cli.demo.find_spec", lambda name: None)
+    monkeypatch.setattr("errata.extras.find_spec", lambda name: None)
     code, _, errors = run("demo")
     assert (code, errors) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
     assert not list(tmp_path.iterdir())

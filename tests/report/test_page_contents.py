@@ -20,8 +20,7 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.readers import open_data
 from errata.report import contents as contents_module
-from errata.report.contents import sample_contents
-from errata.report.loss_curves import loss_curves
+from errata.report.contents import loss_curves, sample_contents
 from errata.report.table_contents import (
     LONGEST,
     LONGEST_EXCLUDED,

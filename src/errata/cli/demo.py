@@ -1,7 +1,6 @@
 """`errata demo`: put known errors into scikit-learn's digits and compare how many each method finds."""
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 from numpy.typing import NDArray
 
 from errata.cli.app import app
-from errata.errors import InputError
+from errata.extras import require
 from errata.terminal import intervals, print_table, progress_bar, write_table
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ def demo(
 ) -> None:
     """Make 20 % of the labels of scikit-learn's digits wrong, train a small network, and find them by every method."""
     for package in ("torch", "matplotlib"):
-        if find_spec(package) is None:
-            raise InputError(f"the demonstration needs {package}: pip install 'errata[torch,plot]'")
+        require(package, package, "torch,plot", "the demonstration")
     out.mkdir(parents=True, exist_ok=True)
     from sklearn.datasets import load_digits
 
@@ -57,12 +55,8 @@ def demo(
         fnr.assign(fnr=fnr["fnr"].map("{:.2%}".format), auroc=fnr["auroc"].map("{:.4f}".format)),
         f"label errors missed when the {noisy.count} most suspicious samples are inspected (FNR), best first",
     )
-    print_table(
-        rates.assign(rate=rates["rate"].map("{:.1%}".format), interval=intervals(rates))[
-            ["estimate", "rate", "interval"]
-        ],
-        "noise rate estimated without the true labels",
-    )
+    rates = rates.assign(rate=rates["rate"].map("{:.1%}".format), interval=intervals(rates))
+    print_table(rates[["estimate", "rate", "interval"]], "noise rate estimated without the true labels")
     print_table(ranking.head(10).round(3), "most suspicious samples")
     print(f"wrote digits-fnr.csv, digits-ranking.csv and digits-budget-fnr.png to {out}")
 
@@ -90,16 +84,9 @@ def _fnr_table(scores: "list[pd.DataFrame]", truth: NDArray[np.bool_]) -> "pd.Da
 
     from errata.core import metrics
 
-    rows = [
-        {
-            "method": name,
-            "fnr": metrics.fnr(column.to_numpy(), truth),
-            "auroc": metrics.auroc(column.to_numpy(), truth),
-        }
-        for frame in scores
-        for name, column in frame.items()
-    ]
-    return pd.DataFrame(rows).sort_values("fnr", ignore_index=True)
+    columns = [(name, column.to_numpy()) for frame in scores for name, column in frame.items()]
+    rows = [(name, metrics.fnr(values, truth), metrics.auroc(values, truth)) for name, values in columns]
+    return pd.DataFrame(rows, columns=["method", "fnr", "auroc"]).sort_values("fnr", ignore_index=True)
 
 
 def _draw(scores: "pd.DataFrame", noisy: "NoisyLabels", path: Path) -> None:

@@ -42,21 +42,16 @@ def methods(
     """List every method, the published detectors it equals, and why the paper does not evaluate it."""
     from errata.core.methods import methods as catalogue
 
-    if out is not None:
-        check_out(out)
     table = catalogue()
     if paper:
         table = table[table["in_paper"]]
     if out is not None:
+        check_out(out)
         write_table(table, out)
     shown = table[["method", "known_from", "in_paper", "left_out"]]
     shown = shown.assign(in_paper=shown["in_paper"].map({True: "*", False: ""}))
-    print_table(
-        shown.rename(
-            columns={"known_from": "known from", "in_paper": "paper", "left_out": "why the paper leaves it out"}
-        ),
-        f"{len(table)} methods; * marks the {int(table['in_paper'].sum())} rows of the paper's tables",
-    )
+    shown.columns = ["method", "known from", "paper", "why the paper leaves it out"]
+    print_table(shown, f"{len(table)} methods; * marks the {int(table['in_paper'].sum())} rows of the paper's tables")
 
 
 @app.command()

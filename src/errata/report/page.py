@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.readers import UserData
-from errata.report.contents import sample_contents
-from errata.report.loss_curves import loss_curves
+from errata.report.contents import loss_curves, sample_contents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,8 +98,9 @@ def payload(report: ReportData, folder: Path) -> dict[str, Any]:
         "agree": _rounded(listed["agree"]),
         "meanLoss": _rounded(listed["mean_loss"]),
     }
+    key = json.dumps([classes, *(columns[name] for name in ("id", "label", "suggested", "score"))])
     return {
-        "run": _run_key(classes, columns),
+        "run": hashlib.sha256(key.encode()).hexdigest()[:16],  # the browser stores decisions under this key
         "samples": len(report.ranking),
         "classes": classes,
         "unit": report.unit,
@@ -116,12 +116,6 @@ def payload(report: ReportData, folder: Path) -> dict[str, Any]:
 def _rounded(values: "pd.Series[Any] | NDArray[Any]") -> list[float | None]:
     """Numbers with a few significant digits; None for NaN and infinity."""
     return [float(f"{value:.{DIGITS}g}") if np.isfinite(value) else None for value in np.asarray(values, dtype=float)]
-
-
-def _run_key(classes: list[str], columns: dict[str, list[Any]]) -> str:
-    """The key under which the browser stores decisions: a hash of the samples, their labels and their order."""
-    text = json.dumps([classes, *(columns[name] for name in ("id", "label", "suggested", "score"))])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _budget_curve(curve: "pd.DataFrame", listed: int) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any, BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from errata.dynamics.files import replace_atomically
 from errata.errors import DataError, InputError
@@ -17,7 +17,7 @@ from errata.readers.data_frames import unique_names
 from errata.readers.file_access import encoding_of
 from errata.readers.file_types import file_suffix
 from errata.readers.formats.csv_files import CsvDialect, csv_dialect, text_rows, tsv_dialect
-from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory
+from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelWriter, Progress, WriterFactory
 
 LINE_ENDS = "\r\n"
 
@@ -82,31 +82,33 @@ class TextTable(LabelWriter):
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the copy, compressed if the original is."""
-        example_texts = self._example_texts(edits)
+        label_texts = self._label_texts(edits)
 
         def write(file: BinaryIO) -> None:
             compressed = target.suffix.lower() == ".gz"
             with gzip.GzipFile("", "wb", fileobj=file) if compressed else nullcontext(file) as binary:
                 text = io.TextIOWrapper(cast(BinaryIO, binary), self.encoding, newline="")
-                self._write_pieces(edits, example_texts, text)
+                text.writelines(self._corrected_texts(edits, label_texts))
                 text.detach()  # flushes without closing the file
 
         replace_atomically(target, write)
         return []
 
-    def _example_texts(self, edits: LabelEdits) -> dict[int | None, str]:
-        """How the label of each example row is written, by row."""
-        labels = {edit.example: edit.after for edit in edits.relabelled if edit.example is not None}
-        texts: dict[int | None, str] = {}
-        for piece in self.pieces() if labels else ():
-            if piece.row in labels and piece.has_label:
-                texts[piece.row] = self._checked_label(piece, labels[piece.row])
-                if len(texts) == len(labels):
+    def _label_texts(self, edits: LabelEdits) -> dict[Any, str]:
+        """How each new label is written: as in its example row, or formatted if the class is new."""
+        texts = {label: self.format_label(label) for label in edits.new_classes}
+        examples = {edit.example: edit.after for edit in edits.relabelled if edit.example is not None}
+        for piece in self.pieces() if examples else ():
+            if piece.row in examples and piece.has_label:
+                label = examples.pop(piece.row)
+                texts[label] = self._checked_label(piece, label)
+                if not examples:
                     break
         return texts
 
-    def _write_pieces(self, edits: LabelEdits, example_texts: dict[int | None, str], out: IO[str]) -> None:
-        by_row: dict[int | None, Any] = {edit.row: edit for edit in edits.entries}
+    def _corrected_texts(self, edits: LabelEdits, label_texts: dict[Any, str]) -> Iterator[str]:
+        """The texts of all pieces that the copy contains, and the separators between them."""
+        by_row: dict[int | None, LabelEdit] = {edit.row: edit for edit in edits.entries}
         after_row = False
         for piece in self.pieces():
             edit = by_row.get(piece.row)
@@ -114,12 +116,11 @@ class TextTable(LabelWriter):
                 self._checked_label(piece, edit.before)
             if edit is not None and edits.drop:
                 continue
-            out.write(piece.separator if after_row else "")
+            yield piece.separator if after_row else ""
             if edit is None or not piece.has_label:
-                out.write(piece.text)
+                yield piece.text
             else:
-                new = self.format_label(edit.after) if edit.example is None else example_texts[edit.example]
-                out.write(self.replace_label(piece, new))
+                yield self.replace_label(piece, label_texts[edit.after])
             after_row = piece.row is not None
 
     def _checked_label(self, piece: TextPiece, expected: Any) -> str:
