@@ -3,6 +3,8 @@
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -59,19 +61,12 @@ def intervals(rates: "pd.DataFrame") -> list[str]:
     return [f"{low:.1%} to {high:.1%}" for low, high in zip(rates["low"], rates["high"], strict=True)]
 
 
-class progress_bar:  # noqa: N801
+@contextmanager
+def progress_bar(title: str, total: int) -> Iterator[Any]:
     """A progress bar on stderr if that is a terminal. The `with` statement returns a function that advances it."""
-
-    def __init__(self, title: str, total: int) -> None:
-        self._bar = _bar_on_stderr()
-        self._task = self._bar.add_task(title, total=total)
-
-    def __enter__(self) -> Any:
-        self._bar.start()
-        return lambda steps=1: self._bar.advance(self._task, steps)
-
-    def __exit__(self, *error: object) -> None:
-        self._bar.stop()
+    with _bar_on_stderr() as bar:
+        task = bar.add_task(title, total=total)
+        yield lambda steps=1: bar.advance(task, steps)
 
 
 class TrainingBar:

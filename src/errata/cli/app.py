@@ -13,7 +13,6 @@ PARAMETER = re.compile(r"`(\w+)=([^`]*)`")  # messages name a parameter of a Pyt
 
 app = typer.Typer(
     name="errata",
-    help="Find the wrong labels in a dataset from the way an ordinary model learned it.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError
-from errata.review.decisions import Decision, Decisions, as_decisions
+from errata.review.decisions import Decision, Decisions
 from errata.review.writers import open_writer
 from errata.review.writers.image_folders import ImageFolder
 from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelledSamples, LabelWriter
@@ -52,7 +52,10 @@ def plan_corrections(
 
     The arguments are those of `apply`.
     """
-    decisions = as_decisions(decisions)
+    if isinstance(decisions, str | Path):
+        decisions = Decisions.read(decisions)
+    elif not isinstance(decisions, Decisions):
+        decisions = Decisions.from_table(decisions)
     writer = open_writer(source, label, id, link)
     samples = writer.samples
     labels = dict(zip(samples.ids, samples.labels, strict=True))

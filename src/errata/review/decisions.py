@@ -73,7 +73,7 @@ class Decisions:
         """Take the decisions from a data frame with the columns id, label, decision and new_label."""
         _check_columns(table.columns, origin)
         entries: dict[str, Decision] = {}
-        columns = (_texts(table[name]) for name in COLUMNS)
+        columns = (table[name].astype(object).map(str, na_action="ignore").fillna("") for name in COLUMNS)
         for row, id_, label, word, new_label in zip(table.index, *columns, strict=True):
             decision = _checked(Decision(id_, label, word.strip().casefold(), new_label), f"{origin}: row {row}")
             earlier = entries.setdefault(decision.id, decision)
@@ -105,13 +105,6 @@ class Decisions:
         return replace(self, ranks={str(id_): (rank, score) for id_, rank, score in zip(*columns, strict=True)})
 
 
-def as_decisions(source: "Decisions | pd.DataFrame | str | Path") -> Decisions:
-    """Decisions from a file, a data frame, or as they are."""
-    if isinstance(source, Decisions):
-        return source
-    return Decisions.read(source) if isinstance(source, str | Path) else Decisions.from_table(source)
-
-
 def _check_columns(names: Iterable[Any], origin: str) -> None:
     counts = Counter(map(str, names))
     wrong = [name for name in COLUMNS if counts[name] != 1]
@@ -127,8 +120,3 @@ def _checked(decision: Decision, place: str) -> Decision:
     if decision.changes_label and not decision.new_label.strip():
         raise InputError(f"{place}: the decision is {decision.decision}, but new_label is empty")
     return decision if decision.changes_label else replace(decision, new_label="")
-
-
-def _texts(column: "pd.Series[Any]") -> list[str]:
-    """The values as they are written to a file; empty where missing."""
-    return ["" if missing else str(value) for value, missing in zip(column.tolist(), column.isna(), strict=True)]
