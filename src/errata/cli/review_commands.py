@@ -89,8 +89,7 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
     folder = found or FOUND
     summary = read_summary(folder) if (folder / SUMMARY).is_file() else {}
     ranked = DataSource.from_summary(summary, folder)
-    path = None if ranked is None else ranked.path
-    if ranked is None or path is None or not (path.exists() and source.exists() and path.samefile(source)):
+    if ranked is None or not (ranked.source.exists() and source.exists() and ranked.source.samefile(source)):
         return found, {}
     columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
     options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
