@@ -2,9 +2,8 @@
 
 import shlex
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -151,17 +150,11 @@ def _find_command(source: Path, copy: Path, options: dict[str, Any]) -> str:
     return shlex.join(words)
 
 
-class ExportTool(StrEnum):
-    """The tool that reads the export."""
-
-    LABEL_STUDIO = "label-studio"
-    FIFTYONE = "fiftyone"
-    CLEANLAB = "cleanlab"
-
-
 @app.command()
 def export(
-    to: Annotated[ExportTool, typer.Option(help="The tool that will read the export.")],
+    to: Annotated[
+        Literal["label-studio", "fiftyone", "cleanlab"], typer.Option(help="The tool that will read the export.")
+    ],
     found: Annotated[Path, typer.Argument(help="The output folder of `errata find`.")] = FOUND,
     data: Annotated[
         Path | None,
@@ -193,9 +186,9 @@ def export(
 
     result = Found.open(found)
     target = found / to if out is None else out
-    if images_at is not None and to is not ExportTool.LABEL_STUDIO:
+    if images_at is not None and to != "label-studio":
         raise InputError("--images-at works only with --to label-studio")
-    if to is ExportTool.CLEANLAB:
+    if to == "cleanlab":
         write_cleanlab(result, target, top=top)
         print(f"wrote label_issues.csv and label_issues.npz, {len(result.ranking):,} rows each, to {target}")
         return
@@ -205,7 +198,7 @@ def export(
     if source is None:
         raise InputError(f"{to} shows the samples. Pass the ranked data with --data.")
     samples = _read_samples(source)
-    if to is ExportTool.FIFTYONE:
+    if to == "fiftyone":
         write_fiftyone(result, target, data=samples, top=top)
         print(f"wrote samples.json to {target}. Open it in Python:")
         print(f'fiftyone.Dataset.from_dir(dataset_dir="{target}", dataset_type=fiftyone.types.FiftyOneDataset)')
