@@ -7,7 +7,8 @@ from sklearn.metrics import silhouette_score
 from threadpoolctl import threadpool_limits
 
 from common import Row, print_rows, timed
-from errata.core.ctrl import CONFIGURATIONS, SILHOUETTE_SAMPLES, operating_points, select, smoothed, votes
+from errata.core import ctrl
+from errata.core.ctrl import CONFIGURATIONS, SILHOUETTE_SAMPLES, operating_points, selection_scores, smoothed
 
 SAMPLES, EPOCHS, CLASSES = 50_000, 100, 10
 
@@ -21,6 +22,10 @@ def training() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     logits = (np.arange(EPOCHS) - learned_at[:, None]) * speed[:, None]
     logits = np.clip(logits, -6, 6) + rng.normal(size=(SAMPLES, EPOCHS)) + 0.7 * rng.normal(size=(SAMPLES, 1))
     return np.logaddexp(0, -logits), rng.integers(0, CLASSES, SAMPLES)
+
+
+def our_votes(losses: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    return ctrl.votes(smoothed(losses, labels), labels)
 
 
 def plain_votes(losses: NDArray[np.float64], labels: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -42,18 +47,18 @@ def plain_scores(curves: NDArray[np.float64], masks: list[NDArray[np.bool_]]) ->
 
 def run() -> list[Row]:
     losses, labels = training()
-    counted = votes(losses, labels)
-    ours = timed(lambda: votes(losses, labels))
+    counted = our_votes(losses, labels)
+    ours = timed(lambda: our_votes(losses, labels))
     plain = timed(lambda: np.testing.assert_array_equal(plain_votes(losses, labels), counted), repeat=1)
     with threadpool_limits(1):
         plain_one_thread = timed(lambda: plain_votes(losses, labels), repeat=2)
 
     curves, correct = smoothed(losses, labels), np.ones(SAMPLES, dtype=np.bool_)
     one_window = [c for c in CONFIGURATIONS if c.windows == 1]  # one operating point each: one mask per configuration
-    masks = [row > 0 for row in votes(losses, labels, one_window)]
-    scores = select(losses, labels, correct, configurations=one_window).scores
-    np.testing.assert_allclose(list(scores.values()), plain_scores(curves, masks), atol=1e-9)
-    selecting = timed(lambda: select(losses, labels, correct))
+    masks = [row > 0 for row in ctrl.votes(curves, labels, one_window)]
+    scores = selection_scores(curves, np.array(masks), correct, 0.0)
+    np.testing.assert_allclose(scores, plain_scores(curves, masks), atol=1e-9)
+    selecting = timed(lambda: ctrl.select(curves, our_votes(losses, labels), correct, [None]))
     plain_scoring = timed(lambda: plain_scores(curves, masks[:1]), repeat=2)
     points = sum(len(operating_points(row, c)) for row, c in zip(counted, CONFIGURATIONS, strict=True))
 

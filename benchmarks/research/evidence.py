@@ -98,7 +98,7 @@ def label_reversals(run: Run) -> float:
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     """The statistics of memorisation, from the last quarter of complete dynamics."""
-    (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)], None)
+    (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)])
     log_sums, labels = arrays["log_probabilities"], dynamics.labels
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]

@@ -172,7 +172,7 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
 
 def _before_coming_round(dynamics: Dynamics) -> int:
     """The number of epochs before the part of a run that fits many labels late: the rule before confident reversals."""
-    (arrays,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)], None)
+    (arrays,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)])
     mean, added = predicted_classes(arrays["log_probabilities"])
     share = len(mean) - 1
     while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:

@@ -1,7 +1,7 @@
 """Training runs in reduced form, without the truth."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 import digests
 from errata.core.checks import Floats, Labels
-from errata.core.methods import parse, with_gathering
+from errata.core.methods import parse
 from errata.core.neighbours import NeighbourSpaces, SpaceName
 from errata.core.replay import replay_arrays
 from errata.dynamics.scoring import method_results
@@ -140,7 +140,7 @@ def reduce_run(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
         replay_arrays(dynamics.window(window).replayable(), [LOG_MEAN])[0]["log_probabilities"] for window in windows
     ]
     agreement = [float((epoch.argmax(axis=1) == dynamics.labels).mean()) for epoch in dynamics.logits]
-    methods = [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
+    methods = [replace(parse(name), gathering=dynamics.gathering or "in-sample") for name in EPOCH_METHODS]
     values = [verdict.scores for verdict in method_results(dynamics, methods).values()]
     scores = dict(zip(EPOCH_METHODS, values, strict=True))
     return {"log_parts": np.stack(log_parts), "bounds": bounds, "agreement": np.array(agreement)} | scores

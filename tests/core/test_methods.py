@@ -12,7 +12,7 @@ from errata.core.confident_learning import ConfidentLearning
 from errata.core.measures import CPD
 from errata.core.method_parts import VectorAggregation
 from errata.core.method_registry import registered
-from errata.core.methods import all_methods, methods, paper_methods, parse, same_gathering
+from errata.core.methods import all_methods, methods, paper_methods, parse
 from errata.errors import InputError
 
 PAPER_ROWS = """
@@ -94,13 +94,6 @@ def test_parameters_in_names():
 def test_unknown_names_are_refused_with_help(name, message):
     with pytest.raises(InputError, match=message.replace("(", r"\(")):
         parse(name)
-
-
-def test_gathering_must_match():
-    oos = parse("Last-LM (OOS)")
-    assert same_gathering(oos, None) is oos
-    with pytest.raises(InputError, match="recorded in-sample"):
-        same_gathering(oos, "in-sample")
 
 
 def test_the_table_names_the_literature_and_every_reason():

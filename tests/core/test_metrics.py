@@ -160,9 +160,6 @@ def test_closed_forms_take_scalars_and_arrays():
     assert isinstance(random_fnr(0.25), float)
     assert isinstance(ideal_fnr(0.25, 0.5), float)
     np.testing.assert_allclose(random_fnr([0, 1]), [1, 0])
-    for call in (lambda: ideal_fnr(1.1, 0.2), lambda: ideal_fnr(0.1, 0), lambda: random_fnr(nan)):
-        with pytest.raises(InputError):
-            call()
 
 
 @settings(deadline=None, max_examples=80)

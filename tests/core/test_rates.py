@@ -133,7 +133,8 @@ def test_refits_to_resamples_are_those_of_scikit_learn():
     points = (points - points.mean()) / points.std()
     fit = rates._fit_mixture(points, *rates._split(points, 0.2))
     counts = np.random.default_rng(0).multinomial(len(points), np.full(len(points), 1 / len(points)), size=12)
-    expected = [rates._upper_weight(rates._refit(fit, np.repeat(points, row))) for row in counts]
+    start = fit.weights_, fit.means_, fit.precisions_
+    expected = [rates._upper_weight(rates._fit_mixture(np.repeat(points, row), *start)) for row in counts]
     np.testing.assert_allclose(rates._refits(fit, points, counts.astype(float)), expected, atol=2e-5)
 
 
@@ -206,13 +207,6 @@ def test_the_median_estimate_refuses_no_estimates_and_different_confidences():
         median_estimate([])
     with pytest.raises(InputError, match="same confidence"):
         median_estimate([from_sign([1.0, -1.0]), from_sign([1.0, -1.0], confidence=0.5)])
-
-
-@pytest.mark.parametrize("confidence", [0, 1, -0.5, nan])
-def test_confidence_is_between_0_and_1(confidence):
-    for estimate in ESTIMATES.values():
-        with pytest.raises(InputError, match="confidence is"):
-            estimate(50, 0, confidence=confidence)
 
 
 @pytest.mark.parametrize(

@@ -330,11 +330,6 @@ def test_an_invalid_seed_is_refused(labels, seed):
         errata.noise.symmetric(labels, 0.2, seed=seed)
 
 
-def test_an_invalid_confidence_is_refused(logits, labels):
-    with pytest.raises(InputError, match="confidence is 2"):
-        errata.noise_rates(Dynamics.from_arrays(logits, labels), confidence=2)
-
-
 def test_sums_of_one_measure_are_ranked_without_a_suggestion(logits, labels):
     recorder = errata.Recorder(labels=labels, keep="stream", methods=["Mean-LM"], quiet=True)
     recorder.update(range(len(labels)), logits[0])

@@ -6,6 +6,7 @@ from scipy.special import softmax
 import errata
 from errata import Dynamics
 from errata.core import rates
+from errata.errors import InputError
 
 
 def test_every_estimate_uses_mean_probabilities_after_unmixing(curves):
@@ -69,3 +70,10 @@ def test_running_sums_of_the_default_method_suffice(curves):
     stored = errata.noise_rates(Dynamics.from_arrays(logits, labels))
     columns = ["rate", "low", "high"]
     np.testing.assert_allclose(streamed[columns], stored[columns])
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, np.nan])
+def test_confidence_is_between_0_and_1(curves, confidence):
+    logits, labels, _ = curves(0)
+    with pytest.raises(InputError, match="confidence is"):
+        errata.noise_rates(Dynamics.from_arrays(logits, labels), confidence=confidence)

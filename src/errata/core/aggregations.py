@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import early
+from errata.core import ctrl, early
 from errata.core._measure_kernels import blend_probabilities
 from errata.core.checks import Floats, Labels
 from errata.core.measures import CPD, Measure
@@ -253,18 +253,14 @@ class CTRL(Aggregation):
         return {"curve": _without_gaps(state["curve"]), "correct": state["correct"]}
 
     def result(self, arrays: SampleArrays, measure: Measure, labels: Labels, budget: int | None) -> MethodResult:
-        from errata.core import ctrl
-
         candidates = ctrl.CONFIGURATIONS
         if self.windows is not None and self.clusters is not None and self.selected is not None:
             candidates = (ctrl.Configuration(self.windows, self.clusters, self.selected),)
-        options: dict[str, Any] = {"alpha": self.alpha, "smooth": self.smooth, "configurations": candidates}
-        curves = (arrays["curve"], labels, arrays["correct"])
-        if budget is None:
-            own = ranked = ctrl.select(*curves, **options)
-        else:
-            ranked, own = ctrl.selections(*curves, budgets=[budget, None], **options)
-        return MethodResult(ranked.votes.astype(np.float64), own.mask)
+        curves = ctrl.smoothed(arrays["curve"], labels, self.smooth)
+        votes = ctrl.votes(curves, labels, candidates)
+        budgets = dict.fromkeys([budget, None])  # each once
+        selections = ctrl.select(curves, votes, arrays["correct"], budgets, self.alpha, candidates)
+        return MethodResult(selections[0].votes.astype(np.float64), selections[-1].mask)
 
 
 def _without_gaps(curve: Floats) -> Floats:

@@ -126,6 +126,30 @@ def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
     return checked
 
 
+def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | None:
+    """Points (N, D) in which neighbours are searched, checked."""
+    checked = check_aligned(name, array, samples)
+    if checked is not None and (checked.ndim != 2 or checked.dtype.kind not in "fiu"):
+        raise InputError(f"{name} must be numbers of shape ({samples}, D), not {checked.dtype} {checked.shape}")
+    return checked
+
+
+def check_aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:
+    """An array with one row per sample, of numbers or text; with `columns`, finite logits (N, columns)."""
+    if array is None:
+        return None
+    checked = array if isinstance(array, np.ndarray) else as_numpy(array)
+    if checked.shape[:1] != (samples,) or (columns is not None and checked.shape != (samples, columns)):
+        shape = f"({samples}, {columns})" if columns else f"({samples}, ...)"
+        raise InputError(f"{name} must have shape {shape}, not {checked.shape}")
+    if checked.dtype.hasobject or (columns is not None and checked.dtype.kind not in "fiu"):
+        raise InputError(f"{name} must be numbers, not {checked.dtype}")
+    if columns is not None and not np.isfinite(checked).all():
+        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
+        raise InputError(f"{name} of sample {row} are not finite")
+    return checked
+
+
 def warn_if_probabilities(logits: NDArray[Any]) -> None:
     """Warn if logits (N, K) look like probabilities: softmax would be applied twice."""
     rows = _some_finite_rows(logits)

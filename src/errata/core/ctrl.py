@@ -5,24 +5,31 @@ clusters with the largest losses gets one vote for being noisy. A configuration 
 selected as noisy); a mask (N,) is True for noisy samples.
 """
 
-from collections.abc import Sequence
+import warnings
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from errata.core._ctrl_clusters import Mask, cluster_ranks, silhouettes
-from errata.core.checks import Floats, Labels, as_numpy
+from errata.core.checks import Floats, Labels, rows_by_class
+from errata.core.jit import over_blocks
 from errata.errors import InputError
 
+Mask = NDArray[np.bool_]
 Votes = NDArray[np.int64]
+Ranks = NDArray[np.int32]
+Fit = tuple[tuple[int, int], int]  # the epochs, as a half-open range, and the number of clusters
 
 SILHOUETTE_SAMPLES = 10_000
 """The most curves for a silhouette, whose cost grows with the square of their number."""
 
+NEVER_SELECTED = np.iinfo(np.int32).max
+"""The rank of a curve that is in the lowest cluster, which is never selected as noisy."""
 
-@dataclass(frozen=True, order=True)
+
+@dataclass(frozen=True)
 class Configuration:
     """W windows of epochs, and K clusters per class, of which the Ks with the largest area are noisy."""
 
@@ -31,8 +38,6 @@ class Configuration:
     selected: int
 
     def __post_init__(self) -> None:
-        if self.windows < 1:
-            raise InputError(f"CTRL needs at least one window, not {self.windows}")
         if not 1 <= self.selected < self.clusters:
             raise InputError(
                 f"CTRL must select from 1 to clusters - 1 = {self.clusters - 1} clusters, not {self.selected}"
@@ -50,27 +55,21 @@ CONFIGURATIONS = tuple(
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """The configuration with the best selection score, its votes (N,) and mask (N,), and the score of each."""
+class Selection(NamedTuple):
+    """A configuration, its votes (N,), and one of its masks (N,)."""
 
     configuration: Configuration
     votes: Votes
     mask: Mask
-    scores: dict[Configuration, float]
 
 
-def smoothed(losses: ArrayLike, labels: ArrayLike, smooth: int = 5) -> Floats:
+def smoothed(losses: Floats, labels: Labels, smooth: int = 5) -> Floats:
     """Losses (N, T) clipped from above at 2 ln(observed classes), then averaged over the last `smooth` epochs.
 
     The first `smooth` epochs get the first full average, as in the authors' code. If there are no more than `smooth`
     epochs, the average is over all but one.
     """
-    checked = _check_losses(losses)
-    classes = np.unique(_check_labels(labels, len(checked)))
-    if smooth < 1:
-        raise InputError(f"smooth must be at least 1 epoch, not {smooth}")
-    clipped: Floats = np.minimum(checked, 2 * np.log(len(classes)), dtype=np.float64)
+    clipped: Floats = np.minimum(losses, 2 * np.log(len(np.unique(labels))), dtype=np.float64)
     epochs = clipped.shape[1]
     span = min(smooth, epochs - 1)
     if not span:
@@ -83,20 +82,11 @@ def smoothed(losses: ArrayLike, labels: ArrayLike, smooth: int = 5) -> Floats:
     return curves
 
 
-def votes(
-    losses: ArrayLike,
-    labels: ArrayLike,
-    configurations: Sequence[Configuration] = CONFIGURATIONS,
-    smooth: int = 5,
-) -> Votes:
-    """The number of windows (C, N) in which each sample is noisy, for every configuration: the paper's W - u."""
-    curves = smoothed(losses, labels, smooth)
-    return _votes(curves, _check_labels(labels, len(curves)), configurations)
+def votes(curves: Floats, labels: Labels, configurations: Sequence[Configuration] = CONFIGURATIONS) -> Votes:
+    """The number of windows (C, N) in which each sample is noisy, for every configuration: the paper's W - u.
 
-
-def _votes(curves: Floats, labels: Labels, configurations: Sequence[Configuration]) -> Votes:
-    if not configurations:
-        raise InputError("CTRL needs at least one configuration")
+    curves: smoothed losses (N, T).
+    """
     samples, epochs = curves.shape
     # Configurations with the same window and number of clusters share their fit.
     fits = {(window, c.clusters): None for c in configurations for window in c.bounds(epochs)}
@@ -114,6 +104,38 @@ def operating_points(votes: Votes, configuration: Configuration) -> Mask:
     return np.array([clean_votes < threshold for threshold in range(1, configuration.windows // 2 + 2)])
 
 
+def select(
+    curves: Floats,
+    counted: Votes,
+    correct: Mask,
+    budgets: Iterable[int | None],
+    alpha: float = 0.0,
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
+) -> list[Selection]:
+    """For each budget, the mask with the highest selection score; the first of equal ones.
+
+    counted: votes (C, N). With a budget (a count), the mask of a configuration is the samples with the most votes, with
+    ties in random order. Without one (None), all its `operating_points` compete.
+    """
+    _check_alpha(curves, alpha)
+    shuffled = np.random.default_rng(0).permutation(len(curves))
+    candidates = [
+        [
+            Selection(configuration, row, mask)
+            for configuration, row in zip(configurations, counted, strict=True)
+            for mask in (
+                operating_points(row, configuration) if budget is None else [_most_votes(row, budget, shuffled)]
+            )
+        ]
+        for budget in budgets
+    ]
+    # All masks are scored together, because the distances between curves are the same for all.
+    masks = np.array([candidate.mask for group in candidates for candidate in group])
+    ends = np.cumsum([len(group) for group in candidates])
+    scores = np.split(selection_scores(curves, masks, correct, alpha), ends[:-1])
+    return [group[int(scored.argmax())] for group, scored in zip(candidates, scores, strict=True)]
+
+
 def selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float) -> Floats:
     """CTRL's score (M,) of each of `masks` (M, N) over smoothed curves (N, T): silhouette × (A R)^alpha.
 
@@ -129,102 +151,10 @@ def selection_scores(curves: Floats, masks: Mask, correct: Mask, alpha: float) -
     return np.where(np.isnan(scores), -np.inf, scores)
 
 
-def select(
-    losses: ArrayLike,
-    labels: ArrayLike,
-    correct: ArrayLike,
-    *,
-    budget: int | None = None,
-    alpha: float = 0.0,
-    configurations: Sequence[Configuration] = CONFIGURATIONS,
-    smooth: int = 5,
-) -> Selection:
-    """The configuration whose mask has the highest selection score; the first of equal ones.
-
-    With a `budget` (a count), the mask of a configuration is the `budget` samples with the most votes, with ties in
-    random order. Without one, all its `operating_points` compete.
-    """
-    return selections(losses, labels, correct, [budget], alpha, configurations, smooth)[0]
-
-
-def selections(
-    losses: ArrayLike,
-    labels: ArrayLike,
-    correct: ArrayLike,
-    budgets: Sequence[int | None],
-    alpha: float = 0.0,
-    configurations: Sequence[Configuration] = CONFIGURATIONS,
-    smooth: int = 5,
-) -> list[Selection]:
-    """What `select` returns for each of the budgets; the curves are clustered once for all."""
-    curves = smoothed(losses, labels, smooth)
-    class_numbers = _check_labels(labels, len(curves))
-    is_correct = as_numpy(correct)
-    if is_correct.shape != (len(curves),) or is_correct.dtype != np.bool_:
-        raise InputError(f"correct must be {len(curves)} booleans, not {is_correct.dtype} of shape {is_correct.shape}")
-    _check_alpha(curves, alpha)
-    for budget in budgets:
-        if budget is not None and not (isinstance(budget, int | np.integer) and 0 <= budget <= len(curves)):
-            raise InputError(f"budget must be a count from 0 to {len(curves)}, not {budget}")
-    shuffled = np.random.default_rng(0).permutation(len(curves))
-    counted = _votes(curves, class_numbers, configurations)
-    candidates = [
-        (number, row, mask)
-        for number, budget in enumerate(budgets)
-        for row, configuration in enumerate(configurations)
-        for mask in (
-            operating_points(counted[row], configuration)
-            if budget is None
-            else [_most_votes(counted[row], budget, shuffled)]
-        )
-    ]
-    masks = np.array([mask for _, _, mask in candidates])
-    scores = selection_scores(curves, masks, is_correct, alpha)
-    of_budget, owner = (np.array(column) for column in zip(*((n, row) for n, row, _ in candidates), strict=True))
-    return [
-        _best(configurations, counted, masks[mine], owner[mine], scores[mine])
-        for mine in (of_budget == number for number in range(len(budgets)))
-    ]
-
-
-def _best(
-    configurations: Sequence[Configuration], counted: Votes, masks: Mask, owner: NDArray[np.int64], scores: Floats
-) -> Selection:
-    best = int(scores.argmax())
-    return Selection(
-        configuration=configurations[owner[best]],
-        votes=counted[owner[best]],
-        mask=masks[best],
-        scores={c: float(scores[owner == row].max()) for row, c in enumerate(configurations)},
-    )
-
-
 def _most_votes(votes: Votes, budget: int, shuffled: NDArray[np.int64]) -> Mask:
     mask = np.zeros(len(votes), dtype=np.bool_)
     mask[np.lexsort((shuffled, -votes))[:budget]] = True
     return mask
-
-
-def _check_losses(losses: ArrayLike) -> NDArray[Any]:
-    checked = as_numpy(losses)
-    if checked.ndim != 2 or 0 in checked.shape:
-        raise InputError(f"losses must have shape (samples, epochs), not {checked.shape}")
-    if checked.dtype.kind not in "biuf":
-        raise InputError(f"losses must be numbers, not {checked.dtype}")
-    finite = np.isfinite(checked)
-    if not finite.all():
-        row, epoch = np.argwhere(~finite)[0]
-        raise InputError(f"loss of sample {row} at epoch {epoch} is {checked[row, epoch]}")
-    return checked
-
-
-def _check_labels(labels: ArrayLike, samples: int) -> Labels:
-    checked = as_numpy(labels)
-    if checked.shape != (samples,):
-        raise InputError(f"labels must have shape ({samples},), one for each row of losses, not {checked.shape}")
-    if checked.dtype.kind not in "biu":
-        raise InputError(f"labels must be class numbers, not {checked.dtype}")
-    return checked.astype(np.int64, copy=False)
 
 
 def _check_alpha(curves: Floats, alpha: float) -> None:
@@ -236,3 +166,100 @@ def _check_alpha(curves: Floats, alpha: float) -> None:
             f"alpha must be 0, not {alpha}, for a signed measure such as LM: the smoothed loss of sample {row} is "
             "negative, and a ratio of signed losses has no meaning"
         )
+
+
+def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict[Fit, Ranks]:
+    """For each of `fits`, the rank (N,) of every curve's cluster within its class; the largest area has rank 0.
+
+    The lowest cluster has rank NEVER_SELECTED. So has a class that cannot be split (one sample or equal curves).
+    curves: (N, T).
+    """
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+    ranks = {fit: np.full(len(curves), NEVER_SELECTED, dtype=np.int32) for fit in fits}
+    # The widest windows first: they take longest, so that no core is idle for long at the end.
+    windows = sorted({window for window, _ in fits}, key=lambda window: (window[0] - window[1], window))
+    jobs = [(window, rows) for window in windows for rows in rows_by_class(labels, 0) if len(rows)]
+    native_threads = ThreadpoolController()
+
+    def work(block: slice) -> None:
+        for window, rows in jobs[block]:
+            within = curves[rows, slice(*window)]
+            counts = [clusters for fitted, clusters in fits if fitted == window]
+            distinct = _distinct(within, at_most=max(counts))
+            # An OpenMP limit applies only to the thread that sets it, unlike the BLAS limit below.
+            with native_threads.limit(limits=1, user_api="openmp"):
+                for clusters in counts:
+                    ranks[window, clusters][rows] = _ranks(within, min(clusters, distinct))
+
+    # One thread per fit: a single class is too small to share, and sums do not depend on the number of cores.
+    with native_threads.limit(limits=1), warnings.catch_warnings():
+        # Curves that are nearly equal may leave a cluster empty; `_ranks` ignores empty clusters.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        over_blocks(len(jobs), 1, work)
+    return ranks
+
+
+def _distinct(curves: Floats, at_most: int) -> int:
+    """The number of different curves, counted up to `at_most`; 0 if they have no columns."""
+    unlike = np.full(len(curves), curves.shape[1] > 0)
+    for count in range(at_most):
+        if not unlike.any():
+            return count
+        unlike &= (curves != curves[unlike.argmax()]).any(axis=1)
+    return at_most
+
+
+def _ranks(curves: Floats, clusters: int) -> Ranks:
+    """The rank (n,) of every curve's cluster by the area under its centre; the largest area has rank 0."""
+    from sklearn.cluster import KMeans
+
+    if clusters < 2:
+        return np.full(len(curves), NEVER_SELECTED, dtype=np.int32)
+    fit = KMeans(clusters, n_init=10, random_state=0).fit(curves)
+    not_empty = np.unique(fit.labels_)
+    by_area = not_empty[np.argsort(-fit.cluster_centers_[not_empty].sum(axis=1), kind="stable")]
+    rank_of_cluster = np.full(clusters, NEVER_SELECTED, dtype=np.int32)
+    rank_of_cluster[by_area[:-1]] = np.arange(len(by_area) - 1)
+    ranks: Ranks = rank_of_cluster[fit.labels_]
+    return ranks
+
+
+def silhouettes(curves: Floats, masks: Mask, at_most: int) -> Floats:
+    """The mean silhouette (M,) of each of `masks` (M, N), which split curves (N, T) into noisy and clean ones.
+
+    -inf if one side is empty. Of more than `at_most` curves, the subsample is used that scikit-learn's
+    silhouette_score(sample_size=at_most, random_state=0) takes. Distances are computed once for all masks.
+    """
+    from threadpoolctl import threadpool_limits
+
+    if len(curves) > at_most:
+        chosen = np.random.RandomState(0).permutation(len(curves))[:at_most]
+        curves, masks = curves[chosen], masks[:, chosen]
+    samples = len(curves)
+    centred = curves - curves.mean(axis=0)  # smaller numbers, so that the squares below lose less precision
+    squared = np.einsum("nt,nt->n", centred, centred)
+    noisy = masks.T
+    noisy_columns = noisy.astype(np.float64)
+    noisy_count = noisy.sum(axis=0)
+    silhouette = np.zeros(noisy.shape)
+
+    def work(rows: slice) -> None:
+        distance = -2 * centred[rows] @ centred.T
+        distance += squared
+        distance += squared[rows, None]
+        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
+        itself = np.arange(rows.start, rows.stop)
+        distance[itself - rows.start, itself] = 0
+        to_noisy = distance @ noisy_columns
+        to_clean = distance.sum(axis=1, keepdims=True) - to_noisy
+        size = np.where(noisy[rows], noisy_count, samples - noisy_count)
+        within = np.where(noisy[rows], to_noisy, to_clean) / np.maximum(size - 1, 1)
+        across = np.where(noisy[rows], to_clean, to_noisy) / np.maximum(samples - size, 1)
+        larger = np.maximum(within, across)
+        np.divide(across - within, larger, out=silhouette[rows], where=(larger > 0) & (size > 1))
+
+    with threadpool_limits(1):  # the blocks already use every core
+        over_blocks(samples, 64, work)
+    return np.where((noisy_count > 0) & (noisy_count < samples), silhouette.mean(axis=0), -np.inf)

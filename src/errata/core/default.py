@@ -37,9 +37,10 @@ Score each sample. First the aggregation is applied, then kNN, then Unmixed, the
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from errata.core.memorising import Memorisation
-from errata.core.methods import Gathering, Method, parse, with_gathering
+from errata.core.methods import Gathering, Method, parse
 from errata.core.neighbours import SpaceName
 
 DEFAULT = "default"
@@ -81,7 +82,7 @@ def choose_default(
     """
 
     def gathered(name: str) -> Method:
-        return with_gathering(parse(name), gathering)
+        return replace(parse(name), gathering=gathering)
 
     if "inputs" in spaces:
         return gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)

@@ -172,15 +172,3 @@ def methods() -> "pd.DataFrame":
             for method in all_methods()
         ]
     )
-
-
-def same_gathering(method: Method, gathering: Gathering | None) -> Method:
-    """The method, if it fits how the epochs were gathered; None is not known, and fits every method."""
-    if gathering is not None and method.gathering != gathering:
-        raise InputError(f"{method.name} is {method.gathering}, but this run was recorded {gathering}")
-    return method
-
-
-def with_gathering(method: Method, gathering: Gathering) -> Method:
-    """The same method for a gathering."""
-    return replace(method, gathering=gathering)

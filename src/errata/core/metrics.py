@@ -5,11 +5,10 @@ are left out, so a budget is a count or a fraction of the samples with known tru
 expectation over all orders of the tied samples, so that it does not depend on the order of rows.
 """
 
-import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,23 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Bools = NDArray[np.bool_]
-
-
-class BudgetMetric(Protocol):
-    """A metric of the samples that are inspected within a budget."""
-
-    __name__: str
-
-    def __call__(
-        self,
-        scores: ArrayLike,
-        truth: ArrayLike,
-        budget: int | float | None = None,
-    ) -> float:
-        """Scores (N,), and truth (N,), which is True if the label is wrong.
-
-        budget: an int is a count, a float a fraction, None the number of errors.
-        """
 
 
 @dataclass(frozen=True)
@@ -62,14 +44,10 @@ def metric(function: Callable[..., float]) -> Callable[..., float]:
     return function
 
 
-def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
+def budget_metric(formula: Callable[[Inspection], Floats]) -> Callable[..., float]:
     """Register a formula on an `Inspection` as a metric at one budget and as a column of `budget_curve`."""
 
-    def at_budget(
-        scores: ArrayLike,
-        truth: ArrayLike,
-        budget: int | float | None = None,
-    ) -> float:
+    def at_budget(scores: ArrayLike, truth: ArrayLike, budget: int | float | None = None) -> float:
         known_scores, wrong = _known(scores, truth)
         inspected = int(wrong.sum()) if budget is None else budget_count(budget, len(wrong))
         value = float(_evaluate(formula, wrong, inspected, _errors_found(known_scores, wrong, inspected)))
@@ -78,7 +56,11 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> BudgetMetric:
         return value
 
     at_budget.__name__ = at_budget.__qualname__ = formula.__name__
-    at_budget.__doc__ = f"{formula.__doc__}\n\n{inspect.getdoc(BudgetMetric.__call__)}"
+    at_budget.__doc__ = f"""{formula.__doc__}
+
+    scores: (N,). truth: (N,), True if the label is wrong. budget: an int is a count, a float a fraction, None the
+    number of errors.
+    """
     metric(at_budget)
     _AT_BUDGET[formula.__name__] = formula
     return at_budget
@@ -151,16 +133,14 @@ def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
 
 def ideal_fnr(budget: ArrayLike, rate: ArrayLike) -> float | Floats:
     """The FNR at a budget (fraction) of a detector that ranks every error first, for a noise rate; broadcasts."""
-    spent, noise = _fractions(budget, "budget"), _fractions(rate, "noise rate")
-    if (noise == 0).any():
-        raise InputError("noise rate is 0, and FNR is undefined without errors")
-    fnr_of_ideal: float | Floats = np.maximum(0.0, 1.0 - spent / noise)
+    fnr_of_ideal: float | Floats = np.maximum(0.0, 1.0 - np.asarray(budget) / np.asarray(rate))
     return fnr_of_ideal
 
 
 def random_fnr(budget: ArrayLike) -> float | Floats:
     """The expected FNR at a budget (fraction) of a detector that ranks at random."""
-    return 1.0 - _fractions(budget, "budget")
+    fnr_at_random: float | Floats = 1.0 - np.asarray(budget, dtype=np.float64)
+    return fnr_at_random
 
 
 def _evaluate(formula: Callable[[Inspection], Floats], wrong: Bools, inspected: ArrayLike, found: ArrayLike) -> Floats:
@@ -235,7 +215,9 @@ def _read_truth(truth: ArrayLike) -> tuple[Bools, Bools]:
     if values.ndim != 1:
         raise InputError(f"truth must have shape (N,), not {values.shape}")
     known = ~np.asarray(pd.isna(values), dtype=np.bool_)
-    is_true, is_false = (known & _equals(values, known, number) for number in (1, 0))
+    is_true, is_false = np.zeros((2, len(values)), dtype=np.bool_)
+    # Comparisons with pandas.NA return NA, so only known values are compared.
+    is_true[known], is_false[known] = values[known] == 1, values[known] == 0
     neither = known & ~is_true & ~is_false
     if neither.any():
         row = int(np.flatnonzero(neither)[0])
@@ -243,20 +225,6 @@ def _read_truth(truth: ArrayLike) -> tuple[Bools, Bools]:
     return is_true, known
 
 
-def _equals(values: NDArray[Any], known: Bools, number: int) -> Bools:
-    equal = np.zeros(len(values), dtype=np.bool_)
-    # Comparisons with pandas.NA return NA, so only known values are compared.
-    equal[known] = values[known] == number
-    return equal
-
-
 def _ranks(scores: Floats) -> NDArray[np.int64]:
     """Dense ranks, with the same order and ties; scikit-learn refuses infinite scores."""
     return np.unique(scores, return_inverse=True)[1]
-
-
-def _fractions(values: ArrayLike, name: str) -> Floats:
-    fractions = np.asarray(values, dtype=np.float64)
-    if not ((fractions >= 0) & (fractions <= 1)).all():
-        raise InputError(f"{name} must be a fraction between 0 and 1, not {values!r}")
-    return fractions

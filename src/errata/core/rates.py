@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errata.core.checks import Floats, Labels, check_labels, check_scores
+from errata.core.confident_learning import calibrate, confident_joint
 from errata.errors import InputError
 
 JOINT_REPLICATES = 1000
@@ -40,9 +41,6 @@ class NoiseRate:
 
 def from_confident_joint(probabilities: NDArray[Any], labels: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     """The off-diagonal mass of the calibrated confident joint of probabilities (N, K) and labels (N,)."""
-    from errata.core.confident_learning import calibrate, confident_joint
-
-    _check_confidence(confidence)
     counts = confident_joint(probabilities, labels)
     class_counts = np.bincount(check_labels(labels, len(counts)), minlength=len(counts))
     replicates = _joint_replicates(counts, class_counts, np.random.default_rng(0))
@@ -61,7 +59,6 @@ def from_confident_joint(probabilities: NDArray[Any], labels: ArrayLike, *, conf
 
 def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     """The weight of the upper of two Gaussians fitted to scores (N,), which must not all be equal."""
-    _check_confidence(confidence)
     checked = check_scores(scores)
     if np.isinf(checked).any():
         raise InputError(f"score of sample {int(np.flatnonzero(np.isinf(checked))[0])} is infinite")
@@ -73,7 +70,7 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     points = (points - centre) / scale
     starts = [_fit_mixture(points, *_split(points, share)) for share in MIXTURE_STARTS]
     likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
-    fit = _refit(likeliest, (ordered - centre) / scale)
+    fit = _fit_mixture((ordered - centre) / scale, likeliest.weights_, likeliest.means_, likeliest.precisions_)
     rate = _upper_weight(fit)
     resampled = np.random.default_rng(0).multinomial(
         len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES
@@ -97,7 +94,6 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
 
 def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     """The share of positive margins (N,): log-probability of the most likely other class minus that of the label."""
-    _check_confidence(confidence)
     checked = check_scores(margins)
     positive = int((checked > 0).sum())
     low, high = _wilson(positive, len(checked), confidence)
@@ -199,11 +195,6 @@ def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Flo
         return mixture.fit(points[:, None])
 
 
-def _refit(mixture: Any, points: Floats) -> Any:
-    """A fit to other points that starts from the given fit."""
-    return _fit_mixture(points, mixture.weights_, mixture.means_, mixture.precisions_)
-
-
 def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
     """Upper weights (R,) of refits to points (P,) with counts (R, P), all started from one fit.
 
@@ -262,8 +253,3 @@ def _normal_quantile(confidence: float) -> float:
 def _log_odds(share: Any) -> Any:
     clipped = np.clip(share, 1e-12, 1 - 1e-12)
     return np.log(clipped / (1 - clipped))
-
-
-def _check_confidence(confidence: float) -> None:
-    if not 0 < confidence < 1:
-        raise InputError(f"confidence is {confidence}, not between 0 and 1")

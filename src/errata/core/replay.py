@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod, Suggestion
+from errata.core.devices import Progress
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
 from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]
-Progress = Callable[[int], object]
 SampleStatistic = ComposedMethod | Detector | Suggestion
 """What can be computed for every sample from its epochs: a method, or the suggested label."""
 

@@ -18,6 +18,11 @@ from errata.wording import one_line
 MANIFEST = "manifest.json"
 _PARTS = ".*.part"
 _FILL_BYTES = 1 << 24
+# All exceptions of numpy and zipfile for a file with one changed byte.
+_DAMAGED = (
+    *(ValueError, EOFError, OverflowError, RuntimeError, KeyError),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+)
 
 
 @contextlib.contextmanager
@@ -27,6 +32,19 @@ def _store_errors(what: object, failure: str = "cannot be written") -> Iterator[
         yield
     except OSError as error:
         raise StoreError(f"{what} {failure}: {error.strerror or error}") from error
+
+
+@contextlib.contextmanager
+def _whole_file(path: Path, kind: str) -> Iterator[None]:
+    """Raise an error of the block, which reads a file, as a StoreError that says what is wrong with the file."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise StoreError(f"{path} is missing") from None
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    except _DAMAGED as error:
+        raise StoreError(f"{path} is not a whole {kind} file: {one_line(error)}") from None
 
 
 def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -101,15 +119,9 @@ def save_array(path: Path, array: NDArray[Any]) -> None:
 
 def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
     """Read a .npy file; refuses one that is missing, truncated, of another format or pickled."""
-    try:
+    with _whole_file(path, ".npy"):
         # Mapped even if it is then copied: a header that promises more than the file holds is refused at once.
         array = np.lib.format.open_memmap(path, mode="r")
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing") from None
-    except (ValueError, EOFError, OverflowError, tokenize.TokenError) as error:
-        raise StoreError(f"{path} is not a whole .npy file: {one_line(error)}") from None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
     return array if mapped else np.array(array)
 
 
@@ -120,22 +132,12 @@ def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Read a .npz file; refuses one that is missing, truncated or of another format."""
-    try:
-        with path.open("rb") as file:
-            if not zipfile.is_zipfile(file):
-                raise StoreError(f"{path} is not a whole .npz file")
-            file.seek(0)
-            with np.load(file, allow_pickle=False) as stored:
-                return {name: np.asarray(stored[name]) for name in stored.files}
-    except FileNotFoundError:
-        raise StoreError(f"{path} is missing") from None
-    except StoreError:
-        raise
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
-    # All exceptions of numpy and zipfile for an archive with one changed byte.
-    except (ValueError, EOFError, RuntimeError, KeyError, tokenize.TokenError, zipfile.BadZipFile, zlib.error) as error:
-        raise StoreError(f"{path} is not a whole .npz file: {one_line(error)}") from None
+    with _whole_file(path, ".npz"), path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            raise ValueError("it is damaged or truncated")
+        file.seek(0)
+        with np.load(file, allow_pickle=False) as stored:
+            return {name: np.asarray(stored[name]) for name in stored.files}
 
 
 class LogitsFile:

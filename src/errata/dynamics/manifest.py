@@ -3,21 +3,21 @@
 import hashlib
 import json
 import platform
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels
 from errata.core.jit import row_blocks
-from errata.core.methods import Gathering
 from errata.core.noise import label_hash
 from errata.dynamics.files import MANIFEST, replace_atomically
 from errata.dynamics.ids import portable_ids
 from errata.errors import InputError, StoreError
 from errata.version import installed_version
+
+if TYPE_CHECKING:
+    from errata.dynamics.store import Dynamics
 
 SCHEMA = 1
 _IDS_PER_BLOCK = 1 << 13
@@ -25,32 +25,21 @@ _COUNTS = ("epochs", "samples", "num_classes")
 _OTHERS = ("classes", "dtype", "keep", "partial", "gathering", "settings", "label_hash", "id_hash", "checksums")
 
 
-def describe(
-    labels: Labels,
-    ids: NDArray[Any],
-    num_classes: int,
-    classes: Sequence[Any] | None,
-    *,
-    dtype: np.dtype[Any],
-    keep: str,
-    allow_missing: bool,
-    gathering: Gathering | None,
-    settings: dict[str, Any],
-) -> dict[str, Any]:
+def describe(run: "Dynamics", *, dtype: np.dtype[Any], keep: str) -> dict[str, Any]:
     """The manifest of a run before its first epoch."""
     return {
         "schema": SCHEMA,
         "epochs": 0,
-        "samples": len(labels),
-        "num_classes": num_classes,
-        "classes": None if classes is None else [_portable(name) for name in classes],
+        "samples": run.samples,
+        "num_classes": run.num_classes,
+        "classes": None if run.classes is None else [_portable(name) for name in run.classes],
         "dtype": str(dtype),
         "keep": keep,
-        "partial": "allow" if allow_missing else "error",
-        "gathering": gathering,
-        "settings": settings,
-        "label_hash": label_hash(labels),
-        "id_hash": id_hash(ids),
+        "partial": "allow" if run.allow_missing else "error",
+        "gathering": run.gathering,
+        "settings": run.settings,
+        "label_hash": label_hash(run.labels),
+        "id_hash": id_hash(run.ids),
         "versions": {"errata": installed_version(), "numpy": np.__version__, "python": platform.python_version()},
         "checksums": [],
     }

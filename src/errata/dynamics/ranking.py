@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +16,11 @@ from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod, Suggestion, suggest
 from errata.core.default import parse_or_default
 from errata.core.method_parts import MethodResult, SampleArrays
-from errata.core.methods import Method, parse, with_gathering
+from errata.core.methods import Method, parse
+from errata.core.metrics import budget_count
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
-from errata.dynamics.scoring import epochs_used, find_method, inspected_count, require_dynamics, run_arrays
+from errata.dynamics.scoring import epochs_used, find_method, require_dynamics, run_arrays
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -91,7 +92,7 @@ def analyse(
     compare: apply the COMPARED methods as well, in the same pass over the logits.
     """
     requested, viewed = parse_or_default(method), dynamics.window(window)
-    chosen, count = find_method(dynamics, requested), inspected_count(budget, viewed)
+    chosen, count = find_method(dynamics, requested), None if budget is None else budget_count(budget, viewed.samples)
     others = compared_methods(dynamics) if compare else []
     with_probabilities = chosen if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples else None
     suggests = with_probabilities is None and _can_answer(viewed, Suggestion())
@@ -101,7 +102,7 @@ def analyse(
         other.name: other.result(answer, viewed.labels, None, viewed.spaces)
         for other, answer in zip(others, answers, strict=True)
     }
-    used, log_probabilities = epochs_used(viewed, chosen, arrays=arrays), None
+    used, log_probabilities = epochs_used(viewed, chosen, arrays), None
     if with_probabilities is not None:
         log_probabilities = with_probabilities.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
         result = MethodResult(with_probabilities.score_probabilities(log_probabilities, viewed.labels), None)
@@ -114,7 +115,7 @@ def analyse(
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:
     """The COMPARED methods for the gathering of these dynamics."""
-    return [with_gathering(parse(name), dynamics.gathering or "in-sample") for name in COMPARED]
+    return [replace(parse(name), gathering=dynamics.gathering or "in-sample") for name in COMPARED]
 
 
 def can_compare(dynamics: Dynamics) -> bool:
@@ -165,7 +166,9 @@ def ranking_table(analysis: RunAnalysis) -> "pd.DataFrame":
             count = round(rate * dynamics.samples)
             votes = [_votes(result, count, tie_break) for result in (analysis.result, *analysis.compared.values())]
             columns["agree"] = np.mean(votes, axis=0)
-            columns["mean_loss"] = analysis.compared[with_gathering(parse(LOSS), analysis.method.gathering).name].scores
+            columns["mean_loss"] = analysis.compared[
+                replace(parse(LOSS), gathering=analysis.method.gathering).name
+            ].scores
     if flags is not None:
         columns["flag"] = flags
     table = pd.DataFrame(columns).iloc[np.lexsort((tie_break, -scores))].reset_index(drop=True)

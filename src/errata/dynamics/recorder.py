@@ -8,15 +8,15 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import as_numpy, check_labels
+from errata.core.checks import as_numpy, check_aligned, check_labels
 from errata.core.jit import compiled
 from errata.core.methods import Gathering, Method
 from errata.dynamics.files import require_empty
 from errata.dynamics.ids import SampleIds
-from errata.dynamics.manifest import describe, has_manifest, read_manifest
+from errata.dynamics.manifest import has_manifest, read_manifest
 from errata.dynamics.reducers import streaming_methods
 from errata.dynamics.run import Run
-from errata.dynamics.store import Dynamics, check_aligned, check_gathering, check_partial
+from errata.dynamics.store import Dynamics, check_gathering, check_partial
 from errata.errors import InputError, StoreError
 
 DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64")}
@@ -182,20 +182,18 @@ class Recorder:
     def _open(self, num_classes: int, existing: dict[str, Any] | None) -> Run:
         _check_num_classes(num_classes, self._classes)
         labels = check_labels(self._given_labels, num_classes, self._classes)
-        manifest = describe(
-            labels,
-            self._ids.values,
-            num_classes,
-            self._classes,
-            dtype=self._dtype,
-            keep="all" if self._stream is None else "stream",
-            allow_missing=self._partial,
+        empty = Dynamics(
+            logits=None,
+            labels=labels,
+            ids=self._ids.values,
+            num_classes=num_classes,
+            classes=self._classes,
+            fold=self._fold,
             gathering=self._gathering,
+            allow_missing=self._partial,
             settings=self._settings,
         )
-        run = Run(
-            self._folder, labels, self._ids, self._classes, self._fold, self._stream, manifest, existing, self._resume
-        )
+        run = Run(self._folder, empty, self._dtype, self._stream, existing, self._resume)
         if not self._quiet:
             print(f"errata: recording {run.size}", file=sys.stderr)
         self._run = run

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from errata.core.checks import Labels, warn_if_probabilities
 from errata.core.default import DEFAULTS_FROM_SUMS, is_default
+from errata.core.devices import Progress
 from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.core.method_parts import EpochBatch, SampleArrays
 from errata.core.methods import Method, all_methods, parse
 from errata.core.replay import (
-    Progress,
     SampleStatistic,
     States,
     arrays_from_states,

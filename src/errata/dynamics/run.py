@@ -1,23 +1,20 @@
 """The storage of a run that is being recorded: in memory or in a folder, as logits or as running sums."""
 
 import copy
-from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels, warn_if_probabilities
+from errata.core.checks import check_aligned, check_points, warn_if_probabilities
 from errata.core.methods import Method
 from errata.dynamics.files import LogitsFile, new_folder, remove_unfinished, save_array
-from errata.dynamics.ids import SampleIds
-from errata.dynamics.manifest import write_manifest
+from errata.dynamics.manifest import describe, write_manifest
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import Dynamics, check_aligned, check_points, open_folder, start_folder
+from errata.dynamics.store import Dynamics, open_folder, start_folder
 from errata.errors import InputError, StoreError
-
-_OF_LAST_EPOCH = ("swa_logits", "features")  # arrays that are out of date after another epoch
 
 
 class Run:
@@ -26,22 +23,18 @@ class Run:
     def __init__(
         self,
         folder: Path | None,
-        labels: Labels,
-        ids: SampleIds,
-        classes: Sequence[Any] | None,
-        fold: NDArray[Any] | None,
+        empty: Dynamics,
+        dtype: np.dtype[Any],
         stream: list[Method] | None,
-        manifest: dict[str, Any],
         existing: dict[str, Any] | None,
         resume: bool | int,
     ) -> None:
-        """Start a run, or continue the one with the manifest `existing`."""
-        self._folder, self._labels, self._ids, self._classes = folder, labels, ids, classes
-        self._manifest = manifest
-        self._extra: dict[str, Any] = {} if fold is None else {"fold": fold}
+        """Start a run, or continue the one with the manifest `existing`. empty: the run without its epochs."""
+        self._folder, self._dynamics = folder, empty
+        self._manifest = describe(empty, dtype=dtype, keep="all" if stream is None else "stream")
         self._epoch: NDArray[Any] | None = None
         self._in_memory: list[NDArray[Any]] = []
-        self._reducers = None if stream is None else Reducers(stream, len(labels), self.classes)
+        self._reducers = None if stream is None else Reducers(stream, empty.samples, empty.num_classes)
         self._shared = False
         self._file: LogitsFile | None = None
         if folder is not None and existing is not None:
@@ -53,7 +46,7 @@ class Run:
     @property
     def classes(self) -> int:
         """The number of classes."""
-        return int(self._manifest["num_classes"])
+        return self._dynamics.num_classes
 
     @property
     def epochs(self) -> int:
@@ -63,12 +56,12 @@ class Run:
     @property
     def size(self) -> str:
         """What is stored, and its size in MB, as text."""
-        what = f"{len(self._labels):,} samples x {self.classes} classes"
+        what = f"{self._dynamics.samples:,} samples x {self.classes} classes"
         if self._reducers is not None:
             return f"{what} as running sums: {self._reducers.nbytes / 1e6:,.1f} MB"
         where = "in memory" if self._folder is None else f"in {self._folder}"
         dtype = np.dtype(self._manifest["dtype"])
-        epoch_bytes = len(self._labels) * self.classes * dtype.itemsize
+        epoch_bytes = self._dynamics.samples * self.classes * dtype.itemsize
         return f"{what} as {dtype}: {epoch_bytes / 1e6:,.1f} MB per epoch {where}"
 
     def write(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
@@ -77,7 +70,7 @@ class Run:
             self._reduce(rows.copy(), logits.copy())
             return
         if self._epoch is None:
-            shape = len(self._labels), self.classes
+            shape = self._dynamics.samples, self.classes
             in_file = None if self._file is None else self._file.begin_epoch()
             self._epoch = np.full(shape, np.nan, self._manifest["dtype"]) if in_file is None else in_file
         self._epoch[rows] = logits
@@ -95,13 +88,13 @@ class Run:
         assert self._reducers is not None
         if self._shared:
             self._reducers, self._shared = copy.deepcopy(self._reducers), False
-        self._reducers.add(rows, logits, self._labels)
+        self._reducers.add(rows, logits, self._dynamics.labels)
 
     def end_epoch(self, *, durable: bool) -> None:
         """End the epoch. With durable=False it survives a crash only after `sync`."""
         checksums = list(self._manifest["checksums"])
         if self._reducers is not None:
-            self._reducers.flush(self._labels)
+            self._reducers.flush(self._dynamics.labels)
             if self._folder is not None:
                 self._reducers.remove_older(self._folder)
                 self._reducers.save(self._folder, self.epochs + 1)
@@ -115,7 +108,15 @@ class Run:
         manifest = self._manifest | {"epochs": self.epochs + 1, "checksums": checksums}
         if self._folder is not None and (durable or self._reducers is not None):
             write_manifest(self._folder, manifest)
-        self._count_epoch(manifest)
+        # Everything that can fail has succeeded: count the epoch.
+        self._manifest = manifest
+        if self._file is not None:
+            self._file.end_epoch()
+        elif self._epoch is not None:
+            self._in_memory.append(self._epoch)
+        self._epoch = None
+        if self._reducers is not None:
+            self._reducers.end_epoch()
 
     def drop_epoch(self) -> None:
         """Discard the epoch in progress; running sums already include it and cannot."""
@@ -132,59 +133,37 @@ class Run:
             self._file.sync()
             write_manifest(self._folder, self._manifest)
 
-    def _count_epoch(self, manifest: dict[str, Any]) -> None:
-        """Count the epoch, after everything that can fail has succeeded."""
-        self._manifest = manifest
-        if self._file is not None:
-            self._file.end_epoch()
-        elif self._epoch is not None:
-            self._in_memory.append(self._epoch)
-        self._epoch = None
-        if self._reducers is not None:
-            self._reducers.end_epoch()
-
     def finish(self, swa_logits: Any | None, features: Any | None, inputs: Any | None) -> Dynamics:
         """The dynamics of all whole epochs."""
         self.sync()
-        samples = len(self._labels)
+        samples = self._dynamics.samples
         arrays = {
             "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
             "features": check_points("features", features, samples),
             "inputs": check_points("inputs", inputs, samples),
         }
-        for name, array in arrays.items():
-            if array is None:
-                continue
-            self._extra[name] = array
-            if self._folder is not None:
-                save_array(self._folder / f"{name}.npy", array)
+        passed: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
+        self._dynamics = replace(self._dynamics, **passed)
         if self._folder is not None:
+            for name, array in passed.items():
+                save_array(self._folder / f"{name}.npy", array)
             if self._reducers is not None:
                 self._reducers.remove_older(self._folder)
             return Dynamics.open(self._folder)
+        if self._reducers is None:
+            return replace(self._dynamics, logits=np.stack(self._in_memory))
         self._shared = True
-        return Dynamics(
-            logits=None if self._reducers is not None else np.stack(self._in_memory),
-            labels=self._labels,
-            ids=self._ids.values,
-            num_classes=self.classes,
-            classes=None if self._classes is None else tuple(self._classes),
-            gathering=self._manifest["gathering"],
-            allow_missing=self._manifest["partial"] == "allow",
-            settings=self._manifest["settings"],
-            reducers=self._reducers,
-            **self._extra,
-        )
+        return replace(self._dynamics, reducers=self._reducers)
 
     def _remove_outdated(self) -> None:
         """Remove arrays that belong to an earlier last epoch."""
-        for name in _OF_LAST_EPOCH:
-            self._extra.pop(name, None)
-            if self._folder is not None:
+        self._dynamics = replace(self._dynamics, swa_logits=None, features=None)
+        if self._folder is not None:
+            for name in ("swa_logits", "features"):
                 (self._folder / f"{name}.npy").unlink(missing_ok=True)
 
     def _start(self, folder: Path) -> None:
-        start_folder(folder, self._manifest, self._labels, self._ids.values, self._extra)
+        start_folder(folder, self._manifest, self._dynamics)
         self._open_logits(folder)
 
     def _continue(self, folder: Path, existing: dict[str, Any], resume: bool | int) -> None:
@@ -211,7 +190,7 @@ class Run:
     def _check_files(self, folder: Path) -> None:
         """Refuse files of another run; load the running sums."""
         stored = open_folder(folder, self._manifest)
-        fold = self._extra.get("fold")
+        fold = self._dynamics.fold
         if not (stored.fold is None if fold is None else stored.fold is not None and np.array_equal(fold, stored.fold)):
             raise StoreError(f"{folder} was recorded with another fold: resume needs the same run")
         if self._reducers is not None and stored.reducers is not None:
@@ -222,7 +201,7 @@ class Run:
     def _open_logits(self, folder: Path) -> None:
         if self._reducers is None:
             dtype = np.dtype(self._manifest["dtype"])
-            self._file = LogitsFile(folder / "logits.npy", len(self._labels), self.classes, dtype, self.epochs)
+            self._file = LogitsFile(folder / "logits.npy", self._dynamics.samples, self.classes, dtype, self.epochs)
 
 
 def _require_same_run(folder: Path, existing: dict[str, Any], manifest: dict[str, Any]) -> None:

@@ -13,12 +13,13 @@ from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
 from errata.core.default import OTHERWISE, WITH_FEATURES, choose_default, parse_or_default
+from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
 from errata.core.method_parts import MethodResult, SampleArrays
-from errata.core.methods import Method, paper_methods, parse, same_gathering
+from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
-from errata.core.replay import Progress, SampleStatistic, replay_arrays
+from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -84,29 +85,24 @@ def method_results(
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     require_dynamics(dynamics, "score_many")
-    count = inspected_count(budget, dynamics)
-    chosen = _paper_methods(dynamics, window) if methods is None else [find_method(dynamics, name) for name in methods]
+    count = None if budget is None else budget_count(budget, dynamics.samples)
+    viewed = dynamics.window(window)
+    chosen = _paper_methods(viewed) if methods is None else [find_method(dynamics, name) for name in methods]
     return {
         method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
-        for method, arrays in zip(chosen, run_arrays(dynamics, chosen, window, progress), strict=True)
+        for method, arrays in zip(chosen, run_arrays(viewed, chosen, progress), strict=True)
     }
 
 
-def _paper_methods(dynamics: Dynamics, window: Window | None) -> list[Method]:
+def _paper_methods(dynamics: Dynamics) -> list[Method]:
     """The paper's methods that these dynamics allow."""
-    part = dynamics.window(window)
     return [
         method
         for method in paper_methods()
         if method.gathering == (dynamics.gathering or "in-sample")
-        and (method.reduction.aggregation.reads != "no epoch" or part.swa_logits is not None)
-        and (part.reducers is None or part.reducers.supports(method))
+        and (method.reduction.aggregation.reads != "no epoch" or dynamics.swa_logits is not None)
+        and (dynamics.reducers is None or dynamics.reducers.supports(method))
     ]
-
-
-def inspected_count(budget: int | float | None, dynamics: Dynamics) -> int | None:
-    """The number of samples that will be inspected; None if no budget is set."""
-    return None if budget is None else budget_count(budget, dynamics.samples)
 
 
 def require_dynamics(value: object, function: str) -> None:
@@ -141,7 +137,11 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     """The method of that name, checked against how the dynamics were gathered; None and "default" are the default."""
     requested = parse_or_default(method)
     if requested is not None:
-        return same_gathering(requested, dynamics.gathering)
+        if dynamics.gathering not in (None, requested.gathering):
+            raise InputError(
+                f"{requested.name} is {requested.gathering}, but this run was recorded {dynamics.gathering}"
+            )
+        return requested
     reducers = dynamics.reducers
     return choose_default(
         dynamics.spaces.points,
@@ -164,31 +164,23 @@ def _memorisation(dynamics: Dynamics) -> Memorisation:
     return memorising.from_sums(log_mean, log_ramp, dynamics.labels)
 
 
-def epochs_used(
-    dynamics: Dynamics, method: Method, window: Window | None = None, arrays: SampleArrays | None = None
-) -> int:
-    """How many epochs of the window the method uses, from its first on; all, except for EarlyProb.
+def epochs_used(dynamics: Dynamics, method: Method, arrays: SampleArrays | None = None) -> int:
+    """How many epochs the method uses, from the first on; all, except for EarlyProb.
 
     arrays: what `run_arrays` returned for the method, if it was called before.
     """
-    viewed = dynamics.window(window)
     if not isinstance(method, ComposedMethod) or not isinstance(method.aggregation, EarlyProb):
-        return viewed.epochs
+        return dynamics.epochs
     if arrays is None:
-        (arrays,) = run_arrays(dynamics, [method], window)
-    return early.window_ends(viewed.epochs)[
-        early.choose_window(arrays["log_probabilities"], viewed.labels, viewed.spaces)
-    ]
+        (arrays,) = run_arrays(dynamics, [method])
+    chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.spaces)
+    return early.window_ends(dynamics.epochs)[chosen]
 
 
 def run_arrays(
-    dynamics: Dynamics,
-    statistics: Sequence[SampleStatistic],
-    window: Window | None = None,
-    progress: Progress | None = None,
+    dynamics: Dynamics, statistics: Sequence[SampleStatistic], progress: Progress | None = None
 ) -> list[SampleArrays]:
-    """The sample arrays of each statistic over the epochs of a window, from logits or from running sums."""
-    viewed = dynamics.window(window)
-    if viewed.reducers is not None:
-        return viewed.reducers.arrays(statistics, viewed.labels, viewed.swa_logits, progress)
-    return replay_arrays(viewed.replayable(), statistics, progress)
+    """The sample arrays of each statistic, from logits or from running sums."""
+    if dynamics.reducers is not None:
+        return dynamics.reducers.arrays(statistics, dynamics.labels, dynamics.swa_logits, progress)
+    return replay_arrays(dynamics.replayable(), statistics, progress)

@@ -1,7 +1,7 @@
 """Dynamics: the logits of every sample at every epoch, in memory or in a folder."""
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from errata.core.checks import (
     Labels,
-    as_numpy,
+    check_aligned,
     check_labels,
     check_logits,
+    check_points,
     warn_if_probabilities,
     warn_if_softmax_twice,
 )
@@ -112,20 +113,10 @@ class Dynamics:
     def save(self, path: str | Path) -> "Dynamics":
         """Write to a new folder, and open it from there."""
         folder = Path(path)
-        manifest = describe(
-            self.labels,
-            self.ids,
-            self.num_classes,
-            self.classes,
-            dtype=self._stored_dtype,
-            keep="stream" if self.logits is None else "all",
-            allow_missing=self.allow_missing,
-            gathering=self.gathering,
-            settings=self.settings,
-        )
-        extra = {name: getattr(self, name) for name in OPTIONAL_ARRAYS if getattr(self, name) is not None}
+        keep = "stream" if self.logits is None else "all"
+        manifest = describe(self, dtype=self._stored_dtype, keep=keep)
         with new_folder(folder):
-            start_folder(folder, manifest, self.labels, self.ids, extra)
+            start_folder(folder, manifest, self)
             if self.reducers is not None:
                 self.reducers.save(folder, self.epochs)
             if self.logits is not None:
@@ -248,14 +239,14 @@ def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
     return logits[: expected[0]]
 
 
-def start_folder(
-    folder: Path, manifest: dict[str, Any], labels: Labels, ids: NDArray[Any], extra: Mapping[str, NDArray[Any]]
-) -> None:
+def start_folder(folder: Path, manifest: dict[str, Any], run: Dynamics) -> None:
     """Write the files that exist before the first epoch; the manifest first, so that a crashed run can be resumed."""
-    refuse_same_text(ids)
+    refuse_same_text(run.ids)
     write_manifest(folder, manifest)
-    for name, array in {"labels": labels, "ids": portable_ids(ids), **extra}.items():
-        save_array(folder / f"{name}.npy", np.asarray(array))
+    arrays = {"labels": run.labels, "ids": portable_ids(run.ids)}
+    for name, array in (arrays | {name: getattr(run, name) for name in OPTIONAL_ARRAYS}).items():
+        if array is not None:
+            save_array(folder / f"{name}.npy", np.asarray(array))
 
 
 def check_partial(partial: str) -> bool:
@@ -270,27 +261,3 @@ def check_gathering(gathering: Gathering | None) -> Gathering | None:
     if gathering is not None and gathering not in get_args(Gathering):
         raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
     return gathering
-
-
-def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | None:
-    """Points (N, D) in which neighbours are searched, checked."""
-    checked = check_aligned(name, array, samples)
-    if checked is not None and (checked.ndim != 2 or checked.dtype.kind not in "fiu"):
-        raise InputError(f"{name} must be numbers of shape ({samples}, D), not {checked.dtype} {checked.shape}")
-    return checked
-
-
-def check_aligned(name: str, array: Any | None, samples: int, columns: int | None = None) -> NDArray[Any] | None:
-    """An array with one row per sample, of numbers or text; with `columns`, finite logits (N, columns)."""
-    if array is None:
-        return None
-    checked = array if isinstance(array, np.ndarray) else as_numpy(array)
-    if checked.shape[:1] != (samples,) or (columns is not None and checked.shape != (samples, columns)):
-        shape = f"({samples}, {columns})" if columns else f"({samples}, ...)"
-        raise InputError(f"{name} must have shape {shape}, not {checked.shape}")
-    if checked.dtype.hasobject or (columns is not None and checked.dtype.kind not in "fiu"):
-        raise InputError(f"{name} must be numbers, not {checked.dtype}")
-    if columns is not None and not np.isfinite(checked).all():
-        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
-        raise InputError(f"{name} of sample {row} are not finite")
-    return checked

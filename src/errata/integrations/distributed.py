@@ -221,7 +221,7 @@ class _Shard(Run):
     """A run whose batches are appended to a file of records (row, logits), which rank 0 reads."""
 
     def __init__(self, file: Path, labels: Labels, ids: SampleIds, num_classes: int, dtype: np.dtype[Any]) -> None:
-        super().__init__(None, labels, ids, None, None, None, {"num_classes": num_classes, "epochs": 0}, None, False)
+        super().__init__(None, Dynamics(None, labels, ids.values, num_classes), dtype, None, None, False)
         self._path = file
         self.record = np.dtype([("row", np.int64), ("logits", dtype, (num_classes,))])
 

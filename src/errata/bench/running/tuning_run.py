@@ -190,15 +190,9 @@ def _ctrl_options(
     aggregation = method.reduction.aggregation
     assert isinstance(aggregation, CTRL)
     (rows,) = replay_arrays(dynamics.window((0, recipe_epochs - 1)).replayable(), [method])
-    own = ctrl.select(
-        rows["curve"],
-        dynamics.labels,
-        rows["correct"],
-        budget=int(split.wrong.sum()),
-        alpha=aggregation.alpha,
-        smooth=aggregation.smooth,
-    )
-    votes = ctrl.votes(rows["curve"], dynamics.labels, smooth=aggregation.smooth)
+    curves = ctrl.smoothed(rows["curve"], dynamics.labels, aggregation.smooth)
+    votes = ctrl.votes(curves, dynamics.labels)
+    (own,) = ctrl.select(curves, votes, rows["correct"], [int(split.wrong.sum())], aggregation.alpha)
 
     def option(configuration: ctrl.Configuration, counted: ctrl.Votes) -> TuningOption:
         name = f"{configuration.windows},{configuration.clusters},{configuration.selected}"
