@@ -44,9 +44,7 @@ def results(tmp_path):
 def report(results, tmp_path, monkeypatch):
     monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
     path = tmp_path / "out" / "report.html"
-    told = []
-    missing = write_report(results, path, progress=told.append)
-    assert sum(told) > 0
+    missing = write_report(results, path)
     assert any(sentence.startswith("noise-cifar10n-worse: cifar10 is not in") for sentence in missing)
     return path
 

@@ -24,6 +24,7 @@ from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
 from errata.dynamics.files import replace_atomically
 from errata.errors import ErrataError, StoreError
+from errata.terminal import progress_bar
 from errata.version import installed_version
 
 TITLE = "errata: the benchmark"
@@ -50,19 +51,19 @@ class PageSection:
     facts: Sequence[tuple[str, str]] = ()
 
 
-def write_report(
-    results: Results, path: Path, data_dir: Path | None = None, progress: Callable[[int], object] = lambda _: None
-) -> list[str]:
-    """Write the page. Returns one sentence per part that is missing. `progress(1)` is called for every figure."""
+def write_report(results: Results, path: Path, data_dir: Path | None = None) -> list[str]:
+    """Write the page. Returns one sentence per part that is missing."""
     numbers = results.numbers()
     figures: dict[str, DrawnFigure] = {}
     tables, missing = _table_sections(results)
-    for figure in Gallery(results, data_dir=data_dir):
-        if isinstance(figure, DrawnFigure):
-            figures[figure.name] = figure
-        else:
-            missing.append(f"{figure.name}: {figure.reason}")
-        progress(1)
+    gallery = Gallery(results, data_dir=data_dir)
+    with progress_bar("drawing", len(gallery)) as advance:
+        for figure in gallery:
+            if isinstance(figure, DrawnFigure):
+                figures[figure.name] = figure
+            else:
+                missing.append(f"{figure.name}: {figure.reason}")
+            advance()
     overall = [_figure_block(figures[name]) for name in ("heat-map", "critical-difference") if name in figures]
     names = order_settings(numbers["setting"].unique())
     menu = [

@@ -164,13 +164,9 @@ def report(
     if out.suffix != ".html":
         raise InputError(f"{out} must end in .html")
     require("matplotlib", "matplotlib", "plot", "the report")
-    from errata.bench.figures.gallery import Gallery
     from errata.bench.results import Results
     from errata.bench.results_page import write_report
 
-    folder = Results(results)
-    with progress_bar("drawing", len(Gallery(folder, data_dir=data_dir))) as advance:
-        missing = write_report(folder, out, data_dir, advance)
-    for sentence in missing:
+    for sentence in write_report(Results(results), out, data_dir):
         print(f"not shown: {sentence}")
     print(f"wrote {out}, {out.stat().st_size / 1e6:.1f} MB")
