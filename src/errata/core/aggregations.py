@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from errata.core import ctrl, early
 from errata.core._measure_kernels import blend_probabilities
@@ -107,8 +108,6 @@ class EarlyProb(VectorAggregation):
         return self.vector(state)
 
     def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> Floats:
-        from scipy.special import log_softmax
-
         chosen = early.choose_window(log_probabilities, labels, spaces)
         return np.asarray(log_softmax(log_probabilities[:, chosen].astype(np.float64), axis=1))
 

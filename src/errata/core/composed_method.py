@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from scipy.special import softmax
 
 from errata.core.aggregations import MeanProb
 from errata.core.checks import Floats, Labels
@@ -134,8 +135,6 @@ def suggest(log_probabilities: Floats, labels: Labels) -> SampleArrays:
 
     Rows of the log-probabilities (n, K) need not be normalised.
     """
-    from scipy.special import softmax
-
     probabilities = softmax(log_probabilities, axis=1)
     suggested = probabilities.argmax(axis=1)
     every = np.arange(len(labels))

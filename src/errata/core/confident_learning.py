@@ -19,6 +19,7 @@ from typing import Any, ClassVar, NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from errata.core._confident_kernels import ROUNDING, confident_classes, flag_largest, flag_margins, rows_by_class
 from errata.core.aggregations import Last
@@ -57,8 +58,6 @@ class ConfidentLearning(Detector):
 
     def sample_arrays(self, state: SampleArrays, labels: Labels, epochs: int) -> SampleArrays:
         """Probabilities (n, K) of the last epoch."""
-        from scipy.special import softmax
-
         return {"probabilities": softmax(state["logits"], axis=-1)}
 
     def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:

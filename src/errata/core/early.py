@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.memorising import predicted_classes, reverses_confident_rejections
@@ -50,8 +51,6 @@ def choose_window(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpace
 
 def _best_for_neighbours(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int | None:
     """The window that predicts neighbours' labels best; None if too few samples have a majority label around them."""
-    from scipy.special import log_softmax
-
     windows, classes = log_sums.shape[1:]
     near = spaces.nearest("inputs", NEIGHBOURS)
     rows = np.flatnonzero(label_votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)

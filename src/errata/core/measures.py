@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
 from errata.core._measure_kernels import shift_rows, sum_others
 from errata.core.checks import as_numpy, check_labels, check_logits
@@ -137,8 +138,6 @@ class LabelledLogits:
         against = np.log(np.maximum(others, UNDERFLOW))
         lost = np.flatnonzero(others <= UNDERFLOW)  # the label leads by about 600: sum the others on their own scale
         if len(lost):
-            from scipy.special import logsumexp
-
             rest = self.shifted[lost]
             rest[np.arange(len(lost)), self.labels[lost]] = -np.inf
             against[lost] = logsumexp(rest, axis=1)

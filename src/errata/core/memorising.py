@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 from errata.core.checks import Floats, Labels
 
@@ -134,8 +135,6 @@ def confident_reversals(log_sums: NDArray[Any], late_classes: Classes, labels: L
 
     log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs.
     """
-    from scipy.special import softmax
-
     before = softmax(log_sums, axis=1)
     rejected = (before.max(axis=1) > CONFIDENT_OTHER) & (before[np.arange(len(labels)), labels] < CONFIDENT_LABEL)
     return _share_predicted(rejected, late_classes, labels)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM, LabelledLogits, Measure
@@ -133,8 +134,6 @@ class VectorAggregation(Aggregation):
 
     def log_probabilities(self, state: SampleArrays) -> NDArray[Any]:
         """The vector as log-probabilities; candidates need not be normalised."""
-        from scipy.special import log_softmax
-
         return np.asarray(log_softmax(self.vector(state), axis=-1))
 
     def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> Floats:

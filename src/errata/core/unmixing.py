@@ -17,6 +17,7 @@ Two rounds are enough; with more rounds q becomes too confident and ranks worse 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import log_softmax, softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.confident_learning import confident_joint
@@ -45,8 +46,6 @@ class Unmix(ProbabilityStep):
 
         With fewer than K² samples, T cannot be estimated and nothing is changed.
         """
-        from scipy.special import log_softmax, softmax
-
         samples, classes = vectors.log_probabilities.shape
         if samples < classes**2:
             return vectors

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, softmax
 
 from errata.core import rates
 from errata.core.checks import Floats
@@ -181,7 +182,6 @@ def wrong_probabilities(scores: Floats, rate: float, slope: float) -> Floats:
     The curve is shifted so that the probabilities sum to rate × N.
     """
     from scipy.optimize import brentq
-    from scipy.special import expit
 
     total = rate * len(scores)
     if total <= 0 or total >= len(scores):
@@ -228,8 +228,6 @@ def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Est
 
     The first, `together`, is the median of the others.
     """
-    from scipy.special import softmax
-
     assert analysis.log_probabilities is not None
     labels, margins = analysis.dynamics.labels, analysis.result.scores
     probabilities = softmax(analysis.log_probabilities, axis=1)

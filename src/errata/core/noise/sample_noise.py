@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
 
 from errata.core.checks import Floats, Labels, as_numpy, check_seed, rows_by_class
 from errata.core.noise.transition_noise import (
@@ -47,8 +48,6 @@ def instance_transitions(labels: Labels, inputs: NDArray[Any], rates: Floats, pr
     A sample keeps its label with probability 1 − rate (`rates`: (N,)). The rest is divided between the other classes by
     the softmax of its inputs (N, D) times the projection of its true class (`projections`: (K, D, K)).
     """
-    from scipy.special import softmax
-
     classes = len(projections)
     transitions = np.empty((len(labels), classes))
     for true, rows in enumerate(rows_by_class(labels, classes)):
