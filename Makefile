@@ -17,7 +17,7 @@ PIP_OPTIONS := -qq --no-input --disable-pip-version-check
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest lint types imports unit frameworks package bench format pins clean
+.PHONY: help demo test test-all test-lowest torture lint types imports unit frameworks package bench format pins clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -37,6 +37,10 @@ PYTEST_UNIT := -m pytest -n $(WORKERS) --dist worksteal --ignore tests/framework
 
 test-lowest: $(LOWEST_READY) ## unit tests with the lowest supported versions (constraints-lowest.txt)
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python $(PYTEST_UNIT)
+
+# Victims are forked from one process, which therefore must not use threads.
+torture: $(READY) ## kills, malformed and mutated files, races, a full disk, hostile reports (half an hour or more; as root)
+	PYTHONPATH=tests OMP_NUM_THREADS=1 $(BIN)/python -m torture
 
 lint: $(READY) ## style and formatting (ruff)
 	$(BIN)/ruff check .
