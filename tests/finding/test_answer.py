@@ -10,7 +10,7 @@ import errata
 from errata.cli.find_command import as_probability
 from errata.core.rates import NoiseRate
 from errata.finding.answer import answer, data_notes, expectation, notes, reasons, report_data, suggested_budget
-from errata.finding.found import Found, expected_curve, no_conflicts
+from errata.finding.found import Found, no_conflicts
 from errata.finding.trust import disagree_widely
 from errata.report.page import payload
 
@@ -33,7 +33,6 @@ def found_with(p_wrong, rate=None):
         estimate=NoiseRate(share, share / 2, min(1.0, 2 * share), 0.95, "Invented for this test."),
         conflicts=no_conflicts(),
         confusions=pd.DataFrame({"label": ["cat", "dog"], "suggested": ["dog", "cat"], "count": [1200, 3]}),
-        curve=expected_curve(np.asarray(p_wrong)),
         summary={},
     )
 

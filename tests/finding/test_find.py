@@ -15,7 +15,7 @@ from errata.errors import ErrataError
 from errata.finding import candidates, model_training
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.model_training import NoProgress
-from errata.finding.sources import open_source
+from errata.finding.sources import DataSource
 
 
 @pytest.fixture
@@ -183,15 +183,16 @@ def test_a_folder_of_images_is_ranked(run, pictures, monkeypatch):
     assert set(ranking["id"]) == {f"{name}/{n}.png" for n in range(12) for name in [("dark", "bright")[n % 2]]}
 
 
-def test_the_network_depends_on_image_size_and_device(tmp_path):
+def test_the_network_depends_on_image_size_and_device(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
-    arrays = open_source(small, [0, 1] * 10)
+    arrays = DataSource(small, [0, 1] * 10).open()
     names = [candidates_for(arrays, "auto", 0, device)[0].name for device in ("cuda", "cpu")]
     assert names == ["cnn9", "cnn4"]
     for number in range(12):
         (tmp_path / str(number % 2)).mkdir(exist_ok=True)
         Image.new("RGB", (90 + number, 100), (number,) * 3).save(tmp_path / str(number % 2) / f"{number}.jpg")
-    files = open_source(tmp_path)
+    files = DataSource(tmp_path).open()
     (candidate,) = candidates_for(files, "auto", 0, "cuda")
     assert candidate.name == "resnet18"
     assert len(candidate.inputs) == 12

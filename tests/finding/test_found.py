@@ -4,14 +4,11 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra.numpy import arrays
 
 import errata
 from errata.dynamics.recorder import Recorder
 from errata.errors import StoreError
-from errata.finding.found import Found, confused_pairs, expected_curve
+from errata.finding.found import Found, confused_pairs
 
 
 def named_dynamics(logits, labels, classes, ids=None):
@@ -129,11 +126,10 @@ def test_a_folder_without_a_summary_is_refused(tmp_path):
         Found.open(tmp_path)
 
 
-@given(arrays(np.float64, st.integers(1, 30), elements=st.floats(0, 1)))
-def test_the_curve_adds_the_probabilities(p_wrong):
-    curve = expected_curve(p_wrong)
-    assert curve["inspected"].tolist() == list(range(len(p_wrong) + 1))
-    for inspected, errors in curve.itertuples(index=False):
+def test_the_curve_adds_the_probabilities(found):
+    p_wrong = found.ranking["p_wrong"].tolist()
+    assert found.curve["inspected"].tolist() == list(range(len(p_wrong) + 1))
+    for inspected, errors in found.curve.itertuples(index=False):
         assert errors == pytest.approx(sum(p_wrong[: int(inspected)]))
 
 

@@ -14,7 +14,7 @@ import errata
 from errata.errors import DataError, InputError
 from errata.finding.candidates import candidates_for
 from errata.finding.conflicts import conflicts
-from errata.finding.sources import open_source
+from errata.finding.sources import DataSource
 from errata.readers.image_files import StoredImages
 from errata.report.contents import sample_contents
 from errata.review.exports import label_studio_tasks, write_fiftyone
@@ -73,7 +73,7 @@ def mixed(tmp_path):
 
 
 def opened(folder, **options):
-    return open_source(folder, **({"label": "kind"} | options))
+    return DataSource(folder, **({"label": "kind"} | options)).open()
 
 
 def test_small_images_of_one_size_are_kept_as_pixels(small):
@@ -95,7 +95,8 @@ def test_images_of_different_sizes_are_decoded_on_access(mixed):
     assert [pixels.shape for pixels in some] == [(3, 30, 27), (3, 30, 25)]
 
 
-def test_the_network_depends_on_the_image_size(mixed, tmp_path):
+def test_the_network_depends_on_the_image_size(mixed, tmp_path, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     large = save(tmp_path / "large", stored(encoded(drawn(number, 90 + number, 70)) for number in range(12)))
     for folder, name in ((mixed, "cnn9"), (large, "resnet18")):
         (candidate,) = candidates_for(opened(folder), "auto", 0, "cuda")

@@ -7,7 +7,7 @@ from PIL import Image
 
 import datasets
 import errata
-from errata.finding.sources import open_source
+from errata.finding.sources import DataSource
 
 
 def random_pixels(number, width):
@@ -28,7 +28,7 @@ def test_images_are_read_and_corrected_as_datasets_stores_them(tmp_path, spread,
     dataset.save_to_disk(tmp_path / "set", num_shards=2)
     for file in tmp_path.glob("*.png"):
         file.unlink()
-    data = open_source(tmp_path / "set", "kind", None, None, False)
+    data = DataSource(tmp_path / "set", "kind").open()
     assert isinstance(data.inputs, np.ndarray) == (spread == 0)
     for pixels, image in zip(data.inputs, images, strict=True):
         np.testing.assert_array_equal(pixels.transpose(1, 2, 0), np.asarray(image))

@@ -5,7 +5,7 @@ from scipy.special import expit, log_softmax
 
 import errata
 from errata.errors import InputError, StoreError
-from errata.integrations.lightgbm import HIGHEST, LOWEST, LightGBMRecorder, _metric_predictions
+from errata.integrations.lightgbm import HIGHEST, LOWEST, LightGBMRecorder
 
 ROUNDS = 12
 TWO = {"objective": "binary", "verbose": -1, "num_threads": 1, "num_leaves": 7}
@@ -117,21 +117,6 @@ def test_swa_logits_are_the_mean_margins(four, every):
             model.set_leaf_output(number, leaf, share * model.get_leaf_output(number, leaf))
     averaged = log_softmax(model.predict(inputs, raw_score=True), axis=1)
     np.testing.assert_allclose(log_softmax(dynamics.swa_logits, axis=1), averaged, rtol=0, atol=1e-6)
-
-
-def test_the_public_interface_gives_the_same_predictions(four):
-    inputs, labels = four
-    train = lgb.Dataset(inputs[:200], labels[:200])
-    held_out = lgb.Dataset(inputs[200:], labels[200:], reference=train)
-    shown = []
-
-    def look(env):
-        shown.append([_metric_predictions(env.model, data).copy() for data in (train, held_out)])
-
-    model = lgb.train(FOUR, train, 3, valid_sets=[held_out], callbacks=[look])
-    for rounds, (seen, unseen) in enumerate(shown, start=1):
-        chances = model.predict(inputs, num_iteration=rounds)
-        np.testing.assert_allclose(np.concatenate([seen, unseen]), chances, rtol=0, atol=1e-12)
 
 
 def test_nothing_is_predicted_again_and_the_model_is_the_same(four, monkeypatch):

@@ -63,9 +63,6 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
             }
         ),
         confusions=pairs.reset_index(name="count").sort_values("count", ascending=False, ignore_index=True),
-        curve=pd.DataFrame(
-            {"inspected": np.arange(samples + 1), "expected_errors_found": np.r_[0, np.cumsum(p_wrong)]}
-        ),
         summary={
             "samples": samples,
             "classes": len(classes),
@@ -304,7 +301,7 @@ def test_the_slider_and_the_number_set_the_budget(opened):
 
 def test_less_than_one_expected_error_leaves_no_share(opened):
     found = made_up()
-    page = opened(replace(found, curve=found.curve.assign(expected_errors_found=found.curve["inspected"] / 100)))
+    page = opened(replace(found, ranking=found.ranking.assign(p_wrong=0.01)))
     expect(page.locator("#expectation")).to_have_text(
         "Among the first 20 samples expect less than one error. Dashed: random order."
     )

@@ -6,7 +6,7 @@ import pytest
 from PIL import Image
 
 import errata
-from errata.finding.sources import open_source
+from errata.finding.sources import DataSource
 
 KINDS = ("ant", "bee", "cat")
 
@@ -100,7 +100,7 @@ def test_every_format_is_corrected_and_can_be_ranked_again(run, short_training, 
     source, options = save(frame, tmp_path)
     before = everything_in(tmp_path)
     values = dict(zip(options[::2], options[1::2], strict=True))
-    data = open_source(source, values.get("--label"), None, values.get("--id"), False)
+    data = DataSource(source, values.get("--label"), id=values.get("--id")).open()
     labels = [data.classes[number] for number in data.labels]
     rows = [
         (id_, label, "keep" if label == truth[number_in(id_)] else "relabel", truth[number_in(id_)])

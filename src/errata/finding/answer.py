@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from errata.dynamics.store import Dynamics
+from errata.finding.model_training import RECORDED
 from errata.finding.trust import disagree_widely, guessing_reason
 from errata.report import ReportData
 from errata.wording import counted, percent
@@ -21,7 +22,6 @@ ASSUMPTION = (
     "These numbers assume that the model has learned what most samples of a class have in common, and that wrong "
     "labels are exceptions. Systematic errors, the same for all similar samples, look right to the model."
 )
-RECORDED = "as recorded"  # the model of dynamics that were not trained here
 FACTS = {
     "samples": "samples",
     "classes": "classes",

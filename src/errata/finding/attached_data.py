@@ -1,7 +1,7 @@
 """Recorded dynamics and the data of their samples, matched by id and checked by label."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,24 +12,9 @@ from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
 from errata.finding.found import DYNAMICS, SUMMARY, read_summary
-from errata.finding.model_training import FindOptions, TrainedModel, changed_options
+from errata.finding.model_training import FindOptions, RunToRank, changed_options
 from errata.finding.sources import DataSource
 from errata.readers import UserData
-
-
-@dataclass(frozen=True, eq=False)
-class RunToRank:
-    """Dynamics, and what is known about them.
-
-    data: their samples, and source: where these were read; None if unknown. settings: the options of the training.
-    model: the model that `find` trained; None for recorded dynamics.
-    """
-
-    dynamics: Dynamics
-    data: UserData | None = None
-    source: DataSource | None = None
-    settings: dict[str, Any] = field(default_factory=dict)
-    model: TrainedModel | None = None
 
 
 def recorded_run(dynamics: Dynamics, described: DataSource, data: Any, options: FindOptions) -> RunToRank:

@@ -42,7 +42,6 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 def candidates_for(data: UserData, model: ModelName, seed: int, device: str = "auto") -> "list[Candidate]":
     """The candidates for "auto" (tables: boosting and an MLP; text: a linear model; images: a CNN), or one model."""
-    check_model(data, model)
     return _image_candidates(data, model, seed, device) if _has_images(data) else _table_candidates(data, model, seed)
 
 

@@ -16,8 +16,6 @@ from errata.readers.image_files import StoredImages
 if TYPE_CHECKING:
     import pandas as pd
 
-Groups = NDArray[np.int64]
-
 
 def conflicts(data: UserData) -> "pd.DataFrame":
     """One row per sample with identical inputs and another label elsewhere: group (from 1), id, label, by group."""
@@ -33,36 +31,35 @@ def conflicts(data: UserData) -> "pd.DataFrame":
     return pd.DataFrame({"group": groups[order] + 1, "id": data.ids[places], "label": names})
 
 
-def input_groups(data: UserData) -> Groups:
+def input_groups(data: UserData) -> NDArray[np.int64]:
     """Group numbers (N,): equal if and only if the inputs are identical."""
     inputs = data.inputs
+    if hasattr(inputs, "columns"):
+        treatments = {name: data.columns.get(str(name), "left out") for name in inputs.columns}
+        used = [name for name, how in treatments.items() if not how.startswith(("id", "label", "left out"))]
+        groups: NDArray[np.int64] = inputs.groupby(used, sort=False, dropna=False, observed=True).ngroup().to_numpy()
+        return groups
+    numbers: dict[Any, int] = {}
+    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in _keys(data)), dtype=np.int64)
+
+
+def _keys(data: UserData) -> Iterable[Any]:
+    """A key per sample, equal for identical inputs."""
     if data.root is not None:
-        return _numbered(_file_digests([data.root / path for path in inputs.tolist()]))
-    if isinstance(inputs, StoredImages):
-        return _numbered(inputs.digests())
-    if isinstance(inputs, np.ndarray):
-        return _numbered(_digest(row) for row in _plain_zeros(inputs))
-    if hasattr(inputs, "indptr"):
-        return _numbered(_sparse_digests(inputs))
-    used = [name for name in inputs.columns if _is_input(data.columns.get(str(name), ""))]
-    groups: Groups = inputs.groupby(used, sort=False, dropna=False, observed=True).ngroup().to_numpy()
-    return groups
-
-
-def _is_input(treatment: str) -> bool:
-    return bool(treatment) and treatment not in ("id", "label") and not treatment.startswith("left out")
-
-
-def _plain_zeros(array: NDArray[Any]) -> NDArray[Any]:
-    """The array with -0.0 replaced by 0.0, which has other bytes."""
-    return array + 0 if array.dtype.kind == "f" else array
+        return _file_keys([data.root / path for path in data.inputs.tolist()])
+    if isinstance(data.inputs, StoredImages):
+        return data.inputs.digests()
+    if hasattr(data.inputs, "indptr"):
+        return _sparse_keys(data.inputs)
+    array = data.inputs
+    return (_digest(row) for row in (array + 0 if array.dtype.kind == "f" else array))  # -0.0 becomes 0.0
 
 
 def _digest(row: NDArray[Any]) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(row).tobytes(), digest_size=16).digest()
 
 
-def _sparse_digests(matrix: Any) -> Iterable[bytes]:
+def _sparse_keys(matrix: Any) -> Iterable[bytes]:
     canonical = matrix.copy()
     canonical.sum_duplicates()
     canonical.eliminate_zeros()
@@ -70,21 +67,13 @@ def _sparse_digests(matrix: Any) -> Iterable[bytes]:
         yield _digest(canonical.indices[start:stop].astype(np.int64)) + _digest(canonical.data[start:stop])
 
 
-def _file_digests(paths: list[Path]) -> list[Any]:
-    """A key per file. Only files of the same size as another are read."""
+def _file_keys(paths: list[Path]) -> Iterable[Any]:
+    """Hashes of files. Only files of the same size as another are read."""
     sizes = [path.stat().st_size for path in paths]
     counts = Counter(sizes)
-    return [
-        _file_digest(path) if counts[size] > 1 else (size, path.as_posix())
-        for path, size in zip(paths, sizes, strict=True)
-    ]
-
-
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "blake2b").digest()
-
-
-def _numbered(keys: Iterable[Any]) -> Groups:
-    numbers: dict[Any, int] = {}
-    return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), dtype=np.int64)
+    for path, size in zip(paths, sizes, strict=True):
+        if counts[size] == 1:
+            yield size
+        else:
+            with path.open("rb") as file:
+                yield hashlib.file_digest(file, "blake2b").digest()

@@ -3,7 +3,7 @@
 import hashlib
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,6 @@ MODEL_FILES = ("modules.json", "config.json", "config_sentence_transformers.json
 HOW_TO_SAVE = "SentenceTransformer(NAME).save(FOLDER) downloads a model and writes it to a folder"
 
 
-class Encoder(Protocol):
-    """A sentence model."""
-
-    def encode(self, sentences: list[str], **options: Any) -> Any:
-        """One vector (d,) per text."""
-
-
 def model_folder(path: str | Path) -> Path:
     """The folder of a sentence model, or an error if there is no model in it."""
     folder = Path(path).expanduser()
@@ -49,18 +42,15 @@ def model_key(folder: Path) -> str:
     return hashlib.sha256(repr((folder.resolve().as_posix(), stats)).encode()).hexdigest()[:16]
 
 
-def load_encoder(folder: Path, device: str) -> Encoder:
+def load_encoder(folder: Path, device: str) -> Any:
     """Load a model with sentence-transformers, from local files only."""
     require("sentence_transformers", "sentence-transformers", "text", "embedding texts")
     from sentence_transformers import SentenceTransformer
 
     try:
-        model: Encoder = SentenceTransformer(
-            str(folder), device=None if device == "auto" else device, local_files_only=True
-        )
+        return SentenceTransformer(str(folder), device=None if device == "auto" else device, local_files_only=True)
     except Exception as error:  # an incomplete folder raises a different type of error for each architecture
         raise InputError(f"the sentence model in {folder} cannot be loaded: {one_line(error)}") from error
-    return model
 
 
 def embedded(data: UserData, model: Path, device: str, work: Path | None, progress: TrainingProgress) -> UserData:
@@ -86,7 +76,7 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, progre
     )
 
 
-def _vectors(encoder: Encoder, texts: list[str], folder: Path | None, progress: TrainingProgress) -> Vectors:
+def _vectors(encoder: Any, texts: list[str], folder: Path | None, progress: TrainingProgress) -> Vectors:
     """Vectors (N, d) of texts, computed block by block; each block is written to a file."""
     blocks: list[Vectors] = []
     for start in range(0, len(texts), BLOCK):
@@ -98,7 +88,7 @@ def _vectors(encoder: Encoder, texts: list[str], folder: Path | None, progress: 
     return np.concatenate(blocks)
 
 
-def _block(encoder: Encoder, texts: list[str], file: Path | None) -> Vectors:
+def _block(encoder: Any, texts: list[str], file: Path | None) -> Vectors:
     if file is not None and file.is_file():
         stored: Vectors = np.load(file, allow_pickle=False)
         return stored

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from errata.dynamics.ranking import analyse, ranking_table
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.answer import RECORDED, answer, how_ranked, notes, reasons, what_was_read
-from errata.finding.attached_data import RunToRank, recorded_run, refuse_to_lose_contents
+from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_read
+from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import (
@@ -24,10 +24,9 @@ from errata.finding.found import (
     check_folder,
     claim_folder,
     confused_pairs,
-    expected_curve,
     no_conflicts,
 )
-from errata.finding.model_training import FindOptions, NoProgress, check_options, train_model
+from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, train_model
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
@@ -124,8 +123,7 @@ def _train(
     _announce(data, described, progress)
     if sentences is not None:
         data = embedded(data, sentences, options.device, work, progress)
-    model = train_model(data, options, work, progress)
-    return RunToRank(model.dynamics, data, described, {**asdict(options), "data": data.content_hash}, model)
+    return replace(train_model(data, options, work, progress), source=described)
 
 
 def _announce(opened: UserData | Dynamics, described: DataSource, progress: TrainingProgress) -> None:
@@ -144,20 +142,19 @@ def _work_key(data: UserData, options: FindOptions, sentences: Path | None) -> s
 def _rank(run: RunToRank, started: float) -> Found:
     """Rank the samples and write the summary."""
     analysis = analyse(run.dynamics, compare=True)
-    ranking, estimate, model = ranking_table(analysis), analysis.rate, run.model
-    unit, loss = ("epoch", None) if model is None else (model.unit, model.loss)
+    ranking, estimate = ranking_table(analysis), analysis.rate
     summary: dict[str, Any] = {
         "samples": len(ranking),
         "classes": run.dynamics.num_classes,
         "kind": "dynamics" if run.data is None else run.data.kind,
-        "model": RECORDED if model is None else model.model,
-        "model_choice": None if model is None else model.how,
+        "model": run.model,
+        "model_choice": run.how,
         "method": analysis.method.name,
-        "unit": unit,
+        "unit": run.unit,
         "epochs_used": analysis.epochs_used,
-        "held_out_loss": loss,
+        "held_out_loss": run.loss,
         "estimate": asdict(estimate),
-        "trust": trust_lines(analysis, ranking, estimate, loss, unit),
+        "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],
         "notes": [],
         "settings": run.settings,
@@ -170,7 +167,6 @@ def _rank(run: RunToRank, started: float) -> Found:
         estimate=estimate,
         conflicts=no_conflicts() if run.data is None else conflicts(run.data),
         confusions=confused_pairs(ranking, round(estimate.rate * len(ranking))),
-        curve=expected_curve(ranking["p_wrong"].to_numpy()),
         summary=summary,
         data=run.data,
     )

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from errata.core.checks import Floats
 from errata.core.rates import NoiseRate
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
@@ -34,7 +33,7 @@ class Found:
     (the estimated probability that the label is wrong), agree (the share of the compared methods that count the sample
     among the estimated errors) and mean_loss.
     conflicts: group, id, label of samples with the same inputs and different labels. confusions: label, suggested and
-    count among the estimated errors. curve: expected_errors_found among the first `inspected` samples.
+    count among the estimated errors.
     summary: the contents of summary.json. data: the samples; None if they are not available.
     """
 
@@ -43,7 +42,6 @@ class Found:
     estimate: NoiseRate
     conflicts: "pd.DataFrame"
     confusions: "pd.DataFrame"
-    curve: "pd.DataFrame"
     summary: dict[str, Any]
     data: UserData | None = None
 
@@ -51,6 +49,14 @@ class Found:
     def expected(self) -> int:
         """The estimated number of wrong labels."""
         return round(self.estimate.rate * len(self.ranking))
+
+    @property
+    def curve(self) -> "pd.DataFrame":
+        """How many errors to expect (expected_errors_found) among the first 0, 1, ... N samples (inspected)."""
+        import pandas as pd
+
+        expected = np.concatenate([[0.0], np.cumsum(self.ranking["p_wrong"].to_numpy())])
+        return pd.DataFrame({"inspected": np.arange(len(expected)), "expected_errors_found": expected})
 
     def save(self, folder: str | Path) -> Path:
         """Write everything to a folder, replacing the files of an earlier run."""
@@ -81,27 +87,17 @@ class Found:
 
         source = Path(folder)
         summary = read_summary(source)
-        ranking = pd.read_parquet(source / f"{RANKING}.parquet")
         conflicts = no_conflicts()
         if (source / CONFLICTS).exists():
             conflicts = pd.read_csv(source / CONFLICTS, keep_default_na=False)
         return cls(
-            ranking=ranking,
+            ranking=pd.read_parquet(source / f"{RANKING}.parquet"),
             dynamics=Dynamics.open(source / DYNAMICS),
             estimate=NoiseRate(**summary["estimate"]),
             conflicts=conflicts,
             confusions=pd.read_csv(source / CONFUSIONS, keep_default_na=False),
-            curve=expected_curve(ranking["p_wrong"].to_numpy()),
             summary=summary,
         )
-
-
-def expected_curve(p_wrong: Floats) -> "pd.DataFrame":
-    """How many errors to expect among the first 0, 1, ... N samples of the ranking, from their p_wrong (N,)."""
-    import pandas as pd
-
-    expected = np.concatenate([[0.0], np.cumsum(np.asarray(p_wrong, dtype=np.float64))])
-    return pd.DataFrame({"inspected": np.arange(len(expected)), "expected_errors_found": expected})
 
 
 def confused_pairs(ranking: "pd.DataFrame", count: int) -> "pd.DataFrame":

@@ -1,7 +1,7 @@
 """Choose a model for a user's data, train it, and return the dynamics of every sample."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
+from errata.finding.sources import DataSource
 from errata.readers import UserData
 from errata.readers.memory import check_fits
 from errata.terminal import TrainingProgress
@@ -19,7 +20,9 @@ from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.training.search import ModelTrial
+    from errata.training.trials import Candidate
 
+RECORDED = "as recorded"  # the model of dynamics that were not trained here
 MIN_SAMPLES = 10
 CHECKPOINT_SECONDS = 10.0  # at most so much training is lost on Ctrl-C
 # Epochs to train, as a multiple of the number with the lowest validation loss. The ranking averages over epochs, and
@@ -64,22 +67,26 @@ def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedModel:
-    """The dynamics of all samples, the model they come from, and a sentence on how it was chosen.
+class RunToRank:
+    """Dynamics, and what is known about them.
 
-    loss: its log loss on the validation split. unit: "epoch" or "round".
+    data: their samples, and source: where these were read; None if unknown. settings: the options of the training.
+    model: the model that `find` trained, how: a sentence on how it was chosen, and loss: its log loss on the validation
+    split; all unknown for recorded dynamics. unit: "epoch" or "round".
     """
 
     dynamics: Dynamics
-    model: str
-    how: str
-    loss: float | None
-    unit: str
+    data: UserData | None = None
+    source: DataSource | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    model: str = RECORDED
+    how: str | None = None
+    loss: float | None = None
+    unit: str = "epoch"
 
 
-def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress) -> TrainedModel:
+def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress) -> RunToRank:
     """Choose a model, train it, and return its dynamics; an interrupted call resumes from the folder."""
-    check_options(data, options)
     from errata.training.recipes import BoostingRecipe
     from errata.training.search import choose_model
 
@@ -102,18 +109,25 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     epochs = (options.folds or 1) * chosen.recipe.epochs
     progress.total(trial_epochs + epochs)
     progress.begin(f"training {chosen.title}", epochs)
-    dynamics = _train(trials[0], data, options, folder, progress)
-    model = f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}"
-    return TrainedModel(_with_ids(dynamics, data, options), model, _reason(trials, data), trials[0].loss, unit)
+    dynamics = _train(chosen, data, options, folder, progress)
+    return RunToRank(
+        _with_ids(dynamics, data, options),
+        data,
+        settings={**asdict(options), "data": data.content_hash},
+        model=f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}",
+        how=_reason(trials, data),
+        loss=trials[0].loss,
+        unit=unit,
+    )
 
 
 def check_options(data: UserData, options: FindOptions) -> None:
     """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
     require("torch", "torch", "torch", "training")
-    from errata.training.gather import check_device
+    from errata.training.gather import choose_device
 
     check_model(data, options.model)
-    check_device(options.device)
+    choose_device(options.device)
     if data.samples < MIN_SAMPLES:
         raise InputError(f"there are {data.samples} samples; finding wrong labels needs at least {MIN_SAMPLES}")
     if options.folds is not None and not 2 <= options.folds <= data.samples:
@@ -124,21 +138,20 @@ def check_options(data: UserData, options: FindOptions) -> None:
 
 
 def _train(
-    chosen: "ModelTrial", data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
+    chosen: "Candidate", data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
 ) -> Dynamics:
     """Train on all samples, once or once per fold."""
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
 
-    candidate = chosen.candidate
-    size = 4 * candidate.recipe.epochs * data.samples * data.num_classes
+    size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
     (result,) = gather(
-        candidate.inputs,
+        chosen.inputs,
         data.labels,
         data.num_classes,
-        candidate.model,
-        candidate.recipe,
+        chosen.model,
+        chosen.recipe,
         folds=options.folds,
         seeds=(options.seed,),
         options=TrainingOptions(

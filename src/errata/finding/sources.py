@@ -45,42 +45,29 @@ class DataSource:
         return {"path": path, "label": self.label, "text": text, "id": self.id, "skip_bad": self.skip_bad}
 
     def open(self) -> UserData | Dynamics:
-        """Read the data or the dynamics."""
-        return open_source(self.source, self.label, self.text, self.id, self.skip_bad)
+        """Dynamics if the source holds recorded logits, otherwise labelled data."""
+        if isinstance(self.source, Dynamics):
+            return self.source
+        if self.path is not None:
+            logits = self._logits_in_file(self.path)
+            if logits is not None:
+                return logits
+        return open_data(self.source, self.label, text=self.text, id=self.id, skip_bad=self.skip_bad)
+
+    def _logits_in_file(self, path: Path) -> Dynamics | None:
+        """The recorded logits; None if the file or folder holds inputs, as the shapes in a .npy file show."""
+        if (path / MANIFEST).is_file():
+            return Dynamics.open(path)
+        if path.suffix.lower() == ".npz" and path.is_file() and holds_logits(path):
+            return read_npz(path)
+        if path.suffix.lower() != ".npy" or not path.is_file() or self.label is None:
+            return None
+        if isinstance(self.label, str | Path) and not Path(self.label).is_file():
+            return None
+        return read_npy(path, self.label)
 
     def reopen(self) -> UserData | Dynamics:
         """Read the data of an earlier run again."""
         if self.path is not None and not self.path.exists():
             raise InputError(f"the data were read from {self.path}, which no longer exists: pass `data=`")
         return self.open()
-
-
-def open_source(
-    source: Any,
-    label: Any = None,
-    text: Any = None,
-    id: Any = None,  # noqa: A002
-    skip_bad: bool = False,
-) -> UserData | Dynamics:
-    """Dynamics if the source holds recorded logits, otherwise labelled data."""
-    if isinstance(source, Dynamics):
-        return source
-    if isinstance(source, str | Path):
-        path = Path(source).expanduser()
-        if (path / MANIFEST).is_file():
-            return Dynamics.open(path)
-        if path.suffix.lower() == ".npz" and path.is_file() and holds_logits(path):
-            return read_npz(path)
-        logits = _logits_in_npy(path, label)
-        if logits is not None:
-            return logits
-    return open_data(source, label, text=text, id=id, skip_bad=skip_bad)
-
-
-def _logits_in_npy(path: Path, label: Any) -> Dynamics | None:
-    """The logits in a .npy file with their labels in another; None if the shapes show that the file holds inputs."""
-    if path.suffix.lower() != ".npy" or not path.is_file() or label is None:
-        return None
-    if isinstance(label, str | Path) and not Path(label).is_file():
-        return None
-    return read_npy(path, label)

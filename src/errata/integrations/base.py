@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import Labels, as_numpy, check_labels
+from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
 from errata.dynamics.files import require_empty
 from errata.dynamics.manifest import has_manifest
@@ -167,7 +167,7 @@ class MarginRecorder:
 
         trained_labels (N,): the labels that the trainer has, if it gives access to them.
         """
-        logits = margins if margins.ndim == 2 else np.stack([np.zeros_like(margins), margins], axis=1)
+        logits = two_columns(margins)
         if self._recorder is None:
             self._recorder = self._open(logits.shape[1], trained_labels)
             self._total = np.zeros_like(logits, dtype=np.float64)  # in the memory order of the margins: faster to add
@@ -182,8 +182,16 @@ class MarginRecorder:
             raise InputError("the trainer gives no access to its labels; pass them as labels=")
         classes = column_names(labels, num_classes) if self._classes is None else self._classes
         if trained_labels is not None and labels is not trained_labels:
-            own = column_names(trained_labels, num_classes)
-            _check_same(check_labels(labels, num_classes, classes), check_labels(trained_labels, num_classes, own))
+            if len(labels) != len(trained_labels):
+                raise InputError(f"there are {len(labels)} labels, but the trainer has {len(trained_labels)} samples")
+            own = check_labels(labels, num_classes, classes)
+            trained = check_labels(trained_labels, num_classes, column_names(trained_labels, num_classes))
+            if (own != trained).any():
+                row = int(np.argmax(own != trained))
+                raise InputError(
+                    f"sample {row} has class {own[row]} in labels=, but class {trained[row]} in the trainer; "
+                    "pass the labels in the order of the training samples"
+                )
         return Recorder(self._path, labels=labels, num_classes=num_classes, classes=classes, **self._options)
 
 
@@ -217,19 +225,6 @@ def log_odds_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     """The logit of the second of two classes from its probability (n,) or (n, 1)."""
     logits: NDArray[Any] = log_of(probabilities) - log_of(1 - probabilities)
     return logits
-
-
-def _check_same(labels: Labels, trained: Labels) -> None:
-    """Raise an error if labels (N,) are not those that the trainer has."""
-    if len(labels) != len(trained):
-        raise InputError(f"there are {len(labels)} labels, but the trainer has {len(trained)} samples")
-    different = labels != trained
-    if different.any():
-        row = int(np.argmax(different))
-        raise InputError(
-            f"sample {row} has class {labels[row]} in labels=, but class {trained[row]} in the trainer; "
-            "pass the labels in the order of the training samples"
-        )
 
 
 def _is_distributed() -> bool:

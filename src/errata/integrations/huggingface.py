@@ -50,15 +50,13 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
         self._attach(trainer)
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Called by the Trainer."""
         self._begin_epoch(int(state.epoch or 0))
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Called by the Trainer, also if max_steps ends the training within an epoch."""
+        """Also called if max_steps ends the training within an epoch."""
         self._end_epoch(complete=float(state.epoch).is_integer())
 
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        """Called by the Trainer; restores the trainer and the model."""
         self._detach()
 
     def _attach(self, trainer: Any) -> None:

@@ -51,16 +51,14 @@ class KerasRecorder(BatchRecorder, callbacks.Callback):  # type: ignore[misc]
         return {INPUTS: x, ROWS: np.arange(samples)}
 
     def on_epoch_begin(self, epoch: int, logs: Any = None) -> None:
-        """Called by Keras."""
         self._begin_epoch(epoch)
         self._batches = 0
 
     def on_epoch_end(self, epoch: int, logs: Any = None) -> None:
-        """Called by Keras, also if stop_training ends the training within an epoch."""
+        """Also called if stop_training ends the training within an epoch."""
         self._end_epoch(complete=self.params.get("steps") in (None, self._batches))
 
     def on_train_end(self, logs: Any = None) -> None:
-        """Called by Keras; restores the methods of the model."""
         self._detach()
 
     def _attach(self, model: Any) -> None:

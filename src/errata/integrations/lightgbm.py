@@ -1,7 +1,6 @@
 """Record the rounds of a LightGBM training: `callbacks=[LightGBMRecorder()]`."""
 
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -41,10 +40,9 @@ class LightGBMRecorder(MarginRecorder):
 
         super().__init__(path, f"lightgbm {__version__}", labels, options)
         self._data = data
-        self._as_margins: Callable[[Floats], Floats] | None = None
+        self._objective: str | None = None
 
     def __call__(self, env: "CallbackEnv") -> None:
-        """Called by LightGBM after every round."""
         from lightgbm import Booster
 
         if not isinstance(env.model, Booster):
@@ -54,23 +52,19 @@ class LightGBMRecorder(MarginRecorder):
         if not self._is_recorded(env.iteration - env.begin_iteration + 1):
             return
         data = env.model.train_set if self._data is None else self._data
-        if self._as_margins is None:
-            self._as_margins = _inverse_link(env.model)
-        margins = self._as_margins(_predictions(env.model, data))
+        if self._objective is None:
+            self._objective = str(env.model.dump_model(num_iteration=1).get("objective", "custom")).split()[0]
+        margins = _margins(_predictions(env.model, data), self._objective)
         self._record(margins, np.asarray(data.get_label(), dtype=np.float64))
 
 
 def _predictions(model: "Booster", data: "Dataset") -> Floats:
-    """The predictions for a Dataset from the scores that LightGBM keeps, so that no tree is evaluated again."""
-    index = next((i for i, one in enumerate([model.train_set, *model.valid_sets]) if one is data), None)
-    if index is None:
+    """The predictions for a Dataset from the scores that LightGBM keeps, so that no tree is evaluated again.
+
+    LightGBM passes them to metrics only.
+    """
+    if all(one is not data for one in (model.train_set, *model.valid_sets)):
         raise InputError("the Dataset to record is neither the training set nor in valid_sets")
-    from_scores: Callable[..., Floats] | None = getattr(model, "_Booster__inner_predict", None)
-    return _metric_predictions(model, data) if from_scores is None else from_scores(data_idx=index)
-
-
-def _metric_predictions(model: "Booster", data: "Dataset") -> Floats:
-    """The same through the public interface, which is slower, because it computes every metric of the training too."""
     received = []
 
     def metric(predictions: Floats, _: "Dataset") -> tuple[str, float, bool]:
@@ -81,31 +75,19 @@ def _metric_predictions(model: "Booster", data: "Dataset") -> Floats:
     return received[0]
 
 
-def _inverse_link(model: "Booster") -> Callable[[Floats], Floats]:
-    """The function from predictions, as LightGBM passes them to metrics, to margins."""
-    objective = str(model.dump_model(num_iteration=1).get("objective", "custom")).split()[0]
-    if objective == "multiclass":
-        return _log
-    if objective in ("binary", "cross_entropy", "multiclassova"):
-        return _log_odds
+def _margins(predictions: Floats, objective: str) -> Floats:
+    """Margins from predictions, limited to where a probability is above 0 and below 1 in double precision.
+
+    For several classes they are margins up to a constant per sample, which no measure depends on.
+    """
     if objective == "custom":
-        return np.asarray
-    raise InputError(f"the objective {objective!r} is not one of classification; record a classifier")
-
-
-def _log(probabilities: Floats) -> Floats:
-    """Margins up to a constant per sample, which no measure depends on."""
+        return predictions
+    if objective not in ("multiclass", "binary", "cross_entropy", "multiclassova"):
+        raise InputError(f"the objective {objective!r} is not one of classification; record a classifier")
     with np.errstate(divide="ignore"):
-        return _bounded(np.log(probabilities))
-
-
-def _log_odds(probabilities: Floats) -> Floats:
-    with np.errstate(divide="ignore"):
-        return _bounded(np.log(probabilities) - np.log1p(-probabilities))
-
-
-def _bounded(margins: Floats) -> Floats:
-    """Margins limited to where a probability is above 0 and below 1 in double precision."""
+        margins = np.log(predictions)
+        if objective != "multiclass":
+            margins -= np.log1p(-predictions)
     if np.isfinite(margins).all():
         return margins
     warnings.warn(

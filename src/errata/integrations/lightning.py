@@ -45,19 +45,16 @@ class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
         self._outputs: list[Any] | None = None
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning; adds a hook to the module that gives the logits."""
         self._hook = pl_module.get_submodule(self._module).register_forward_hook(self._on_forward)
 
     def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning."""
         self._begin_epoch(trainer.current_epoch)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """Called by Lightning; outputs from now on belong to the training pass."""
+        """Outputs from now on belong to the training pass."""
         self._outputs = []
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """Called by Lightning with the result of `training_step`."""
         module_outputs, self._outputs = self._outputs or [], None
         logits = _logits(outputs) if isinstance(outputs, Mapping) else None
         if logits is None:
@@ -69,17 +66,15 @@ class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
             raise
 
     def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning, also if max_steps or max_time ends the training within an epoch."""
+        """Also called if max_steps or max_time ends the training within an epoch."""
         self._end_epoch(complete=trainer.is_last_batch)
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        """Called by Lightning; removes the hook."""
         if self._hook is not None:
             self._hook.remove()
             self._hook = None
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
-        """Called by Lightning; removes the hook."""
         self.on_train_end(trainer, pl_module)
 
     def _on_forward(self, module: Any, args: Any, output: Any) -> None:

@@ -60,7 +60,7 @@ class SklearnStageRecorder(MarginRecorder):
             self._classes = _model_classes(model)
         for stage, margins in enumerate(model.staged_decision_function(inputs), start=1):
             if self._is_recorded(stage):
-                self._record(two_columns(margins), None)
+                self._record(margins, None)
 
 
 def _version() -> str:

@@ -29,7 +29,7 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
         self._rows: Any = None
 
     def on_train_begin(self, net: Any, X: Any = None, y: Any = None, **others: Any) -> None:
-        """Called by skorch; replaces the training iterator by one that notes the rows of each batch."""
+        """Replace the training iterator by one that notes the rows of each batch."""
         if self._labels is None and y is None:
             raise InputError("fit was given no y; pass the given labels as labels=")
         self._labels = as_numpy(y) if self._labels is None else self._labels
@@ -44,22 +44,19 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
         net.get_iterator = get_iterator_with_rows
 
     def on_epoch_begin(self, net: Any, **others: Any) -> None:
-        """Called by skorch."""
         self._begin_epoch(len(net.history) - 1)
 
     def on_batch_end(self, net: Any, batch: Any = None, training: Any = None, **step: Any) -> None:
-        """Called by skorch with the outputs of the step."""
         if not training:
             return
         outputs = step["y_pred"][0] if isinstance(step["y_pred"], tuple) else step["y_pred"]
         self._record_rows(self._rows, _logits(outputs, net.criterion_))
 
     def on_epoch_end(self, net: Any, **others: Any) -> None:
-        """Called by skorch."""
         self._end_epoch()
 
     def on_train_end(self, net: Any, X: Any = None, y: Any = None, **others: Any) -> None:
-        """Called by skorch, also after Ctrl-C; restores the iterator of the net."""
+        """Also called after Ctrl-C; restores the iterator of the net."""
         del net.get_iterator
 
     def _set_rows(self, rows: NDArray[np.int64]) -> None:

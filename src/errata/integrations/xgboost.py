@@ -35,14 +35,13 @@ class XGBoostRecorder(MarginRecorder, TrainingCallback):
             raise InputError("data has no labels; pass the given ones as labels=")
 
     def before_training(self, model: Any) -> Any:
-        """Called by XGBoost."""
         if not isinstance(model, Booster):
             raise InputError("xgboost.cv trains several models at once; record one xgboost.train per fold")
         self._begin()
         return model
 
     def after_iteration(self, model: Any, epoch: int, evals_log: TrainingCallback.EvalsLog) -> bool:
-        """Called by XGBoost after every round; returning False continues the training."""
+        """Returning False continues the training."""
         if self._is_recorded(epoch + 1):
             # XGBoost caches the margins of a DMatrix, so only the new trees are evaluated.
             self._record(model.predict(self._data, output_margin=True), self._trained_labels)

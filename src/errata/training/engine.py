@@ -15,16 +15,16 @@ from torch import Tensor
 from errata.dynamics.files import remove_unfinished
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.training.checkpoints import (
-    DelayedInterrupt,
+from errata.training.executors import Executor
+from errata.training.job_runs import (
+    RESULT,
+    JobRun,
     drop_checkpoints,
     furthest_checkpoint,
     group_checkpoint,
     load_state,
     save_state,
 )
-from errata.training.executors import Executor
-from errata.training.job_runs import RESULT, JobRun
 from errata.training.jobs import JobResult, TrainingJob, TrainingOptions, check_provenance, provenance
 from errata.training.models import penultimate
 
@@ -130,17 +130,14 @@ class _Engine:
             runs.append(JobRun(executor, number, self.labels, self.options, own, start, state))
         progress(sum(min(start, job.recipe.epochs) for job in group))
         last_checkpoint = time.monotonic()
-        with DelayedInterrupt() as interrupt:
-            executor.after_step = interrupt.check
-            for epoch in range(start, max(job.recipe.epochs for job in group)):
-                for run, logits in zip(runs, _on_cpu(executor.train_epoch(epoch)), strict=True):
-                    run.end_epoch(epoch, logits)
-                progress(sum(epoch < job.recipe.epochs for job in group))
-                if self.folder is not None and time.monotonic() - last_checkpoint >= self.options.checkpoint_seconds:
-                    states = {name: run.state() for name, run in zip(names, runs, strict=True)}
-                    save_state(group_checkpoint(self.folder, names), {"epoch": epoch + 1, "jobs": states})
-                    last_checkpoint = time.monotonic()
-                interrupt.check()  # Ctrl-C may have been pressed after the last step
+        for epoch in range(start, max(job.recipe.epochs for job in group)):
+            for run, logits in zip(runs, _on_cpu(executor.train_epoch(epoch)), strict=True):
+                run.end_epoch(epoch, logits)
+            progress(sum(epoch < job.recipe.epochs for job in group))
+            if self.folder is not None and time.monotonic() - last_checkpoint >= self.options.checkpoint_seconds:
+                states = {name: run.state() for name, run in zip(names, runs, strict=True)}
+                save_state(group_checkpoint(self.folder, names), {"epoch": epoch + 1, "jobs": states})
+                last_checkpoint = time.monotonic()
         results = [run.finish() for run in runs]
         if self.folder is not None:
             group_checkpoint(self.folder, names).unlink(missing_ok=True)

@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from itertools import chain, zip_longest
 from typing import Any
@@ -33,7 +33,6 @@ class Executor(ABC):
         self._orders = [Generator().manual_seed(job.recipe.seed) for job in jobs]
         self._pending: list[list[Tensor]] = [[] for _ in jobs]
         self._stopped: set[int] = set()
-        self.after_step: Callable[[], None] = lambda: None
 
     @abstractmethod
     def train_epoch(self, epoch: int) -> list[Tensor]:
@@ -138,7 +137,7 @@ class ModuleExecutor(Executor):
         """Steps of all jobs in turn, so that their streams run at the same time."""
         epochs = [module.epoch(epoch, self._batches(number)) for number, module in enumerate(self._modules)]
         for _ in zip_longest(*epochs):
-            self.after_step()
+            pass
         return [module.logits for module in self._modules]
 
     def module(self, job: int) -> nn.Module:
@@ -148,13 +147,13 @@ class ModuleExecutor(Executor):
         module = self._modules[job]
         trained = {"model": dict(module.model.state_dict()), "optimizer": module.optimizer.state_dict()}
         copied: dict[str, Any] = _on_cpu(trained)
-        return copied | {"order": self.order_state(job), "draws": module.rng.state}
+        return copied | {"order": self.order_state(job), "draws": module.rng_state}
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
         module = self._modules[job]
         module.model.load_state_dict(state["model"])
         module.optimizer.load_state_dict(state["optimizer"])
-        module.rng.state = state["draws"]
+        module.rng_state = state["draws"]
         self.load_order_state(job, state["order"])
 
 
@@ -172,8 +171,8 @@ class _JobModule:
     ) -> None:
         self._keep_passes = keep_passes
         self._recipe, self._inputs, self._labels = job.recipe, inputs, labels
-        self.rng = _JobRng(job.recipe.seed)
-        with self.rng:
+        self.rng_state = Generator().manual_seed(job.recipe.seed).get_state()
+        with self._own_rng():
             self.model = build().to(inputs.device)
         if inputs.device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -207,6 +206,14 @@ class _JobModule:
             self._update(batch, raw)
             yield
 
+    @contextmanager
+    def _own_rng(self) -> Iterator[None]:
+        """A context in which torch's default generator of the CPU has the state of this job."""
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.rng_state)
+            yield
+            self.rng_state = torch.get_rng_state()
+
     def _fetch_and_update(self, positions: Tensor) -> None:
         (raw,) = self._inputs.fetch([self._train_rows[positions]])
         self._update(positions, raw)
@@ -214,7 +221,7 @@ class _JobModule:
     def _update(self, positions: Tensor, raw: Tensor) -> None:
         """One update; the logits before it are kept if keep_passes is set."""
         # On a GPU, all jobs share the default generator: a CUDA graph cannot switch generators.
-        with self.rng if self._inputs.device.type == "cpu" else nullcontext():
+        with self._own_rng() if self._inputs.device.type == "cpu" else nullcontext():
             logits = forward(self.model, self._inputs.train(raw, None))
         if logits.shape != (len(positions), self.logits.shape[1]):
             raise InputError(
@@ -226,24 +233,6 @@ class _JobModule:
         self.optimizer.step()
         if self._keep_passes:
             self.logits.index_copy_(0, positions, logits.detach().to(self.logits.dtype))
-
-
-class _JobRng(AbstractContextManager[None]):
-    """A context in which torch's default generator of the CPU has the state of this job."""
-
-    def __init__(self, seed: int) -> None:
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            self.state = torch.get_rng_state()
-        self._outer = self.state
-
-    def __enter__(self) -> None:
-        self._outer = torch.get_rng_state()
-        torch.set_rng_state(self.state)
-
-    def __exit__(self, *error: object) -> None:
-        self.state = torch.get_rng_state()
-        torch.set_rng_state(self._outer)
 
 
 def _on_cpu(value: Any) -> Any:

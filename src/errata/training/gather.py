@@ -57,8 +57,8 @@ def gather(
 
     model: a function that builds a module, a module whose weights every run starts from, or the hidden widths of an
     MLP. None means the MLP with recipe.widths, or gradient boosting if `recipe` is a BoostingRecipe.
-    watched: record only these rows, after every epoch. This is how a few samples of a large dataset are recorded, and
-    where an epoch may be a part of a pass (Recipe.parts). The ids of the dynamics are these rows.
+    watched (n,): record only these rows, after every epoch. This is how a few samples of a large dataset are recorded,
+    and where an epoch may be a part of a pass (Recipe.parts). The ids of the dynamics are these rows.
     """
     seeds = tuple(operator.index(seed) for seed in seeds)
     labels = check_labelled(inputs, labels, num_classes)
@@ -70,8 +70,7 @@ def gather(
     elif recipe.parts > 1 and options.when == "training pass":
         raise InputError("an epoch that is a part of a pass does not train on every sample; name the rows in watched=")
     if folds is None:
-        rows = None if watched is None else _check_rows(watched, len(labels))
-        jobs = in_sample_jobs(len(labels), recipe, seeds, rows)
+        jobs = in_sample_jobs(len(labels), recipe, seeds, watched)
     else:
         jobs = fold_jobs(labels, recipe, seeds, folds)
     make_executor = executor_for(
@@ -135,32 +134,14 @@ def executor_for(
     return make
 
 
-def choose_device(device: str | torch.device) -> torch.device:
-    """The device of that name; "auto" is the GPU if there is one."""
-    if device == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return torch.device(device)
-
-
-def check_device(device: str | torch.device) -> torch.device:
-    """The device of that name, or an error if it does not exist here."""
+def choose_device(name: str | torch.device) -> torch.device:
+    """The device of that name, or an error if it does not exist here; "auto" is the GPU if there is one."""
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        chosen = choose_device(device)
+        device = torch.device(name)
     except RuntimeError as error:
-        raise InputError(f"there is no device named {device!r}; use 'auto', 'cpu' or 'cuda'") from error
-    if chosen.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"there is no device named {name!r}; use 'auto', 'cpu' or 'cuda'") from error
+    if device.type == "cuda" and not torch.cuda.is_available():
         raise InputError("torch finds no GPU here; use device 'auto' or 'cpu'")
-    return chosen
-
-
-def _check_rows(watched: NDArray[np.int64], samples: int) -> NDArray[np.int64]:
-    rows = np.asarray(watched)
-    if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
-        raise InputError("watched must be a list of row numbers")
-    outside = np.flatnonzero((rows < 0) | (rows >= samples))
-    if len(outside):
-        raise InputError(f"watched row {int(rows[outside[0]])} is outside 0..{samples - 1}")
-    distinct, counts = np.unique(rows, return_counts=True)
-    if len(distinct) < len(rows):
-        raise InputError(f"row {int(distinct[np.argmax(counts > 1)])} is in watched twice")
-    return rows.astype(np.int64)
+    return device

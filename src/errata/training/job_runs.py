@@ -1,7 +1,8 @@
-"""The state of one job while it is trained: its recorder, its averaged weights, and whether it has stopped."""
+"""The state of a job while it is trained: recorder, averaged weights, whether it has stopped; and its checkpoints."""
 
 import math
 import sys
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from dataclasses import asdict
 from pathlib import Path
@@ -13,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from errata.dynamics.files import replace_atomically
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
-from errata.training.checkpoints import save_state
+from errata.errors import StoreError
 from errata.training.executors import EVALUATION_BATCH, Executor, evaluate, features, forward
 from errata.training.jobs import JobResult, TrainingOptions, check_provenance, provenance
 from errata.training.model_inputs import Inputs, TableInputs
@@ -176,3 +178,47 @@ def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor, generat
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum
     model.eval()
+
+
+def save_state(path: Path, state: dict[str, Any]) -> None:
+    """Write a state (tensors, numbers, strings, lists and dicts) in place of the file."""
+    replace_atomically(path, lambda file: torch.save(state, file))
+
+
+def load_state(path: Path) -> dict[str, Any] | None:
+    """The state that `save_state` wrote, on the CPU, or None if there is no such file."""
+    if not path.exists():
+        return None
+    try:
+        state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # torch raises many types of error for a file that it did not write
+        raise StoreError(f"{path} is not a complete checkpoint. Delete it to restart this run.") from error
+    return state
+
+
+def group_checkpoint(folder: Path, names: Sequence[str]) -> Path:
+    """The checkpoint file of jobs that are trained side by side."""
+    return folder / f"{names[0]}-and-{len(names) - 1}-more.checkpoint"
+
+
+def furthest_checkpoint(folder: Path, names: Collection[str]) -> dict[str, Any] | None:
+    """The state with the most epochs that contains all of these jobs; it may contain others too.
+
+    States with more epochs that contain only some of the jobs are deleted, because those jobs restart before them.
+    """
+    states = {path: load_state(path) for path in sorted(folder.glob("*.checkpoint"))}
+    touched = {path: state for path, state in states.items() if state and not state["jobs"].keys().isdisjoint(names)}
+    usable = [state for state in touched.values() if state["jobs"].keys() >= set(names)]
+    chosen = max(usable, key=lambda state: int(state["epoch"]), default=None)
+    for path, state in touched.items():
+        if state["epoch"] > (chosen["epoch"] if chosen else 0):
+            path.unlink()
+    return chosen
+
+
+def drop_checkpoints(folder: Path, finished: Collection[str]) -> None:
+    """Delete the checkpoints whose jobs are all finished."""
+    for path in folder.glob("*.checkpoint"):
+        state = load_state(path)
+        if state is not None and state["jobs"].keys() <= set(finished):
+            path.unlink()

@@ -1,6 +1,6 @@
 """A stack: MLPs of the same shape as batched matrices, with one optimiser step for all."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -67,7 +67,7 @@ class Stack:
         self._step = Step(self._train_steps, self._optimizer, lambda: [self._flat], example)
         self._step.warm_up()  # on a CPU too: a checkpoint is loaded into the existing state of the optimiser
 
-    def train_epoch(self, epoch: int, positions: Tensor, after_step: Callable[[], None]) -> None:
+    def train_epoch(self, epoch: int, positions: Tensor) -> None:
         """Train every job on positions in its train_rows (R, T), batch by batch.
 
         On a GPU this returns before the work is done, and `train_logits` waits for it. A stopped job has only padding;
@@ -80,7 +80,6 @@ class Stack:
         self._step.begin()
         for part in self._in_flight:
             self._step(part, self._shape.recipe.rate(epoch))
-            after_step()
 
     def pad(self, orders: Sequence[list[Tensor]]) -> Tensor:
         """Positions (R, T) from the batches of every job; short batches are padded."""

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 from errata.errors import InputError
 from errata.training.boosting import MAX_ROUNDS, best_rounds
 from errata.training.engine import Progress
-from errata.training.gather import check_device
+from errata.training.gather import choose_device
 from errata.training.model_inputs import TableInputs, check_labelled
 from errata.training.recipes import BoostingRecipe, Recipe
 from errata.training.trials import (
@@ -73,7 +73,7 @@ def choose_model(
     """
     split = ValidationSplit.draw(labels, num_classes, VALIDATION, candidates[0].recipe.seed, MAX_TRIAL_SAMPLES)
     journal = SearchJournal(None, "") if folder is None else SearchJournal(folder / "trials.json", folder.name)
-    margin, placed = clear_difference(len(labels)), check_device(device)
+    margin, placed = clear_difference(len(labels)), choose_device(device)
     trials: list[ModelTrial] = []
 
     def try_candidate(candidate: Candidate, checkpoint: Path | None, advance: Progress) -> list[Any]:
@@ -216,7 +216,7 @@ def choose_recipe(
         raise InputError(f"search must be one of {', '.join(STAGES)}, not {search!r}")
     labels = check_labelled(inputs, labels, num_classes)
     split = ValidationSplit.draw(labels, num_classes, VALIDATION, seed)
-    placed = check_device(device)
+    placed = choose_device(device)
     stored = SearchJournal(journal, _fingerprint(inputs, split, placed.type))
     trials: dict[Recipe, AccuracyTrial] = {}
 

@@ -63,7 +63,7 @@ class StackedExecutor(Executor):
                 positions = stack.pad([self._batches(number) for number in members])
             else:
                 positions = stack.orders.next_epoch()
-            stack.train_epoch(epoch, positions, self.after_step)
+            stack.train_epoch(epoch, positions)
 
         _on_threads(work, active, self.inputs.values, large=self._is_large)
         for stack, members in active:  # on a GPU all stacks are running by now, each on its own stream

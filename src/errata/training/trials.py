@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.training.boosting import best_rounds
-from errata.training.checkpoints import load_state, save_state
 from errata.training.engine import Progress, train
 from errata.training.executors import Executor
 from errata.training.gather import Model, executor_for
+from errata.training.job_runs import load_state, save_state
 from errata.training.jobs import JobResult, Rows, TrainingJob, TrainingOptions
 from errata.training.model_inputs import Inputs
 from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe

@@ -15,7 +15,7 @@ from errata.errors import InputError
 from errata.terminal import write_table
 from errata.training import search
 from errata.training.boosting import MAX_ROUNDS
-from errata.training.gather import check_device
+from errata.training.gather import choose_device
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import BoostingRecipe, Recipe
 from errata.training.trials import ValidationSplit, rolling_mean
@@ -110,7 +110,7 @@ def _mean_test_accuracy(labelled: LabelledSetting, recipe: Recipe, device: str) 
     train_rows, test_rows = np.split(np.arange(len(labels)), [len(labelled.given)])
     split = ValidationSplit(labels, labelled.data.num_classes, train_rows, test_rows)
     recipes = {f"seed{seed}": recipe.with_seed(seed) for seed in PRINTED_SEEDS}
-    results = split.train(TableInputs(values), recipe.widths, recipes, check_device(device))
+    results = split.train(TableInputs(values), recipe.widths, recipes, choose_device(device))
     if any(result.stopped is not None for result in results):
         return float("nan")
     return float(np.mean([rolling_mean(split.accuracies(result))[-1] for result in results]))

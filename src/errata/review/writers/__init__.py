@@ -15,7 +15,7 @@ from errata.discovery import component_modules
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.sources import open_source
+from errata.finding.sources import DataSource
 from errata.readers import UserData
 from errata.readers.data_frames import is_name, labelled_table
 from errata.readers.file_types import GROUP, file_suffix, table_readers
@@ -58,7 +58,7 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
         table = labelled_table(table_readers()[suffix](path).frame, label, id, str(path))
         samples = _samples(table.ids, table.encoded)
     else:
-        data = open_source(path, label, None, id, False)
+        data = DataSource(path, label, id=id).open()
         if isinstance(data, Dynamics):
             raise InputError(f"{path} contains the outputs of a model. Pass the data that the model was trained on.")
         samples = _samples(data.ids, data)
