@@ -86,17 +86,12 @@ def _table_candidates(data: UserData, model: ModelName, seed: int) -> "list[Cand
     if model == "boosting" or (model == "auto" and boosts):
         candidates.append(Candidate("boosting", table, None, BoostingRecipe(MAX_ROUNDS, seed=seed)))
     if model in ("auto", "mlp"):
-        batches = SMALL_BATCHES if data.kind == "text" else BATCHES
-        recipes = [_recipe(data.samples, batches, MAX_EPOCHS, network, seed) for network in _networks(data)]
+        batches, networks = (SMALL_BATCHES, [LINEAR]) if data.kind == "text" else (BATCHES, [NETWORK])
+        if data.kind == "text" and data.embedded:  # boosting takes minutes for sentence vectors and is no better
+            networks = [LINEAR, NETWORK]
+        recipes = [_recipe(data.samples, batches, MAX_EPOCHS, network, seed) for network in networks]
         candidates += [Candidate("mlp", table, None, recipe) for recipe in recipes]
     return candidates
-
-
-def _networks(data: UserData) -> Sequence[Network]:
-    """For sentence vectors both are tried; boosting takes minutes for them and is no better."""
-    if data.kind == "text":
-        return (LINEAR, NETWORK) if data.embedded else (LINEAR,)
-    return (NETWORK,)
 
 
 def _image_candidates(data: UserData, model: ModelName, seed: int, device: str) -> "list[Candidate]":
@@ -137,13 +132,13 @@ def _image_inputs(data: UserData, side: int) -> "Inputs":
         pixels = _enlarged(data.inputs)
         return Images(pixels, *_channel_statistics(pixels), None if _is_grey(pixels) else PadCropFlip())
     small = side <= MAX_SIDE_CNN9
-    decoded = max(side, MIN_SIDE_CNN9) if small else DECODED_SIDE
+    side = max(side, MIN_SIDE_CNN9) if small else DECODED_SIDE
     augment = PadCropFlip() if small else PadCropFlip(0, CROPPED_SIDE)
     prepare = None if small else ResizeCentreCrop(DECODED_SIDE, CROPPED_SIDE)
-    if data.root is not None and 3 * data.samples * decoded**2 > MAX_DECODED_BYTES:
+    if data.root is not None and 3 * data.samples * side**2 > MAX_DECODED_BYTES:
         paths = [data.root / path for path in data.inputs.tolist()]
-        return ImageFiles(paths, IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=decoded)
-    pixels = _decoded(data, decoded)
+        return ImageFiles(paths, IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=side)
+    pixels = _squares(data, side)
     return Images(pixels, *_channel_statistics(pixels), augment, prepare)
 
 
@@ -164,7 +159,7 @@ def _channel_statistics(pixels: NDArray[np.uint8]) -> tuple[Sequence[float], Seq
     return some.mean(axis=(0, 2, 3)).tolist(), np.maximum(some.std(axis=(0, 2, 3)), 1e-3).tolist()
 
 
-def _decoded(data: UserData, side: int) -> NDArray[np.uint8]:
+def _squares(data: UserData, side: int) -> NDArray[np.uint8]:
     """All images, resized to squares: (N, 3, side, side)."""
     from PIL import Image
 

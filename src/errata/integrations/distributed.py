@@ -57,7 +57,11 @@ class DistributedRecorder:
             if not self._ranks.alone:
                 self._shard = _ShardRecorder(_shard_file(self._folder, self._ranks.own), **arguments)
         if self._shard is not None:
-            _check_equal(self._ranks.gather(self._shard.fingerprint()))
+            fingerprints = self._ranks.gather(self._shard.fingerprint())
+            for rank, fingerprint in enumerate(fingerprints):
+                for name, value in fingerprint.items():
+                    if value != fingerprints[0][name]:
+                        raise InputError(f"rank {rank} has other {name} than rank 0")
             self._merged = np.zeros(len(self._shard.names), dtype=np.bool_)
         with self._ranks.together():
             if self._ranks.own == 0:
@@ -118,12 +122,12 @@ class DistributedRecorder:
         if self._shard is None:
             return
         with self._ranks.together():
-            records = self._shard.records()
+            records = _records(self._shard.file, self._shard.shard.record)
         written = self._ranks.gather(records)
         with self._ranks.together():
             if self._whole is not None:
                 for rank, count in enumerate(written):
-                    for rows, logits in _read(_shard_file(self._folder, rank), self._shard.record, count):
+                    for rows, logits in _read(_shard_file(self._folder, rank), self._shard.shard.record, count):
                         first = _first_occurrence(rows, self._merged)
                         self._whole.update(self._shard.names[rows[first]], logits[first])
                         self._merged[rows[first]] = True
@@ -137,13 +141,10 @@ class _Ranks:
         joined = dist.is_available() and dist.is_initialized()
         self.own: int = dist.get_rank() if joined else 0
         self._count: int = dist.get_world_size() if joined else 1
+        self.alone = self._count == 1
         # Messages stay on the CPU: NCCL would send them through the current GPU.
         needs_own_group = not self.alone and "cpu:gloo" not in dist.get_backend_config()
         self._group = dist.new_group(backend="gloo") if needs_own_group else None
-
-    @property
-    def alone(self) -> bool:
-        return self._count == 1
 
     def gather(self, own: Any) -> list[Any]:
         """The objects of all ranks, in order; torch raises an error if a rank has died or does not answer in time."""
@@ -171,7 +172,7 @@ class _ShardRecorder(Recorder):
     """Checks batches as a Recorder does, skips samples that are repeated, and appends to the shard of a rank."""
 
     def __init__(self, file: Path, **arguments: Any) -> None:
-        self._file = file
+        self.file = file
         super().__init__(None, quiet=True, **arguments)
 
     def update(self, ids: Any, logits: Any) -> None:
@@ -188,33 +189,24 @@ class _ShardRecorder(Recorder):
         """The ids (N,) of all samples."""
         return self._ids.values
 
-    @property
-    def record(self) -> np.dtype[Any]:
-        """The type of one record of the shard."""
-        return self._shard.record
-
-    def records(self) -> int:
-        """The number of records; rank 0 deletes the file after merging."""
-        return self._file.stat().st_size // self.record.itemsize if self._file.exists() else 0
-
     def set_epoch(self, epoch: int) -> None:
         """Start an epoch."""
-        self._shard.set_epoch(epoch)
+        self.shard.set_epoch(epoch)
         self._recorded[:] = False
 
     def fingerprint(self) -> dict[str, Any]:
         """What must be equal on all ranks."""
         return {
-            "labels": label_hash(check_labels(self._given_labels, self._shard.classes, self._classes)),
+            "labels": label_hash(check_labels(self._given_labels, self.shard.classes, self._classes)),
             "ids": id_hash(self.names),
-            "num_classes": self._shard.classes,
+            "num_classes": self.shard.classes,
             "dtype": str(self._dtype),
         }
 
     def _open(self, num_classes: int, found: dict[str, Any] | None) -> Run:
         labels = check_labels(self._given_labels, num_classes, self._classes)
-        self._run = self._shard = _Shard(self._file, labels, self._ids, num_classes, self._dtype)
-        return self._shard
+        self._run = self.shard = _Shard(self.file, labels, self._ids, num_classes, self._dtype)
+        return self.shard
 
 
 class _Shard(Run):
@@ -252,7 +244,7 @@ def _read(file: Path, record: np.dtype[Any], count: int) -> Iterator[tuple[Rows,
     """The rows (n,) and logits (n, K) of a shard, in blocks."""
     if not count:
         return
-    visible = file.stat().st_size // record.itemsize if file.exists() else 0
+    visible = _records(file, record)
     if visible != count:
         raise StoreError(f"rank 0 reads {visible} records in {file}, but {count} were written; all ranks must share it")
     records = np.memmap(file, dtype=record, mode="r")
@@ -269,6 +261,11 @@ def _first_occurrence(rows: Rows, before: NDArray[np.bool_]) -> NDArray[np.intp]
     return first[~before[rows[first]]]
 
 
+def _records(file: Path, record: np.dtype[Any]) -> int:
+    """The number of records in a shard; rank 0 deletes it after merging."""
+    return file.stat().st_size // record.itemsize if file.exists() else 0
+
+
 def _shard_file(folder: Path, rank: int) -> Path:
     return folder / _SHARDS / f"rank{rank}.records"
 
@@ -279,10 +276,3 @@ def _drop_shards(folder: Path) -> None:
         for file in shards.glob("rank*.records"):
             file.unlink()
         shards.rmdir()
-
-
-def _check_equal(fingerprints: list[dict[str, Any]]) -> None:
-    for rank, fingerprint in enumerate(fingerprints):
-        for name, value in fingerprint.items():
-            if value != fingerprints[0][name]:
-                raise InputError(f"rank {rank} has other {name} than rank 0")

@@ -2,6 +2,7 @@
 
 from collections import UserDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -64,7 +65,7 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
         # The Trainer removes unused columns from samples that are dicts. `_Sample` is not a dict, so this is done here.
         without_unused = trainer._get_collator_with_removed_columns(collate, description="training")
         trainer.train_dataset = _RowDataset(dataset)
-        trainer.data_collator = _RowCollator(collate, without_unused)
+        trainer.data_collator = partial(_collate_rows, collate, without_unused)
         hooks = [
             trainer.model.register_forward_pre_hook(self._remove_rows, with_kwargs=True),
             trainer.model.register_forward_hook(self._on_forward),
@@ -119,18 +120,13 @@ class _RowDataset:
         return [_Sample(item, row) for item, row in zip(self._dataset.__getitems__(rows), rows, strict=True)]
 
 
-class _RowCollator:
-    """Collates as before, and adds the rows of training samples to the batch."""
-
-    def __init__(self, collate: Callable[[Any], Any], without_unused: Callable[[Any], Any]) -> None:
-        self._collate, self._without_unused = collate, without_unused
-
-    def __call__(self, samples: list[Any]) -> Any:
-        if not isinstance(samples[0], _Sample):
-            return self._collate(samples)
-        batch = self._without_unused([sample.data for sample in samples])
-        batch[ROWS] = np.array([sample.row for sample in samples])
-        return batch
+def _collate_rows(collate: Callable[[Any], Any], without_unused: Callable[[Any], Any], samples: list[Any]) -> Any:
+    """A batch as before, with the rows of training samples."""
+    if not isinstance(samples[0], _Sample):
+        return collate(samples)
+    batch = without_unused([sample.data for sample in samples])
+    batch[ROWS] = np.array([sample.row for sample in samples])
+    return batch
 
 
 def _column(dataset: Any, name: str) -> list[Any]:

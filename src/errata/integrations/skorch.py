@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -82,7 +83,7 @@ class _RowLoader:
     def __init__(self, loader: Any, set_rows: Callable[[NDArray[np.int64]], None]) -> None:
         if not hasattr(loader, "collate_fn"):
             raise InputError(f"iterator_train is a {type(loader).__name__}; only a torch DataLoader can be recorded")
-        loader.collate_fn = _PairCollator(loader.collate_fn)
+        loader.collate_fn = partial(_collate_pairs, loader.collate_fn)
         self._loader, self._set_rows = loader, set_rows
 
     def __len__(self) -> int:
@@ -94,15 +95,10 @@ class _RowLoader:
             yield batch
 
 
-class _PairCollator:
-    """Collates the samples as before, and their rows into an array."""
-
-    def __init__(self, collate: Callable[[Any], Any]) -> None:
-        self._collate = collate
-
-    def __call__(self, pairs: list[tuple[Any, int]]) -> tuple[Any, NDArray[np.int64]]:
-        samples, rows = zip(*pairs, strict=True)
-        return self._collate(list(samples)), np.array(rows)
+def _collate_pairs(collate: Callable[[Any], Any], pairs: list[tuple[Any, int]]) -> tuple[Any, NDArray[np.int64]]:
+    """The samples collated as before, and their rows."""
+    samples, rows = zip(*pairs, strict=True)
+    return collate(list(samples)), np.array(rows)
 
 
 def _check_size(train_samples: int, labels: int) -> None:

@@ -22,19 +22,13 @@ def mlp(widths: Sequence[int]) -> nn.Sequential:
 def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
     """The nine-layer network of Co-teaching for 32 x 32 images, with dropout of whole channels."""
     return nn.Sequential(
-        *_convolution(3, 128),
-        *_convolution(128, 128),
-        *_convolution(128, 128),
+        *_convolutions(3, 128, 128, 128),
         nn.MaxPool2d(2),
         nn.Dropout2d(dropout),
-        *_convolution(128, 256),
-        *_convolution(256, 256),
-        *_convolution(256, 256),
+        *_convolutions(128, 256, 256, 256),
         nn.MaxPool2d(2),
         nn.Dropout2d(dropout),
-        *_convolution(256, 512, padding=0),
-        *_convolution(512, 256, padding=0),
-        *_convolution(256, 128, padding=0),
+        *_convolutions(256, 512, 256, 128, padding=0),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(128, num_classes),
@@ -44,11 +38,9 @@ def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
 def cnn4(num_classes: int) -> nn.Sequential:
     """Four convolutions for small images, with 1/30 of the arithmetic of cnn9, for training on a CPU."""
     return nn.Sequential(
-        *_convolution(3, 32),
-        *_convolution(32, 32),
+        *_convolutions(3, 32, 32),
         nn.MaxPool2d(2),
-        *_convolution(32, 64),
-        *_convolution(64, 64),
+        *_convolutions(32, 64, 64),
         nn.MaxPool2d(2),
         nn.AdaptiveAvgPool2d(4),
         nn.Flatten(),
@@ -58,8 +50,11 @@ def cnn4(num_classes: int) -> nn.Sequential:
     )
 
 
-def _convolution(inputs: int, outputs: int, padding: int = 1) -> list[nn.Module]:
-    return [_CentredConv2d(inputs, outputs, 3, padding=padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+def _convolutions(*channels: int, padding: int = 1) -> list[nn.Module]:
+    layers: list[nn.Module] = []
+    for inputs, outputs in pairwise(channels):
+        layers += [_CentredConv2d(inputs, outputs, 3, padding), nn.BatchNorm2d(outputs), nn.LeakyReLU(0.01)]
+    return layers
 
 
 class _CentredConv2d(nn.Conv2d):
