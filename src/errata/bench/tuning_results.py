@@ -9,17 +9,15 @@ FOLDER/tuning/SETTING.failed.json          why seeds failed, until they are run 
 import json
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
+from filelock import BaseFileLock, FileLock
 
 from errata.bench.plan import Cell
 from errata.bench.results import Results, read_parquet
 from errata.dynamics.files import replace_atomically
 from errata.errors import StoreError
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 CHOSEN, CANDIDATES, CURVE, FAILURES = ".parquet", ".candidates.parquet", ".curve.parquet", ".failed.json"
 SAME_FOR_ALL_SEEDS = ("parameters", "epochs_of_recipe", "data_hash", "label_hash")
@@ -106,10 +104,8 @@ class TuningResults:
         else:
             path.unlink(missing_ok=True)
 
-    def _lock(self, setting: str) -> "BaseFileLock":
+    def _lock(self, setting: str) -> BaseFileLock:
         """Held while the files of a setting are read and replaced: several processes may add seeds."""
-        from filelock import FileLock
-
         lock = self._results.work(f"{setting}-tuning-files.lock")
         for folder in (lock.parent, self._results.folder / "tuning"):
             folder.mkdir(parents=True, exist_ok=True)

@@ -155,7 +155,6 @@ def choose(
 @bench.command()
 def pack(out: OutOption = Path("results")) -> None:
     """Move the results of single cells into one Parquet file per setting, to commit them."""
-    require("filelock", "filelock", "torch", "packing")
     from errata.bench.packing import pack as pack_results
     from errata.bench.results import Results
 
