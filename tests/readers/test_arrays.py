@@ -281,7 +281,7 @@ class TestFiles:
 
     def test_arrays_that_do_not_fit_into_memory_are_refused(self, digits, tmp_path, monkeypatch):
         np.savez(tmp_path / "d.npz", X=digits[0], y=digits[1])
-        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 1000)
+        monkeypatch.setattr("errata.memory.available_memory", lambda: 1000)
         error_of("would take", tmp_path / "d.npz")
 
 

@@ -154,7 +154,7 @@ class TestSmallImages:
         save_image(tmp_path / "a/1.png", (16, 16))
         save_image(tmp_path / "a/2.png", (16, 16))
         save_image(tmp_path / "b/1.png", (16, 16))
-        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 100)
+        monkeypatch.setattr("errata.memory.available_memory", lambda: 100)
         with pytest.raises(InputError, match="3 images of 16 × 16 pixels would take"):
             open_data(tmp_path)
 

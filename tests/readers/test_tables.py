@@ -269,7 +269,7 @@ class TestFeatures:
 
     def test_features_that_do_not_fit_into_memory_are_refused(self, frame, monkeypatch):
         data = open_data(frame, "kind")
-        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 1000)
+        monkeypatch.setattr("errata.memory.available_memory", lambda: 1000)
         with pytest.raises(InputError, match=r"would take .* GB of memory, but 0\.0 GB are free"):
             data.prepare()
 
@@ -611,7 +611,7 @@ class TestFiles:
     def test_tables_that_do_not_fit_into_memory_are_refused(self, frame, tmp_path, monkeypatch):
         frame.drop(columns="nested").to_parquet(tmp_path / "t.parquet")
         frame.to_csv(tmp_path / "t.csv")
-        monkeypatch.setattr("errata.readers.memory.available_memory", lambda: 100)
+        monkeypatch.setattr("errata.memory.available_memory", lambda: 100)
         for name in ("t.parquet", "t.csv"):
             error_of(InputError, "would take", name, source=tmp_path / name, label="kind")
 

@@ -112,7 +112,7 @@ def _bomb() -> bytes:
 
 def _little_memory(file: str) -> Callable[[], object]:
     def work() -> object:
-        from errata.readers import memory
+        from errata import memory
 
         memory.available_memory = lambda: FREE_MEMORY  # type: ignore[assignment]
         return read_and_rank(file)()

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from errata.errors import InputError
 from errata.extras import require_pillow
+from errata.memory import check_fits
 from errata.readers import UserData
 from errata.readers.image_files import StoredImages, decode_image
-from errata.readers.memory import check_fits
 
 if TYPE_CHECKING:
     from errata.training.model_inputs import Inputs

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.extras import require
+from errata.memory import check_fits
 from errata.readers import UserData
 from errata.readers.columns import as_texts
 from errata.readers.features import FrameFeatures
-from errata.readers.memory import check_fits
 from errata.terminal import TrainingProgress
 from errata.wording import counted, one_line
 

@@ -13,8 +13,8 @@ from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
 from errata.finding.sources import DataSource
+from errata.memory import check_fits
 from errata.readers import UserData
-from errata.readers.memory import check_fits
 from errata.terminal import TrainingProgress
 from errata.wording import counted
 

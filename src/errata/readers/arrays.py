@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy
 from errata.errors import InputError
+from errata.memory import check_fits
 from errata.readers.columns import LARGEST
 from errata.readers.data_frames import from_frame, is_name
 from errata.readers.features import dense_features, sparse_features
 from errata.readers.label_encoding import EncodedLabels, encode_labels, sample_ids
-from errata.readers.memory import check_fits
 from errata.readers.user_data import UserData
 from errata.wording import counted, listed
 

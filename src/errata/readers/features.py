@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError
+from errata.memory import check_fits
 from errata.readers.columns import Column, as_dates, as_numbers, as_texts
-from errata.readers.memory import check_fits
 from errata.readers.user_data import Features, Rows
 
 if TYPE_CHECKING:

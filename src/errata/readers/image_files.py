@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from errata.errors import DataError
 from errata.extras import require_pillow
+from errata.memory import check_fits
 from errata.readers.label_encoding import encode_labels
-from errata.readers.memory import check_fits
 from errata.readers.user_data import Rows, UserData
 from errata.wording import counted, listed, one_line
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import DataError
+from errata.memory import check_fits
 from errata.readers.data_frames import frame_of
 from errata.readers.file_access import READ_ERRORS, encoding_of, open_bytes, open_text
 from errata.readers.file_types import TableContents, TableReader
-from errata.readers.memory import check_fits
 from errata.readers.number_columns import LEADING_ZERO, MISSING_NUMBERS, NUMBER, SAMPLED_VALUES, WHOLE_NUMBER
 from errata.wording import counted, one_line
 

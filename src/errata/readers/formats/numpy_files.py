@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError, MissingDataError
+from errata.memory import check_fits
 from errata.readers.arrays import INPUT_NAMES, from_arrays, from_named
 from errata.readers.data_frames import is_name
 from errata.readers.file_access import file_errors
 from errata.readers.file_types import ArrayReader
-from errata.readers.memory import check_fits
 from errata.readers.user_data import UserData
 from errata.wording import listed
 

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from errata.memory import check_fits
 from errata.readers.data_frames import frame_of
 from errata.readers.file_access import file_errors
 from errata.readers.file_types import TableContents, TableReader
-from errata.readers.memory import check_fits
 
 
 def read_parquet(path: Path) -> TableContents:
