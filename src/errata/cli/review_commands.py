@@ -30,7 +30,10 @@ def apply_command(
     id_column: Annotated[
         str | None, typer.Option("--id", help="The column with the ids of the samples. Default: as for find.")
     ] = None,
-    decisions: Annotated[Path | None, typer.Option(help="The decisions.csv downloaded from the report.")] = None,
+    decisions: Annotated[
+        list[Path] | None,
+        typer.Option(help="The decisions.csv downloaded from the report. Repeat it to combine several reviewers."),
+    ] = None,
     top: Annotated[
         int | None, typer.Option(help="Instead of --decisions: the N most suspicious samples.", min=1)
     ] = None,
@@ -95,14 +98,14 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
     return folder, {**options, **changed_options(summary["settings"]), "skip-bad": ranked.skip_bad}
 
 
-def _decisions(path: Path | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":
+def _decisions(paths: list[Path] | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":
     from errata.finding.found import Found
     from errata.review.decisions import Decisions
 
-    if (path is None) == (top is None):
+    if bool(paths) == (top is not None):
         raise InputError("pass either --decisions FILE, or --top N with --accept-suggested")
-    if path is not None:
-        decisions = Decisions.read(path)
+    if paths:
+        decisions = Decisions.read(*paths)
         return decisions if found is None else decisions.with_ranks(Found.open(found).ranking)
     if not without_review:
         raise InputError("--top uses suggestions that nobody has reviewed. Add --accept-suggested to confirm.")

@@ -1,6 +1,7 @@
 """errata.apply: write a corrected copy of the data, and a log of all changes, next to the original."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +33,7 @@ class Applied:
 
 def apply(
     source: str | Path,
-    decisions: "Decisions | pd.DataFrame | str | Path",
+    decisions: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path]",
     *,
     label: Any = None,
     id: Any = None,  # noqa: A002
@@ -45,8 +46,8 @@ def apply(
     """Write a corrected copy of the data. The data itself is never changed.
 
     source: a table, arrays, a folder of images in class folders, or a folder saved by Hugging Face `datasets`.
-    decisions: a decisions.csv of the report, or a data frame with its columns: id, label, decision (keep, accept,
-    relabel or skip) and new_label.
+    decisions: a decisions.csv of the report, a list of such files by several reviewers, or a data frame with its
+    columns: id, label, decision (keep, accept, relabel or skip) and new_label.
     label, id: the column names passed to `errata.find`.
     out: the path of the copy, or a folder for it. Default: data.csv becomes data.corrected.csv.
     drop: remove the samples instead of relabelling them.

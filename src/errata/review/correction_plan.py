@@ -12,7 +12,7 @@ from errata.errors import InputError
 from errata.review.decisions import Decision, Decisions
 from errata.review.writers import open_writer
 from errata.review.writers.image_folders import ImageFolder
-from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelledSamples, LabelWriter
+from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelledSamples, LabelWriter, label_key
 from errata.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class CorrectionPlan:
 
 def plan_corrections(
     source: str | Path,
-    decisions: "Decisions | pd.DataFrame | str | Path",
+    decisions: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path]",
     *,
     label: Any = None,
     id: Any = None,  # noqa: A002
@@ -53,19 +53,21 @@ def plan_corrections(
     The arguments are those of `apply`.
     """
     if isinstance(decisions, str | Path):
-        decisions = Decisions.read(decisions)
+        decisions = [decisions]
+    if isinstance(decisions, Sequence):
+        decisions = Decisions.read(*decisions)
     elif not isinstance(decisions, Decisions):
         decisions = Decisions.from_table(decisions)
     writer = open_writer(source, label, id, link)
     samples = writer.samples
     labels = dict(zip(samples.ids, samples.labels, strict=True))
-    classes_for = cache(partial(classes_for_text, classes=samples.classes))
+    classes_for = cache(partial(classes_for_text, classes=samples.classes, read_label=writer.read_label))
     by_status: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions.entries:
         by_status[_status(decision, labels.get(decision.id), classes_for)].append(decision)
     if not skip_stale:
         _refuse_stale(by_status["unknown id"], by_status["outdated"], labels, decisions.origin, writer.path)
-    edits = LabelEdits(tuple(_edits(by_status["changed"], samples, labels, classes_for)), drop)
+    edits = LabelEdits(tuple(_edits(by_status["changed"], writer, labels, classes_for)), drop)
     writer.check(edits)
     counts = Counter({status: len(entries) for status, entries in by_status.items()})
     counts["undecided"] = len(samples.ids) - len(decisions.entries) + counts["unknown id"] + counts["outdated"]
@@ -91,70 +93,49 @@ def _status(decision: Decision, label: Any, classes_for: ClassesFor) -> str:
     """The status of a decision about a sample that now has this label (None if there is no such sample)."""
     if label is None:
         return "unknown id"
-    if decision.changes_label and _contains(classes_for(decision.new_label), label):
+    if decision.changes_label and label_key(label) in map(label_key, classes_for(decision.new_label)):
         return "changed before"
-    if not _contains(classes_for(decision.label), label):
+    if label not in classes_for(decision.label):
         return "outdated"
     return {"keep": "kept", "skip": "skipped"}.get(decision.decision, "changed")
 
 
-def classes_for_text(text: str, classes: Sequence[Any]) -> list[Any]:
-    """The classes that a text in decisions.csv may stand for. Spreadsheets turn 1 into 1.0 and True into TRUE."""
-    return [value for value in classes if str(value) == text] or [value for value in classes if _equals(text, value)]
+def classes_for_text(text: str, classes: Sequence[Any], read_label: Callable[[str], Any]) -> list[Any]:
+    """The classes that a text in decisions.csv may stand for. Spreadsheets turn True into TRUE, and pandas 1 into 1.0.
 
-
-def new_class(text: str, classes: Sequence[Any]) -> Any:
-    """A class that does not exist yet: a number if all classes are numbers and the text is one, else the text."""
-    number = _number(text)
-    if number is None or not all(map(_is_number, classes)):
-        return text
-    if all(isinstance(value, numbers.Integral) for value in classes):
-        return int(number) if number == int(number) else text
-    return number
-
-
-def _equals(text: str, value: Any) -> bool:
-    if isinstance(value, bool):
-        return text.strip().casefold() == str(value).casefold()
-    return _is_number(value) and _number(text) == value
-
-
-def _contains(classes: Sequence[Any], label: Any) -> bool:
-    """Whether the label is among the classes. True, 1 and 1.0 are different classes."""
-    return any(type(value) is type(label) and value == label for value in classes)
+    read_label: the label that the text spells in the type of the labels; None if they cannot hold it.
+    """
+    same_text = [value for value in classes if str(value) == text]
+    return same_text or [value for value in classes if label_key(value) == label_key(read_label(text))]
 
 
 def _type_name(value: Any) -> str:
-    return "number" if _is_number(value) else type(value).__name__
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, numbers.Real) and not isinstance(value, bool)
-
-
-def _number(text: str) -> float | None:
-    """The finite number that the text is, if any."""
-    try:
-        number = float(text)
-    except ValueError:
-        return None
-    return number if abs(number) < float("inf") else None
+    return "number" if isinstance(value, numbers.Real) and not isinstance(value, bool) else type(value).__name__
 
 
 def _edits(
-    decisions: Sequence[Decision], samples: LabelledSamples, labels: Mapping[str, Any], classes_for: ClassesFor
+    decisions: Sequence[Decision], writer: LabelWriter, labels: Mapping[str, Any], classes_for: ClassesFor
 ) -> Iterator[LabelEdit]:
+    samples = writer.samples
     rows = dict(zip(samples.ids, samples.rows, strict=True))
-    examples = dict(zip(reversed(samples.labels), reversed(samples.rows), strict=True))  # the first row of each class
+    # The first row of each class.
+    examples = dict(zip(map(label_key, reversed(samples.labels)), reversed(samples.rows), strict=True))
     for decision in decisions:
         candidates = classes_for(decision.new_label)
         if len(candidates) > 1:
             raise InputError(
-                f"the new label {decision.new_label!r} of id {decision.id!r} matches several classes of the data: "
+                f"{decision.place}: the new label {decision.new_label!r} matches several classes of the data: "
                 f"{listed(candidates)}. Merge these classes first."
             )
-        after = candidates[0] if candidates else new_class(decision.new_label, samples.classes)
-        yield LabelEdit(rows[decision.id], labels[decision.id], after, examples.get(after), decision)
+        if not candidates and any(character in decision.new_label for character in "\r\n"):
+            raise InputError(
+                f"{decision.place}: the new label {decision.new_label!r} has line breaks. Check the quotes."
+            )
+        after = candidates[0] if candidates else writer.read_label(decision.new_label)
+        if after is None:
+            label = f"the new label {decision.new_label!r} ({decision.place})"
+            raise InputError(f"{writer.labels_are}, which cannot hold {label}")
+        yield LabelEdit(rows[decision.id], labels[decision.id], after, examples.get(label_key(after)), decision)
 
 
 def _refuse_stale(

@@ -1,20 +1,21 @@
 """The decisions of a review: read from decisions.csv or a data frame, or the first suggestions of a ranking."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError, MissingDataError
-from errata.readers.formats.csv_files import csv_dialect, text_rows
-from errata.wording import listed
+from errata.readers.number_columns import MAX_EXACT_FLOAT
+from errata.readers.whole_rows import rows_by_line
+from errata.wording import counted, listed
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("id", "label", "decision", "new_label")
+MOST_LISTED = 100  # samples with two decisions in a message
 CHANGING, UNCHANGING = ("accept", "relabel"), ("keep", "skip")
 
 
@@ -23,13 +24,14 @@ class Decision:
     """The decision about one sample. Ids and labels are text, as in the file.
 
     label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
-    decision is accept or relabel.
+    decision is accept or relabel. place: the file and the line.
     """
 
     id: str
     label: str
     decision: str
     new_label: str = ""
+    place: str = field(default="", compare=False)
 
     @property
     def changes_label(self) -> bool:
@@ -52,39 +54,48 @@ class Decisions:
     ranks: Mapping[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, path: str | Path) -> "Decisions":
-        """Read a CSV file written by the report, or saved again by a spreadsheet."""
+    def read(cls, *paths: str | Path) -> "Decisions":
+        """Read CSV files written by the report, or saved again by a spreadsheet. Several reviewers are combined."""
         import pandas as pd
 
-        file = Path(path).expanduser()
-        if not file.is_file():
-            raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
-        with closing(text_rows(file, csv_dialect(file))) as rows:
-            lines = {number: cells for number, (_, cells) in enumerate(rows, 1) if any(map(str.strip, cells))}
-        if not lines:
-            raise InputError(f"{file} is empty")
-        header = [name.strip() for name in lines.pop(min(lines))]
-        _check_columns(header, str(file))
-        records = [dict(zip(header, cells, strict=False)) for cells in lines.values()]
-        return cls.from_table(pd.DataFrame(records, list(lines), list(dict.fromkeys(header))), str(file))
+        entries: list[Decision] = []
+        for file in (Path(path).expanduser() for path in paths):
+            if not file.is_file():
+                raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
+            header, lines = rows_by_line(file)
+            if not header:
+                raise InputError(f"{file} is empty")
+            _check_columns(header, str(file))
+            table = pd.DataFrame(list(lines.values()), [f"line {line}" for line in lines], header)
+            entries += _entries(table, str(file))
+        return cls._joined(entries, " and ".join(map(str, paths)))
 
     @classmethod
     def from_table(cls, table: "pd.DataFrame", origin: str = "a table") -> "Decisions":
         """Take the decisions from a data frame with the columns id, label, decision and new_label."""
         _check_columns(table.columns, origin)
-        entries: dict[str, Decision] = {}
-        columns = (table[name].astype(object).map(str, na_action="ignore").fillna("") for name in COLUMNS)
-        for row, id_, label, word, new_label in zip(table.index, *columns, strict=True):
-            decision = _checked(Decision(id_, label, word.strip().casefold(), new_label), f"{origin}: row {row}")
-            earlier = entries.setdefault(decision.id, decision)
-            if earlier != decision:
-                raise InputError(
-                    f"{origin}: row {row}: id {decision.id!r} has two decisions, {earlier} and {decision}. "
-                    "Delete one of them."
-                )
-        if not entries:
+        return cls._joined(_entries(table.set_axis([f"row {row}" for row in table.index]), origin), origin)
+
+    @classmethod
+    def _joined(cls, entries: "Sequence[Decision]", origin: str) -> "Decisions":
+        """One decision per sample. A sample that one reviewer skipped gets the decision of another."""
+        by_id: dict[str, dict[Decision, Decision]] = {}
+        for decision in entries:
+            by_id.setdefault(decision.id, {}).setdefault(decision, decision)
+        for decided in by_id.values():
+            for decision in [one for one in decided if one.decision == "skip"]:
+                if len(decided) > 1:
+                    del decided[decision]
+        conflicts = [_conflict(list(decided)) for decided in by_id.values() if len(decided) > 1]
+        if conflicts:
+            more = [f"and {len(conflicts) - MOST_LISTED:,} more"] if len(conflicts) > MOST_LISTED else []
+            raise InputError(
+                f"{counted(len(conflicts), 'sample has', 'samples have')} two different decisions in {origin}. "
+                "Delete one of each:\n  " + "\n  ".join(conflicts[:MOST_LISTED] + more)
+            )
+        if not by_id:
             raise InputError(f"{origin} contains no decisions")
-        return cls(tuple(entries.values()), origin)
+        return cls(tuple(decision for decided in by_id.values() for decision in decided), origin)
 
     @classmethod
     def accept_top(cls, ranking: "pd.DataFrame", top: int, origin: str = "the ranking") -> "Decisions":
@@ -114,9 +125,38 @@ def _check_columns(names: Iterable[Any], origin: str) -> None:
         )
 
 
-def _checked(decision: Decision, place: str) -> Decision:
-    if decision.decision not in (*CHANGING, *UNCHANGING):
-        raise InputError(f"{place}: the decision must be keep, accept, relabel or skip, not {decision.decision!r}")
-    if decision.changes_label and not decision.new_label.strip():
-        raise InputError(f"{place}: the decision is {decision.decision}, but new_label is empty")
-    return decision if decision.changes_label else replace(decision, new_label="")
+def _entries(table: "pd.DataFrame", origin: str) -> "list[Decision]":
+    """The checked decisions of a table whose index says where each row is."""
+    columns = (table[name].astype(object) for name in COLUMNS)
+    entries = []
+    for row, *values in zip(table.index, *columns, strict=True):
+        place = f"{origin}: {row}"
+        id_, label, word, new_label = (_as_text(value, place) for value in values)
+        entries.append(_checked(Decision(id_, label, word, new_label, place)))
+    return entries
+
+
+def _as_text(value: Any, place: str) -> str:
+    """A value of a table as text. Floats that may stand for another whole number are refused."""
+    import pandas as pd
+
+    if isinstance(value, float) and abs(value) >= MAX_EXACT_FLOAT:
+        raise InputError(f"{place} has the float {value!r}, which may have lost digits. Read the file with dtype=str.")
+    return "" if pd.isna(value) else str(value)
+
+
+def _checked(decision: Decision) -> Decision:
+    word = decision.decision.strip().casefold()
+    if word not in (*CHANGING, *UNCHANGING):
+        raise InputError(f"{decision.place}: the decision must be keep, accept, relabel or skip, not {word!r}")
+    if word in CHANGING and not decision.new_label.strip():
+        raise InputError(f"{decision.place}: the decision is {word}, but new_label is empty")
+    return replace(decision, decision=word, new_label=decision.new_label if word in CHANGING else "")
+
+
+def _conflict(decisions: "Sequence[Decision]") -> str:
+    """`id '4': accept 'bee' (ann.csv: line 3), keep (bob.csv: line 5)`."""
+    same_label = len({decision.label for decision in decisions}) == 1
+    labels = ["" if same_label else f" for label {decision.label!r}" for decision in decisions]
+    parts = [f"{decision}{label} ({decision.place})" for decision, label in zip(decisions, labels, strict=True)]
+    return f"id {decisions[0].id!r}: {', '.join(parts)}"

@@ -16,14 +16,12 @@ from errata.dynamics.files import MANIFEST
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.sources import DataSource
-from errata.readers import UserData
-from errata.readers.data_frames import is_name, labelled_table
+from errata.readers.data_frames import LabelledTable, is_name, labelled_table
 from errata.readers.file_types import GROUP, file_suffix, table_readers
-from errata.readers.label_encoding import EncodedLabels
 from errata.readers.saved_datasets import SavedDataset, is_saved_dataset
 from errata.review.writers.arrow_tables import SavedDatasetWriter
 from errata.review.writers.image_folders import ImageFolder
-from errata.review.writers.label_writer import LabelledSamples, LabelWriter, WriterFactory
+from errata.review.writers.label_writer import LabelledSamples, LabelWriter, WriterFactory, label_key
 
 WRITERS: dict[str, WriterFactory] = {}
 for _module in component_modules(sys.modules[__name__], GROUP):
@@ -52,22 +50,28 @@ def open_writer(source: Any, label: Any, id: Any, link: bool) -> LabelWriter:  #
         dataset = SavedDataset.open(path)
         columns = [str(name) for name in (label, id) if name is not None]
         table = labelled_table(dataset.frame(columns), label, id, str(path))
-        return SavedDatasetWriter(path, _samples(table.ids, table.encoded), str(label), dataset)
+        return SavedDatasetWriter(path, _samples_of(table, label), str(label), dataset)
     suffix = "" if path.is_dir() else file_suffix(path)
     if suffix in table_readers():  # columns other than label and id are not needed
         table = labelled_table(table_readers()[suffix](path).frame, label, id, str(path))
-        samples = _samples(table.ids, table.encoded)
+        samples = _samples_of(table, label)
     else:
         data = DataSource(path, label, id=id).open()
         if isinstance(data, Dynamics):
             raise InputError(f"{path} contains the outputs of a model. Pass the data that the model was trained on.")
-        samples = _samples(data.ids, data)
+        labels = [data.classes[number] for number in data.labels.tolist()]
+        samples = LabelledSamples(_texts(data.ids), labels, data.rows.tolist(), data.classes)
     if suffix not in WRITERS:
         raise InputError(f"Cannot write {suffix!r} files. Supported: {' '.join(WRITERS)}")
     return WRITERS[suffix](path, samples, None if label is None else str(label))
 
 
-def _samples(ids: NDArray[Any], encoded: EncodedLabels | UserData) -> LabelledSamples:
-    """The samples with their ids (N,) as text, and the label of each as a value instead of a class number."""
-    labels = [encoded.classes[number] for number in encoded.labels.tolist()]
-    return LabelledSamples([str(id_) for id_ in ids.tolist()], labels, encoded.rows.tolist(), encoded.classes)
+def _samples_of(table: LabelledTable, label: Any) -> LabelledSamples:
+    """The samples of a table. Equal labels of different types, such as 1 and true, are one class only for `find`."""
+    labels = table.frame[str(label)].iloc[table.encoded.rows].tolist()
+    classes = {label_key(value): value for value in (*table.encoded.classes, *labels)}
+    return LabelledSamples(_texts(table.ids), labels, table.encoded.rows.tolist(), tuple(classes.values()))
+
+
+def _texts(ids: NDArray[Any]) -> list[str]:
+    return [str(id_) for id_ in ids.tolist()]

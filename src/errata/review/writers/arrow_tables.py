@@ -2,16 +2,19 @@
 
 import hashlib
 import json
+import re
+from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.dynamics.files import replace_atomically
-from errata.errors import InputError
-from errata.readers.data_frames import unique_names
+from errata.readers.data_frames import frame_of, unique_names
+from errata.readers.number_columns import LEADING_ZERO
 from errata.readers.saved_datasets import INFO, STATE, SavedDataset
+from errata.review.label_numbers import BOOLEANS, exact_float, whole_number
 from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory, new_copy_folder
-from errata.wording import listed
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,9 +28,41 @@ class ArrowTable(LabelWriter):
 
     label: str
 
-    def check_schema(self, schema: "pa.Schema", edits: LabelEdits) -> None:
-        """Refuse new labels that do not fit the type of the label column."""
-        self._new_labels(edits, schema.field(self._position(schema)).type)
+    @property
+    @abstractmethod
+    def schema(self) -> "pa.Schema":
+        """The columns of the table."""
+
+    @cached_property
+    def label_type(self) -> "pa.DataType":
+        """The type of the label column."""
+        return self.schema.field(self._position(self.schema)).type
+
+    @property
+    def labels_are(self) -> str:
+        return f"column {self.label!r} of {self.path} has the type {self.label_type}"
+
+    def read_label(self, text: str) -> Any:
+        """The text as a value of the column type, read by the rules of Arrow; numbers to the digit."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        dtype: Any = self.label_type
+        dtype = dtype.value_type if pa.types.is_dictionary(dtype) else dtype
+        value: Any = text
+        if pa.types.is_integer(dtype):
+            value = whole_number(text)
+        elif pa.types.is_floating(dtype):
+            value = exact_float(text, dtype.to_pandas_dtype())
+        elif pa.types.is_decimal(dtype):
+            value = None if re.match(LEADING_ZERO, text) else text
+        elif pa.types.is_boolean(dtype):
+            value = BOOLEANS.get(text.strip().casefold())
+        try:
+            array = pc.cast(pa.array([value]), dtype) if isinstance(value, str) else pa.array([value], type=dtype)
+        except (pa.ArrowException, OverflowError):
+            return None
+        return None if value is None else frame_of(pa.table({"label": array}))["label"].tolist()[0]
 
     def corrected(self, table: "pa.Table", edits: LabelEdits) -> "pa.Table":
         """The table with the new labels and without the dropped rows."""
@@ -39,23 +74,17 @@ class ArrowTable(LabelWriter):
         """The position of the label column."""
         return unique_names(schema.names)[0].index(self.label)
 
-    def _new_labels(self, edits: LabelEdits, dtype: "pa.DataType") -> "pa.Array":
+    def _new_labels(self, edits: LabelEdits) -> "pa.Array":
         """The new classes as values of the column type."""
         import pyarrow as pa
 
-        try:
-            return pa.array(edits.new_classes, type=dtype)
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise InputError(
-                f"column {self.label!r} of {self.path} has the type {dtype}, which cannot hold the new label "
-                f"{listed(edits.new_classes)}"
-            ) from error
+        return pa.array(edits.new_classes, type=self.label_type)
 
     def _relabelled(self, column: "pa.ChunkedArray", edits: LabelEdits) -> "pa.ChunkedArray":
         """The label column (N,) with the new labels."""
         import pyarrow as pa
 
-        chunks = [*column.chunks, self._new_labels(edits, column.type)]
+        chunks = [*column.chunks, self._new_labels(edits)]
         extended: Any = pa.chunked_array(chunks, type=column.type).unify_dictionaries()
         return extended.take(pa.array(edits.label_rows(len(column))))
 
@@ -63,10 +92,11 @@ class ArrowTable(LabelWriter):
 class ParquetTable(ArrowTable):
     """A Parquet file."""
 
-    def check(self, edits: LabelEdits) -> None:
+    @property
+    def schema(self) -> "pa.Schema":
         import pyarrow.parquet as pq
 
-        self.check_schema(pq.read_schema(self.path), edits)
+        return pq.read_schema(self.path)
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the copy with the compression and the row group size of the original."""
@@ -85,8 +115,12 @@ class SavedDatasetWriter(ArrowTable):
 
     dataset: SavedDataset
 
-    def check(self, edits: LabelEdits) -> None:
-        self.check_schema(self.dataset.table().schema, edits)
+    @property
+    def schema(self) -> "pa.Schema":
+        return self.dataset.table().schema
+
+    def read_label(self, text: str) -> Any:
+        return super().read_label(text) if self.dataset.class_names(self.label) is None else text
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the folder with the same number of data files."""
@@ -104,13 +138,13 @@ class SavedDatasetWriter(ArrowTable):
                 (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
         return []
 
-    def _new_labels(self, edits: LabelEdits, dtype: "pa.DataType") -> "pa.Array":
+    def _new_labels(self, edits: LabelEdits) -> "pa.Array":
         import pyarrow as pa
 
         names = self._class_names(edits)
         if names is None:
-            return super()._new_labels(edits, dtype)
-        return pa.array([names.index(str(label)) for label in edits.new_classes], type=dtype)
+            return super()._new_labels(edits)
+        return pa.array([names.index(str(label)) for label in edits.new_classes], type=self.label_type)
 
     def _class_names(self, edits: LabelEdits) -> list[str] | None:
         """The class names of a ClassLabel column, with the new classes. None for other columns."""

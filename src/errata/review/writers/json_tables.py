@@ -8,7 +8,8 @@ from typing import Any
 
 from errata.errors import DataError
 from errata.readers.file_access import open_text
-from errata.review.writers.label_writer import LabelledSamples, WriterFactory
+from errata.review.label_numbers import BOOLEANS, number_among
+from errata.review.writers.label_writer import LabelEdit, LabelledSamples, WriterFactory
 from errata.review.writers.text_tables import TextPiece, TextTable
 
 Span = tuple[int, int]
@@ -37,8 +38,16 @@ class JsonLines(TextTable):
         start, end = self._label_span(piece)
         return piece.text[:start] + label_text + piece.text[end:]
 
-    def format_label(self, label: Any) -> str:
-        return json.dumps(label, ensure_ascii=False)
+    def read_label(self, text: str) -> Any:
+        """A number if all labels are numbers and the text is one; true or false if some labels are; else the text."""
+        word, classes = text.strip().casefold(), self.samples.classes
+        if word in BOOLEANS and any(isinstance(value, bool) for value in classes):
+            return BOOLEANS[word]
+        number = number_among(text, classes)
+        return text if number is None else number
+
+    def format_label(self, edit: LabelEdit) -> str:
+        return json.dumps(edit.after, ensure_ascii=False)
 
     def is_label(self, label_text: str, label: Any) -> bool:
         return bool(json.loads(label_text) == label)

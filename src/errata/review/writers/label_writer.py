@@ -16,6 +16,12 @@ from errata.errors import StoreError
 from errata.review.decisions import Decision
 
 Progress = Callable[[int], object]
+LabelKey = tuple[type, Any]
+
+
+def label_key(label: Any) -> LabelKey:
+    """A key for dictionaries in which 1, 1.0 and True are different labels."""
+    return type(label), label
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +47,11 @@ class LabelEdit:
     example: int | None
     decision: Decision
 
+    @property
+    def label_key(self) -> "LabelKey":
+        """Identifies the new label: 1, 1.0 and True are equal, but different labels."""
+        return label_key(self.after)
+
 
 @dataclass(frozen=True)
 class LabelEdits:
@@ -55,9 +66,14 @@ class LabelEdits:
         return () if self.drop else self.entries
 
     @property
+    def with_new_class(self) -> list[LabelEdit]:
+        """The first edit of each class that no sample had before."""
+        return list({edit.label_key: edit for edit in reversed(self.relabelled) if edit.example is None}.values())[::-1]
+
+    @property
     def new_classes(self) -> list[Any]:
         """The labels that no sample had before, without repetition."""
-        return list(dict.fromkeys(edit.after for edit in self.relabelled if edit.example is None))
+        return [edit.after for edit in self.with_new_class]
 
     def rows_to_keep(self, rows: int) -> NDArray[np.bool_]:
         """Mask (rows,) of the rows that the copy contains."""
@@ -67,10 +83,10 @@ class LabelEdits:
 
     def label_rows(self, rows: int) -> NDArray[np.int64]:
         """The row (rows,) from which each row takes its label. From `rows` on, they index `new_classes`."""
-        new_rows = {label: rows + number for number, label in enumerate(self.new_classes)}
+        new_rows = {edit.label_key: rows + number for number, edit in enumerate(self.with_new_class)}
         label_rows = np.arange(rows)
         for edit in self.relabelled:
-            label_rows[edit.row] = new_rows[edit.after] if edit.example is None else edit.example
+            label_rows[edit.row] = new_rows[edit.label_key] if edit.example is None else edit.example
         return label_rows
 
 
@@ -86,9 +102,17 @@ class LabelWriter(ABC):
         """How many files are copied."""
         return 1
 
-    @abstractmethod
-    def check(self, edits: LabelEdits) -> None:
-        """Raise InputError if the format cannot hold a new label. Writes nothing."""
+    @property
+    def labels_are(self) -> str:
+        """Where the labels are, and of which type: `column 'kind' of data.parquet has the type int64`."""
+        return f"{self.path} contains text"
+
+    def read_label(self, text: str) -> Any:
+        """The label that a text in decisions.csv stands for, in the type of the labels; None if they cannot hold it."""
+        return text
+
+    def check(self, edits: LabelEdits) -> None:  # noqa: B027
+        """Raise InputError if the copy cannot be written with these edits. Writes nothing."""
 
     @abstractmethod
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:

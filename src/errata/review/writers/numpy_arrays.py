@@ -1,7 +1,9 @@
 """NumPy files: .npz with inputs and labels, .npy with labels. All other arrays stay byte for byte the same."""
 
 import shutil
+from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO
 from zipfile import ZipFile, ZipInfo
@@ -12,33 +14,82 @@ from numpy.typing import NDArray
 from errata.dynamics.files import replace_atomically, save_array
 from errata.errors import InputError
 from errata.readers.arrays import LABEL_NAMES
+from errata.readers.label_encoding import as_series
+from errata.review.label_numbers import BOOLEANS, exact_float, whole_number
 from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, WriterFactory
-from errata.wording import listed
+
+
+class ArrayOfLabels(LabelWriter):
+    """Labels in a NumPy array."""
+
+    @abstractmethod
+    def load(self) -> NDArray[Any]:
+        """The labels (N,) or (N, 1) of the original."""
+
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the array."""
+        return self.load().dtype
+
+    @property
+    def labels_are(self) -> str:
+        return f"{self.path} has labels of the type {self.dtype}"
+
+    def read_label(self, text: str) -> Any:
+        """The text as a value of the array type; None if that is not exact, or if the array refers to class names."""
+        kind, value = self.dtype.kind, text.strip()
+        if kind in "US":
+            return text
+        if any(isinstance(name, str) for name in self.samples.classes):
+            return None
+        if kind == "b":
+            return BOOLEANS.get(value.casefold())
+        if kind == "f":
+            return exact_float(value, self.dtype.type)
+        if kind in "iu":
+            number, limits = whole_number(value), np.iinfo(self.dtype)
+            return number if number is not None and limits.min <= number <= limits.max else None
+        try:
+            date = np.array([value], dtype=self.dtype)
+        except ValueError:
+            return None
+        return None if np.isnat(date).any() else as_series(date, str(self.path)).tolist()[0]
+
+    def relabelled(self, edits: LabelEdits) -> NDArray[Any]:
+        """The labels (N,) or (N, 1) with the new labels. Text may be longer than before."""
+        labels, new = self.load(), edits.new_classes
+        flat = labels.reshape(-1)
+        if new:
+            values = [value.encode() for value in new] if labels.dtype.kind == "S" else new
+            flat = np.concatenate([flat, np.array(values, None if labels.dtype.kind in "US" else labels.dtype)])
+        return flat[edits.label_rows(len(labels))].reshape(labels.shape)
 
 
 @dataclass(frozen=True, eq=False)
-class NpzFile(LabelWriter):
+class NpzFile(ArrayOfLabels):
     """A .npz file. label: the name of the array with the labels."""
 
     label: str
 
-    def check(self, edits: LabelEdits) -> None:
+    @property
+    def labels_are(self) -> str:
+        return f"the array {self.label!r} of {self.path} has the type {self.dtype}"
+
+    def load(self) -> NDArray[Any]:
         with np.load(self.path, allow_pickle=False) as arrays:
-            self._relabelled(arrays, edits)
+            labels: NDArray[Any] = arrays[self.label]
+        return labels
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
         """Write the copy. Dropped rows are removed from every array with one row per sample."""
-        with np.load(self.path, allow_pickle=False) as arrays:
-            changed = {self.label: self._relabelled(arrays, edits)}
-            if edits.drop:
-                rows = len(changed[self.label])
+        changed = {self.label: self.relabelled(edits)}
+        if edits.drop:
+            rows = len(changed[self.label])
+            with np.load(self.path, allow_pickle=False) as arrays:
                 names = [name for name in arrays.files if np.ndim(arrays[name]) and len(arrays[name]) == rows]
                 changed = {name: arrays[name][edits.rows_to_keep(rows)] for name in names}
         replace_atomically(target, lambda file: self._write_members(changed, file))
         return [f"rows were removed from the arrays {', '.join(changed)}"] if edits.drop else []
-
-    def _relabelled(self, arrays: Any, edits: LabelEdits) -> NDArray[Any]:
-        return _relabelled(arrays[self.label], edits, f"the array {self.label!r} of {self.path}")
 
     def _write_members(self, changed: dict[str, NDArray[Any]], file: BinaryIO) -> None:
         with ZipFile(self.path) as old, ZipFile(file, "w") as new:
@@ -60,7 +111,7 @@ def npz_file(path: Path, samples: LabelledSamples, label: str | None) -> NpzFile
         return NpzFile(path, samples, next(name for name in names if name in arrays.files))
 
 
-class LabelArray(LabelWriter):
+class LabelArray(ArrayOfLabels):
     """A .npy file with labels. Their inputs are in another file, which needs no copy."""
 
     def check(self, edits: LabelEdits) -> None:
@@ -68,14 +119,14 @@ class LabelArray(LabelWriter):
             raise InputError(
                 f"{self.path} contains labels only, so samples cannot be removed. Save inputs and labels in one .npz."
             )
-        self._relabelled(edits)
 
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
-        save_array(target, self._relabelled(edits))
+        save_array(target, self.relabelled(edits))
         return []
 
-    def _relabelled(self, edits: LabelEdits) -> NDArray[Any]:
-        return _relabelled(np.load(self.path, allow_pickle=False), edits, str(self.path))
+    def load(self) -> NDArray[Any]:
+        labels: NDArray[Any] = np.load(self.path, allow_pickle=False)
+        return labels
 
 
 def label_array(path: Path, samples: LabelledSamples, label: str) -> LabelArray:
@@ -84,27 +135,3 @@ def label_array(path: Path, samples: LabelledSamples, label: str) -> LabelArray:
 
 
 WRITERS: dict[str, WriterFactory] = {".npz": npz_file, ".npy": label_array}
-
-
-def _relabelled(labels: NDArray[Any], edits: LabelEdits, where: str) -> NDArray[Any]:
-    """The labels (N,) or (N, 1) with the new labels. where: what messages call the array."""
-    flat = labels.reshape(-1)
-    if edits.new_classes:
-        flat = np.concatenate([flat, _new_labels(edits.new_classes, labels.dtype, where)])
-    return flat[edits.label_rows(len(labels))].reshape(labels.shape)
-
-
-def _new_labels(values: list[Any], dtype: np.dtype[Any], where: str) -> NDArray[Any]:
-    """The new classes as values of the array type. Text may be longer than before."""
-    texts = [str(value) for value in values]
-    if dtype.kind == "U":
-        return np.array(texts)
-    if dtype.kind == "S":
-        return np.array([text.encode() for text in texts])
-    try:
-        new = np.array(values, dtype=dtype)
-    except (ValueError, TypeError, OverflowError):
-        new = np.empty(0, dtype)
-    if new.tolist() != values:
-        raise InputError(f"{where} has the type {dtype}, which cannot hold the new label {listed(values)}")
-    return new

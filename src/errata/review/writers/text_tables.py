@@ -17,7 +17,8 @@ from errata.readers.data_frames import unique_names
 from errata.readers.file_access import encoding_of
 from errata.readers.file_types import file_suffix
 from errata.readers.formats.csv_files import CsvDialect, csv_dialect, text_rows, tsv_dialect
-from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelWriter, Progress, WriterFactory
+from errata.review.label_numbers import number_among
+from errata.review.writers.label_writer import LabelEdit, LabelEdits, LabelKey, LabelWriter, Progress, WriterFactory
 
 LINE_ENDS = "\r\n"
 
@@ -62,8 +63,8 @@ class TextTable(LabelWriter):
         """The text of the row with another label."""
 
     @abstractmethod
-    def format_label(self, label: Any) -> str:
-        """How a new label is written in the file."""
+    def format_label(self, edit: LabelEdit) -> str:
+        """How the label of a new class is written in the file."""
 
     @abstractmethod
     def is_label(self, label_text: str, label: Any) -> bool:
@@ -71,12 +72,12 @@ class TextTable(LabelWriter):
 
     def check(self, edits: LabelEdits) -> None:
         """Refuse labels that the encoding of the file lacks."""
-        for label in edits.new_classes:
+        for edit in edits.with_new_class:
             try:
-                self.format_label(label).encode(self.encoding)
+                self.format_label(edit).encode(self.encoding)
             except UnicodeEncodeError as error:
                 raise InputError(
-                    f"{self.path} is encoded as {self.encoding}, which cannot represent the label {label!r}. "
+                    f"{self.path} is encoded as {self.encoding}, which cannot represent the label {edit.after!r}. "
                     "Convert the file to UTF-8 first."
                 ) from error
 
@@ -86,7 +87,7 @@ class TextTable(LabelWriter):
 
         def write(file: BinaryIO) -> None:
             compressed = target.suffix.lower() == ".gz"
-            with gzip.GzipFile("", "wb", fileobj=file) if compressed else nullcontext(file) as binary:
+            with gzip.GzipFile("", "wb", fileobj=file, mtime=0) if compressed else nullcontext(file) as binary:
                 text = io.TextIOWrapper(cast(BinaryIO, binary), self.encoding, newline="")
                 text.writelines(self._corrected_texts(edits, label_texts))
                 text.detach()  # flushes without closing the file
@@ -94,19 +95,19 @@ class TextTable(LabelWriter):
         replace_atomically(target, write)
         return []
 
-    def _label_texts(self, edits: LabelEdits) -> dict[Any, str]:
+    def _label_texts(self, edits: LabelEdits) -> dict[LabelKey, str]:
         """How each new label is written: as in its example row, or formatted if the class is new."""
-        texts = {label: self.format_label(label) for label in edits.new_classes}
-        examples = {edit.example: edit.after for edit in edits.relabelled if edit.example is not None}
+        texts = {edit.label_key: self.format_label(edit) for edit in edits.with_new_class}
+        examples = {edit.example: edit for edit in edits.relabelled if edit.example is not None}
         for piece in self.pieces() if examples else ():
             if piece.row in examples and piece.has_label:
-                label = examples.pop(piece.row)
-                texts[label] = self._checked_label(piece, label)
+                edit = examples.pop(piece.row)
+                texts[edit.label_key] = self._checked_label(piece, edit.after)
                 if not examples:
                     break
         return texts
 
-    def _corrected_texts(self, edits: LabelEdits, label_texts: dict[Any, str]) -> Iterator[str]:
+    def _corrected_texts(self, edits: LabelEdits, label_texts: dict[LabelKey, str]) -> Iterator[str]:
         """The texts of all pieces that the copy contains, and the separators between them."""
         by_row: dict[int | None, LabelEdit] = {edit.row: edit for edit in edits.entries}
         after_row = False
@@ -120,7 +121,7 @@ class TextTable(LabelWriter):
             if edit is None or not piece.has_label:
                 yield piece.text
             else:
-                yield self.replace_label(piece, label_texts[edit.after])
+                yield self.replace_label(piece, label_texts[edit.label_key])
             after_row = piece.row is not None
 
     def _checked_label(self, piece: TextPiece, expected: Any) -> str:
@@ -169,9 +170,14 @@ class CsvTable(TextTable):
         csv.writer(text, delimiter=self.dialect.separator, lineterminator=end).writerow(cells)
         return text.getvalue()
 
-    def format_label(self, label: Any) -> str:
-        """The label as text. A file without quotes cannot hold separators or line ends."""
-        text = str(label)
+    def read_label(self, text: str) -> Any:
+        """A number if all labels are numbers and the text is one; otherwise the text."""
+        number = number_among(text, self.samples.classes)
+        return text if number is None else number
+
+    def format_label(self, edit: LabelEdit) -> str:
+        """The label as it was decided. A file without quotes cannot hold separators or line ends."""
+        text = str(edit.after) if isinstance(edit.after, int) else edit.decision.new_label
         if not self.dialect.quoted and any(character in text for character in (self.dialect.separator, *LINE_ENDS)):
             raise InputError(f"{self.path} does not use quotes, so it cannot hold the label {text!r}")
         return text
