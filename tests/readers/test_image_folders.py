@@ -1,5 +1,6 @@
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -115,13 +116,43 @@ class TestBrokenImages:
     def test_a_name_that_is_not_utf_8(self, photos, monkeypatch):
         files = image_files._files  # some systems do not allow such a name
         monkeypatch.setattr(
-            image_files, "_files", lambda folder: [*files(folder), folder.parent / "cat" / os.fsdecode(b"\xff.png")]
+            image_files,
+            "_files",
+            lambda folder, bad: [*files(folder, bad), folder.parent / "cat" / os.fsdecode(b"\xff.png")],
         )
         with pytest.raises(DataError, match="cannot be read as an image"):
             open_data(photos)
         data = open_data(photos, skip_bad=True)
         assert data.samples == 6
         assert "cat/\\udcff.png" in data.remarks[0]
+
+    def test_a_fifo_is_not_opened(self, photos):
+        os.mkfifo(photos / "cat" / "0.png")
+        with pytest.raises(DataError, match=r"0\.png cannot be read as an image: not a regular file"):
+            open_data(photos)
+        data = open_data(photos, skip_bad=True)
+        assert data.samples == 6
+        assert "cat/0.png (not a regular file)" in data.remarks[0]
+
+    @pytest.mark.parametrize("inner", ["cat", "cat/deep"])
+    def test_an_unreadable_folder_is_refused_or_left_out(self, photos, monkeypatch, inner):
+        def walk(top, onerror, walk=os.walk):
+            for place, folders, names in walk(top):
+                if photos / inner in (Path(place), *Path(place).parents):
+                    if place == str(photos / inner):
+                        onerror(PermissionError(13, "Permission denied", place))
+                else:
+                    yield place, folders, names
+
+        monkeypatch.setattr(image_files.os, "walk", walk)  # the superuser can read all folders
+        save_image(photos / "bird/1.png")
+        with pytest.raises(DataError, match=rf"The folder .*{inner} cannot be read: Permission denied\. .*skip_bad"):
+            open_data(photos)
+        data = open_data(photos, skip_bad=True)
+        assert not any(path.startswith(inner) for path in data.ids)
+        (remark,) = data.remarks[:1]
+        assert f"1 folder that cannot be read is left out: {photos / inner} (Permission denied)" in remark
+        assert not any("without images" in remark for remark in data.remarks)
 
 
 class TestSmallImages:
@@ -135,13 +166,11 @@ class TestSmallImages:
         assert data.columns == {"files": "6 images of 24 × 20 pixels"}
         assert data.ids[0] == "a/0.png"
 
-    def test_grey_and_transparent_images_become_rgb(self, tmp_path):
+    def test_grey_images_become_rgb(self, tmp_path):
         grey = save_image(tmp_path / "a/1.png", (16, 16), "L")
-        glass = save_image(tmp_path / "b/1.png", (16, 16), "RGBA")
+        save_image(tmp_path / "a/2.png", (16, 16))
         save_image(tmp_path / "b/2.png", (16, 16))
-        data = open_data(tmp_path)
-        np.testing.assert_array_equal(data.inputs[0], np.stack([grey] * 3))
-        np.testing.assert_array_equal(data.inputs[1], glass[..., :3].transpose(2, 0, 1))
+        np.testing.assert_array_equal(open_data(tmp_path).inputs[0], np.stack([grey] * 3))
 
     @pytest.mark.parametrize(("first", "second"), [((65, 20), (65, 20)), ((20, 20), (20, 21))])
     def test_larger_or_different_images_stay_in_files(self, tmp_path, first, second):

@@ -95,7 +95,7 @@ def test_images_of_any_shape_and_mode_become_squares(tmp_path):
     files = ImageFiles(sorted(tmp_path.iterdir()), MEAN, STD, decoded_size=12, workers=0)
     (raw,) = files.fetch([torch.arange(3)])
     assert raw.shape == (3, 3, 12, 12)
-    assert raw[0].unique().tolist() == [10, 20, 30]
+    assert raw[0].unique().tolist() == [132, 137, 142]  # half transparent, on white
     assert raw[1].unique().tolist() == [90]
 
 

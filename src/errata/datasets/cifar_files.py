@@ -19,8 +19,8 @@ from errata.datasets.spec import Arrays, ParsedArrays, PreparedArrays, PreparedD
 from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
+from errata.image_decoding import decode_image
 from errata.readers.file_access import READ_ERRORS, file_errors
-from errata.readers.image_files import decode_image
 
 SIDE = 32
 PIXELS = 3 * SIDE * SIDE

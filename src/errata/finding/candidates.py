@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from errata.errors import InputError
 from errata.extras import require_pillow
+from errata.image_decoding import decode_image, open_image
 from errata.memory import check_fits
 from errata.readers import UserData
-from errata.readers.image_files import StoredImages, decode_image
+from errata.readers.image_files import StoredImages
 
 if TYPE_CHECKING:
     from errata.training.model_inputs import Inputs
@@ -115,11 +116,9 @@ def _typical_side(data: UserData) -> int:
         stored = isinstance(data.inputs, StoredImages)
         return int(np.median([max(size) for size in data.inputs.sizes]) if stored else max(data.inputs.shape[2:]))
     require_pillow("reading image files")
-    from PIL import Image
-
     sides = []
     for path in data.inputs[:: max(1, data.samples // 100)].tolist():
-        with Image.open(data.root / path) as image:
+        with open_image(data.root / path) as image:
             sides.append(max(image.size))
     return int(np.median(sides))
 

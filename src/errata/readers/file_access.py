@@ -32,10 +32,17 @@ def file_errors(
         raise DataError(f"{path} {problem}: {reason}") from error
 
 
+def regular_file(path: Path) -> Path:
+    """The path, if it is that of a regular file. Reading a FIFO, a socket or a device could last forever."""
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path} is not a regular file")
+    return path
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The content of a file, decompressed if its suffix is .gz."""
-    with path.open("rb") as file:
+    with regular_file(path).open("rb") as file:
         if path.suffix.lower() == ".gz":
             with gzip.open(file) as content:
                 yield cast(IO[bytes], content)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from errata.discovery import component_modules
 from errata.errors import DataError, InputError, MissingDataError
 from errata.readers import formats
+from errata.readers.file_access import regular_file
 from errata.readers.user_data import UserData
 
 if TYPE_CHECKING:
@@ -57,6 +58,6 @@ def file_suffix(path: Path) -> str:
     supported = [*table_readers(), *array_readers()]
     if suffix not in supported:
         raise InputError(f"Unsupported file type {suffix!r}: {path}. Supported: {' '.join(supported)}, image folders")
-    if not path.stat().st_size:
+    if not regular_file(path).stat().st_size:
         raise DataError(f"{path} is empty")
     return suffix

@@ -7,14 +7,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import DataError
 from errata.extras import require_pillow
+from errata.image_decoding import File, Size, checked_size, decode_image
 from errata.memory import check_fits
+from errata.readers.file_access import file_errors, regular_file
 from errata.readers.label_encoding import encode_labels
 from errata.readers.user_data import Rows, UserData
 from errata.wording import counted, listed, one_line
@@ -28,12 +30,6 @@ SPLIT_NAMES = frozenset({"train", "training", "test", "testing", "val", "valid",
 MAX_SIDE_IN_MEMORY = 64  # pixels
 BLOCK_FILES = 1024  # decoded before the results are collected
 MAX_LISTED_FILES = 20
-ORIENTATION = 0x0112  # the EXIF tag for the orientation of the camera
-SIDEWAYS = frozenset({5, 6, 7, 8})
-ALPHA_MODES = ("RGBA", "LA", "PA", "La", "RGBa")
-
-Size = tuple[int, int]
-File = Path | IO[bytes]
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ class StoredImages:
 
     def image(self, index: int) -> "Image.Image":
         """A sample in RGB, rotated upright, with a white background if it is transparent."""
-        return decode_image(io.BytesIO(self.encoded(int(self.rows[index]))), upright=True)
+        return decode_image(io.BytesIO(self.encoded(int(self.rows[index]))))
 
     def digests(self) -> Iterator[bytes]:
         """A hash of each of the N encoded images."""
@@ -87,7 +83,7 @@ class StoredImages:
             return bytes(content)
         if path is None:
             raise DataError("no image")
-        return Path(self.folder, path).read_bytes()
+        return regular_file(Path(self.folder, path)).read_bytes()
 
 
 def read_folder(root: Path, skip_bad: bool) -> UserData:
@@ -96,7 +92,7 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
     All files are decoded once, to find damaged ones. Small images of one size are kept in memory.
     """
     require_pillow(f"reading the images in {root}")
-    listing = list_images(root)
+    listing = list_images(root, skip_bad)
     files = {path: root / path for path in listing.paths}
     sizes, remarks = readable_images(files, files.__getitem__, skip_bad, str(root), lambda path: printable(files[path]))
     paths = list(sizes)
@@ -116,25 +112,28 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
     )
 
 
-def list_images(root: Path) -> ImageListing:
-    """List the image files in class folders, sorted, with remarks on ignored files."""
-    folders = sorted(entry.name for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith("."))
+def list_images(root: Path, skip_bad: bool = False) -> ImageListing:
+    """List the image files in class folders, sorted, with remarks on ignored files.
+
+    skip_bad: leave out folders that cannot be read.
+    """
+    with file_errors(root):
+        entries = [entry for entry in sorted(root.iterdir()) if not entry.name.startswith(".")]
+        folders = [entry.name for entry in entries if entry.is_dir()]
+        top_files = [entry for entry in entries if entry.is_file()]
     if folders and SPLIT_NAMES.issuperset(name.casefold() for name in folders):
         raise DataError(
             f"The folders in {root} are {listed(folders)}: splits of a dataset, not classes. Pass one of them"
         )
-    paths: list[str] = []
-    others: list[str] = []
-    empty = []
-    for folder in folders:
-        before = len(paths)
-        for path in _files(root / folder):
-            is_image = path.suffix.lower() in IMAGE_SUFFIXES
-            (paths if is_image else others).append(path.relative_to(root).as_posix())
-        if len(paths) == before:
-            empty.append(folder)
-    top_files = [entry for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")]
-    outside = sum(entry.suffix.lower() in IMAGE_SUFFIXES for entry in top_files)
+    unreadable: dict[Path, str] = {}
+    files = [path for folder in folders for path in _files(root / folder, unreadable)]
+    if unreadable and not skip_bad:
+        place, reason = next(iter(unreadable.items()))
+        hint = "Change its permissions, or leave such folders out with `skip_bad=True`"
+        raise DataError(f"The folder {printable(place)} cannot be read: {reason}. {hint}")
+    paths = [path.relative_to(root).as_posix() for path in files if _is_image(path)]
+    others = [path.relative_to(root).as_posix() for path in files if not _is_image(path)]
+    outside = sum(map(_is_image, top_files))
     if not paths:
         hint = f". It has {counted(outside, 'image')} outside of class folders" if outside else ""
         raise DataError(f"{root} has no images in class folders, such as {root / 'cat' / '1.jpg'}{hint}")
@@ -144,6 +143,11 @@ def list_images(root: Path) -> ImageListing:
         remarks.append(f"ignored: {counted(len(others), 'file')} of other types ({suffixes})")
     if outside:
         remarks.append(f"ignored: {counted(outside, 'image')} outside of class folders")
+    if unreadable:
+        what = counted(len(unreadable), "folder that cannot be read is", "folders that cannot be read are")
+        remarks.append(_left_out(what, unreadable))
+    classes = {path.split("/", 1)[0] for path in paths}
+    empty = [folder for folder in folders if folder not in classes and root / folder not in unreadable]
     if empty:
         remarks.append(f"ignored: {counted(len(empty), 'folder')} without images ({listed(empty)})")
     return ImageListing(sorted(paths), sorted([*others, *(entry.name for entry in top_files)]), remarks)
@@ -155,12 +159,10 @@ def readable_images(
     skip_bad: bool,
     origin: str,
     place: Callable[[str], str],
-    *,
-    upright: bool = False,
 ) -> tuple[dict[str, Size], list[str]]:
     """The sizes of the readable images by name, and remarks on the others. Raise an error without `skip_bad`.
 
-    origin, place: how messages name the source and an image. upright: sizes after EXIF rotation.
+    origin, place: how messages name the source and an image.
     """
     sizes: dict[str, Size] = {}
     errors: dict[str, str] = {}
@@ -168,7 +170,7 @@ def readable_images(
     with ThreadPoolExecutor() as pool:
         for start in range(0, len(all_names), BLOCK_FILES):
             block = all_names[start : start + BLOCK_FILES]
-            for name, result in zip(block, pool.map(lambda name: _size(name, file_of, upright), block), strict=True):
+            for name, result in zip(block, pool.map(lambda name: _size(name, file_of), block), strict=True):
                 if isinstance(result, str):
                     errors[name] = result
                 else:
@@ -182,10 +184,8 @@ def readable_images(
         raise DataError(f"{origin} has no readable image")
     if not errors:
         return sizes, []
-    shown = [f"{printable(name)} ({error})" for name, error in list(errors.items())[:MAX_LISTED_FILES]]
-    more_files = [f"{len(errors) - MAX_LISTED_FILES:,} more"] if len(errors) > MAX_LISTED_FILES else []
     what = counted(len(errors), "file that cannot be read as an image is", "files that cannot be read as images are")
-    return sizes, [f"{what} left out: {', '.join([*shown, *more_files])}"]
+    return sizes, [_left_out(what, errors)]
 
 
 def size_range(sizes: Sequence[Size]) -> str:
@@ -209,18 +209,6 @@ def small_images(sizes: Sequence[Size], image_at: "Callable[[int], Image.Image]"
     return pixels
 
 
-def decode_image(file: File, *, upright: bool = False) -> "Image.Image":
-    """An image in RGB. upright: rotated as its EXIF data states, and with a white background if it is transparent."""
-    from PIL import Image, ImageOps
-
-    with Image.open(file) as image:
-        if not upright:
-            return image.convert("RGB")
-        rotated: Image.Image = ImageOps.exif_transpose(image)
-        transparent = rotated.mode in ALPHA_MODES or "transparency" in rotated.info
-        return on_white(rotated) if transparent else rotated.convert("RGB")
-
-
 def image_of(pixels: NDArray[np.uint8]) -> "Image.Image":
     """The pixels (3, H, W) as an image."""
     require_pillow("showing or exporting images")
@@ -229,37 +217,37 @@ def image_of(pixels: NDArray[np.uint8]) -> "Image.Image":
     return Image.fromarray(np.ascontiguousarray(pixels.transpose(1, 2, 0)))
 
 
-def on_white(image: "Image.Image") -> "Image.Image":
-    """The image in RGB, with a white background in place of transparency."""
-    from PIL import Image
-
-    background = Image.new("RGBA", image.size, "white")
-    background.alpha_composite(image.convert("RGBA"))
-    return background.convert("RGB")
-
-
 def printable(path: str | Path) -> str:
     """A path as valid UTF-8, with other bytes escaped."""
     return str(path).encode("utf-8", "backslashreplace").decode()
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    for place, folders, names in os.walk(folder):
+def _is_image(path: Path) -> bool:
+    return path.suffix.lower() in IMAGE_SUFFIXES
+
+
+def _left_out(what: str, reasons: Mapping[Any, str]) -> str:
+    """A remark with the first files or folders that are left out, each with the reason."""
+    shown = [f"{printable(name)} ({reason})" for name, reason in list(reasons.items())[:MAX_LISTED_FILES]]
+    more = [f"{len(reasons) - MAX_LISTED_FILES:,} more"] if len(reasons) > MAX_LISTED_FILES else []
+    return f"{what} left out: {', '.join([*shown, *more])}"
+
+
+def _files(folder: Path, unreadable: dict[Path, str]) -> Iterator[Path]:
+    """The files below a folder. unreadable: gets the folders that cannot be listed, with the reason."""
+
+    def add(error: OSError) -> None:
+        unreadable[Path(error.filename)] = error.strerror or one_line(error)
+
+    for place, folders, names in os.walk(folder, onerror=add):
         folders[:] = [name for name in folders if not name.startswith(".")]
         yield from (Path(place) / name for name in names if not name.startswith("."))
 
 
-def _size(name: str, file_of: Callable[[str], File], upright: bool) -> Size | str:
-    """Width and height of an image, or an error message. The image is decoded, a JPEG at an eighth of its size."""
-    from PIL import Image
-
+def _size(name: str, file_of: Callable[[str], File]) -> Size | str:
+    """Width and height of an image, or an error message."""
     try:
         name.encode("utf-8")
-        with Image.open(file_of(name)) as image:
-            width, height = image.size
-            is_sideways = upright and image.getexif().get(ORIENTATION) in SIDEWAYS
-            image.draft("RGB", (1, 1))
-            image.load()
+        return checked_size(file_of(name))
     except Exception as error:  # decoders raise many kinds of errors for damaged files
         return one_line(error)
-    return (height, width) if is_sideways else (width, height)

@@ -12,7 +12,7 @@ import numpy as np
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.readers.data_frames import frame_of, from_frame, labelled_table
-from errata.readers.file_access import file_errors
+from errata.readers.file_access import file_errors, regular_file
 from errata.readers.image_files import StoredImages, readable_images, size_range, small_images
 from errata.readers.user_data import UserData
 from errata.wording import counted, listed
@@ -121,7 +121,6 @@ def _read_images(dataset: SavedDataset, column: str, label: Any, id: Any, skip_b
         skip_bad,
         str(folder),
         lambda name: f"The image in {name} of column {column!r} of {folder}",
-        upright=True,
     )
     table = labelled_table(dataset.frame(), label, id, str(folder), np.array([names[name] for name in size_of]))
     rows = table.encoded.rows
@@ -146,5 +145,5 @@ def _memory_mapped(path: Path) -> "pa.Table":
     """The table in a file of Arrow's stream format."""
     import pyarrow as pa
 
-    with pa.memory_map(str(path)) as file:
+    with pa.memory_map(str(regular_file(path))) as file:
         return pa.ipc.open_stream(file).read_all()

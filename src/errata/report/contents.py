@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from errata.core.measures import CE
 from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
-from errata.readers.image_files import image_of, on_white
+from errata.image_decoding import decode_image
+from errata.readers.image_files import image_of
 from errata.readers.user_data import UserData
 from errata.report.table_contents import table_contents
 from errata.wording import counted
@@ -108,14 +109,10 @@ def _relative_url(root: Path, folder: Path) -> str | None:
 
 
 def _from_file(path: Path) -> str:
-    from PIL import Image, ImageOps
-
     try:
-        with Image.open(path) as image:
-            image.draft("RGB", (LONGEST_SIDE, LONGEST_SIDE))  # decodes a JPEG at a reduced size
-            return _data_uri(on_white(ImageOps.exif_transpose(image)))
-    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError):
-        return ""  # the page reports how many
+        return _data_uri(decode_image(path, LONGEST_SIDE))
+    except Exception:  # decoders raise many kinds of errors for a file that has changed; the page reports how many
+        return ""
 
 
 def _data_uri(image: "Image.Image") -> str:

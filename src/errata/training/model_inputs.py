@@ -15,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 from errata.core.checks import check_labels
 from errata.errors import InputError
 from errata.extras import require_pillow
+from errata.image_decoding import decode_image
 from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
 from errata.wording import one_line
 
@@ -229,8 +230,7 @@ class _Decoded(Dataset[Tensor | InputError]):
         from PIL import Image
 
         try:
-            with Image.open(self._paths[row]) as file:
-                picture = file.convert("RGB")
+            picture = decode_image(self._paths[row])
             pixels = np.array(picture.resize(self._target(*picture.size), Image.Resampling.BILINEAR))
         except Exception as error:  # decoders raise many types of error for broken files
             return InputError(f"image {self._paths[row]} cannot be read: {one_line(error)}")
