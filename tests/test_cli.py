@@ -1,4 +1,5 @@
 import hashlib
+import io
 import os
 import re
 import resource
@@ -307,3 +308,13 @@ def test_the_version_is_printed(run):
     code, out, _ = run("--version")
     assert code == 0
     assert out.startswith("errata ")
+
+
+def test_characters_that_a_terminal_lacks_are_replaced(monkeypatch):
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii", write_through=True))
+    monkeypatch.setattr(sys, "argv", ["errata", "methods"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    print("schön")
+    assert written.getvalue().endswith(b"sch?n\n")

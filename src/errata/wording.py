@@ -8,8 +8,8 @@ LONGEST = 160  # characters of another library's error message
 MOST_NAMED = 5  # names in a list
 
 
-def one_line(error: BaseException) -> str:
-    """The first line of an error message, shortened; the name of the error if it has no message."""
+def one_line(error: BaseException | str) -> str:
+    """The first line of an error message or of another text, shortened; if it is empty, the name of its type."""
     lines = (" ".join(line.split()) for line in str(error).splitlines())
     first = next((line for line in lines if line), "").rstrip(" :") or type(error).__name__
     return first if len(first) <= LONGEST else f"{first[:LONGEST]} ..."

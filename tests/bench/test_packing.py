@@ -13,7 +13,7 @@ from errata import cli
 from errata.bench import packing
 from errata.bench.packing import pack
 from errata.bench.plan import Cell
-from errata.bench.results import NUMBERS, RANKS, SCORES, Results
+from errata.bench.results import FAILURE, NUMBERS, RANKS, SCORES, Results, read_parquet
 from errata.errors import StoreError
 
 WORSE, LETTER = "cifar10n-worse", "letter-symmetric-20"
@@ -174,3 +174,48 @@ def test_the_command(results, tmp_path, monkeypatch, capsys):
     assert f"2 settings packed in {results.folder}" in output
     for command in (["table", "noise-rate"], ["table", "operating-point"], ["table", "intervals"], ["compare"]):
         assert run(*command, "--results", results.folder) == run(*command, "--results", loose)
+
+
+@pytest.mark.parametrize("name", ["in-sample-seedx", "sideways-seed0"])
+def test_a_file_that_is_not_named_like_a_cell_is_refused(results, name):
+    results.file(Cell(WORSE, "in-sample", 0), RANKS).with_name(f"{name}{RANKS}").touch()
+    with pytest.raises(StoreError, match=rf"{name}\.ranks\.parquet is not named like the results of a cell"):
+        results.cells()
+
+
+def test_the_results_of_another_cell_are_refused(results):
+    path = results.folder / "cells" / WORSE
+    shutil.copytree(path, path.with_name("copied"))
+    with pytest.raises(StoreError, match="holds results of another cell than copied/in-sample-seed0"):
+        results.numbers()
+
+
+@pytest.mark.parametrize("columns", [{"x": [1]}, {"table": [1], "gathering": [2], "seed": ["x"]}])
+def test_a_packed_file_with_other_columns_is_refused(tmp_path, columns):
+    (tmp_path / "cells").mkdir()
+    pd.DataFrame(columns).to_parquet(tmp_path / "cells" / "digits.parquet")
+    with pytest.raises(StoreError, match=r"Cannot read .*digits\.parquet"):
+        Results(tmp_path).cells()
+
+
+def test_a_folder_in_place_of_a_table_is_refused(results):
+    path = results.file(Cell(WORSE, "in-sample", 0), NUMBERS)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StoreError, match="it is a folder"):
+        results.numbers()
+
+
+def test_a_table_without_a_needed_column_is_refused(tmp_path):
+    pd.DataFrame({"method": ["Mean-CE"]}).to_parquet(tmp_path / "x.parquet")
+    with pytest.raises(StoreError, match=r"x\.parquet: it has no column 'size'"):
+        read_parquet(tmp_path / "x.parquet", ["method", "size"])
+
+
+def test_a_failure_that_is_no_json_is_refused(results):
+    cell = Cell(WORSE, "in-sample", 7)
+    results.write_failure(cell, "out of memory")
+    assert results.failure(cell) == "out of memory"
+    results.file(cell, FAILURE).write_text("{")
+    with pytest.raises(StoreError, match=r"failed\.json is not a whole JSON file"):
+        results.failure(cell)

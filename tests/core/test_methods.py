@@ -84,6 +84,7 @@ def test_parameters_in_names():
         ("CTRL(smooth=2.5)-CE", "whole number of smooth"),
         ("Mean-JS/CE", "choose one of them"),
         ("", "unknown method ''"),
+        ("Mean-CE(" * 20_000, "its name has 160,000 characters"),
         ("Mean-CE/JS", "choose one of them"),
         ("EMA(speed=3)-LM", "no parameter 'speed'"),
         ("EMA(decay=fast)-LM", "not a number"),

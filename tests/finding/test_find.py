@@ -11,7 +11,7 @@ from PIL import Image
 
 import errata
 from errata.core import metrics
-from errata.errors import ErrataError
+from errata.errors import ErrataError, InputError
 from errata.finding import candidates, model_training
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.model_training import NoProgress
@@ -184,7 +184,7 @@ def test_a_folder_of_images_is_ranked(run, pictures, monkeypatch):
 
 
 def test_the_network_depends_on_image_size_and_device(tmp_path, monkeypatch):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr("errata.training.gather.choose_device", torch.device)
     small = np.random.default_rng(0).integers(0, 255, (20, 16, 16), dtype=np.uint8)
     arrays = DataSource(small, [0, 1] * 10).open()
     names = [candidates_for(arrays, "auto", 0, device)[0].name for device in ("cuda", "cpu")]
@@ -417,6 +417,9 @@ FINE = {"a": [1, 2, 3, 4] * 5, "y": [0, 1] * 10}
             ("--label", "y", "--device", "warp"),
             "there is no device named 'warp'",
         ),
+        (FINE, ("--label", "y", "--device", "mps"), "there is no device named 'mps' here"),
+        (FINE, ("--label", "y", "--device", "meta"), "there is no device named 'meta' here"),
+        (FINE, ("--label", "y", "--seed", str(2**64)), "seed must be a whole number, 0 or above"),
     ],
 )
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(run, tmp_path, columns, arguments, sentence):
@@ -426,6 +429,26 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(run, tmp_p
     assert len(err.strip().splitlines()) == 1
     assert pd.Series([err]).str.contains(sentence).all(), err
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.csv"]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"seed": 1.5}, r"seed must be a whole number, 0 or above and below 2\^63, not 1\.5"),
+        ({"seed": True}, "seed must be a whole number"),
+        ({"seed": "x"}, "seed must be a whole number.* not 'x'"),
+        ({"seed": None}, "seed must be a whole number"),
+        ({"seed": float("nan")}, "seed must be a whole number"),
+        ({"folds": "3"}, r"folds must be a whole number, 2 or above and below 2\^63, not '3'"),
+        ({"folds": 2.5}, "folds must be a whole number"),
+        ({"folds": [3]}, "folds must be a whole number"),
+        ({"device": None}, "there is no device None here"),
+        ({"out": 3}, "`out=` must be the path of a folder, not int"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused(options, sentence):
+    with pytest.raises(InputError, match=sentence):
+        errata.find(np.arange(40.0).reshape(20, 2), [0, 1] * 10, model="mlp", **options)
 
 
 def test_a_folder_with_one_image_is_refused(run, tmp_path):

@@ -238,9 +238,9 @@ def test_bad_input_is_refused_before_training(data):
     for given_labels, options, message in (
         (labels[:5], {}, "there are 5 labels for 60 samples"),
         (labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
-        (labels, {"max_epochs": 0}, "must be at least 1"),
+        (labels, {"max_epochs": 0}, "epochs of a recipe must be a whole number, 1 or above"),
         (labels, {"search": "guess"}, "search must be one of full, halving, not 'guess'"),
-        (labels, {"seed": -1}, "seed must not be negative"),
+        (labels, {"seed": -1}, "seed of a recipe must be a whole number"),
         (labels, {"device": "abacus"}, "no device named 'abacus'"),
     ):
         with pytest.raises(InputError, match=message):

@@ -14,6 +14,8 @@ errors. Every metric of `errata.core.metrics` has the same value on a ranking as
 """
 
 import json
+from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from io import BytesIO
 from pathlib import Path
@@ -21,15 +23,18 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from errata.bench.plan import Cell
+from errata.bench.plan import GATHERINGS, Cell, check_gathering
 from errata.datasets.spec import Setting
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import load_json, replace_atomically
 from errata.errors import StoreError
 from errata.training.recipes import AnyRecipe
+from errata.wording import listed, one_line
 
 NUMBERS, RANKS, SCORES, FAILURE = ".parquet", ".ranks.parquet", ".scores.parquet", ".failed.json"
+NUMBER_COLUMNS = ("setting", "gathering", "seed", "method", "metric", "budget", "value")
 RANK_COLUMNS = {"method": "category", "size": "int32", "errors": "int32"}
 RATE_METRICS = {"rate": "noise_rate", "low": "noise_rate_low", "high": "noise_rate_high"}  # of noise-rate estimates
 
@@ -61,14 +66,16 @@ class Results:
     def failure(self, cell: Cell) -> str:
         """The last line of why a cell failed; empty if it did not."""
         path = self.file(cell, FAILURE)
-        return last_line(json.loads(path.read_text(encoding="utf-8"))["reason"]) if path.exists() else ""
+        return last_line(str(load_json(path).get("reason", ""))) if path.exists() else ""
 
     def cells(self) -> list[Cell]:
         """All cells that have numbers and rankings, sorted."""
         found = {cell for path in self.folder.glob("cells/*.parquet") for cell in self._packed_cells(path)}
         for path in self.folder.glob(f"cells/*/*-seed*{RANKS}"):
             gathering, _, seed = path.name.removesuffix(RANKS).rpartition("-seed")
-            cell = Cell(path.parent.name, gathering, int(seed))  # type: ignore[arg-type]
+            if gathering not in GATHERINGS or not seed.isdecimal():
+                raise StoreError(f"{path} is not named like the results of a cell: {GATHERINGS[0]}-seed0{RANKS}")
+            cell = Cell(path.parent.name, check_gathering(gathering), int(seed))
             if self._has_files(cell):
                 found.add(cell)
         return sorted(found)
@@ -82,9 +89,13 @@ class Results:
 
     def numbers_of(self, cell: Cell) -> pd.DataFrame:
         """The numbers of one cell: one row per method and metric."""
-        if self._has_files(cell):
-            return read_parquet(self.file(cell, NUMBERS))
-        return read_packed_numbers(self.packed_path(cell.setting), cell)
+        if not self._has_files(cell):
+            return read_packed_numbers(self.packed_path(cell.setting), cell)
+        path = self.file(cell, NUMBERS)
+        numbers = read_parquet(path, NUMBER_COLUMNS)
+        if any(set(numbers[column]) != {value} for column, value in asdict(cell).items()):
+            raise StoreError(f"{path} holds results of another cell than {cell.name}")
+        return numbers
 
     def scores(self, cell: Cell) -> pd.DataFrame:
         """One row per sample: id, given label, truth, and one column of scores per method."""
@@ -93,7 +104,7 @@ class Results:
     def ranks(self, cell: Cell) -> pd.DataFrame:
         """One row per group of equal scores, most suspicious first: method, size, errors."""
         if self._has_files(cell):
-            return read_parquet(self.file(cell, RANKS))
+            return read_parquet(self.file(cell, RANKS), RANK_COLUMNS)
         return read_packed_ranks(self.packed_path(cell.setting), cell)
 
     def recipe(self, setting: Setting) -> AnyRecipe:
@@ -123,21 +134,29 @@ class Results:
     def _packed_cells(self, path: Path) -> set[Cell]:
         if not path.exists():
             return set()
-        keys = read_parquet(path, columns=["gathering", "seed"], filters=[("table", "==", "numbers")])
+        columns = ["gathering", "seed"]
+        keys = read_parquet(path, columns, columns=columns, filters=[("table", "==", "numbers")])
         return {Cell(path.stem, *key) for key in keys.drop_duplicates().itertuples(index=False, name=None)}
 
 
-def read_parquet(path: Path | BytesIO, **options: Any) -> pd.DataFrame:
-    """Read a table; StoreError names a file that cannot be read."""
+def read_parquet(path: Path | BytesIO, needed: Iterable[str] = (), **options: Any) -> pd.DataFrame:
+    """Read a table that has at least the needed columns; StoreError names a file that cannot be read."""
+    if isinstance(path, Path) and not path.is_file():
+        raise StoreError(f"Cannot read {path}: {'it is a folder' if path.is_dir() else 'there is no such file'}")
     try:
-        return pd.read_parquet(path, **options)
-    except (OSError, ValueError) as error:
-        raise StoreError(f"Cannot read {path}: {error}") from error
+        table = pd.read_parquet(path, **options)
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise StoreError(f"Cannot read {path}: {one_line(error)}") from error
+    missing = set(needed).difference(table.columns)
+    if missing:
+        raise StoreError(f"Cannot read {path}: it has no column {listed(sorted(missing))}")
+    return table
 
 
 def read_packed_numbers(path: Path | BytesIO, cell: Cell) -> pd.DataFrame:
     """The numbers of one cell in a packed file, as in the file of the cell."""
-    numbers = read_parquet(path, filters=_packed_filters("numbers", cell))
+    needed = [*NUMBER_COLUMNS, "table", "size", "errors"]
+    numbers = read_parquet(path, needed, filters=_packed_filters("numbers", cell))
     return numbers.drop(columns=["table", "size", "errors"]).astype({"budget": "Int64"})
 
 

@@ -16,8 +16,9 @@ from filelock import BaseFileLock, FileLock
 
 from errata.bench.plan import Cell
 from errata.bench.results import Results, read_parquet
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import load_json, replace_atomically
 from errata.errors import StoreError
+from errata.wording import listed
 
 CHOSEN, CANDIDATES, CURVE, FAILURES = ".parquet", ".candidates.parquet", ".curve.parquet", ".failed.json"
 SAME_FOR_ALL_SEEDS = ("parameters", "epochs_of_recipe", "data_hash", "label_hash")
@@ -37,12 +38,14 @@ class TuningResults:
 
     def read(self, setting: str, kind: str = CHOSEN) -> pd.DataFrame:
         """One of the tables of a setting, all seeds: CHOSEN (see `choose`), CANDIDATES or CURVE."""
-        return read_parquet(self.path(setting, kind))
+        return read_parquet(self.path(setting, kind), ["seed"])
 
     def failures(self, setting: str) -> dict[int, str]:
         """By seed, why its tuning failed."""
         path = self.path(setting, FAILURES)
-        stored = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        stored = load_json(path) if path.exists() else {}
+        if not all(seed.isdecimal() for seed in stored):
+            raise StoreError(f'{path} must name seeds, such as "0", not {listed(stored)}')
         return {int(seed): str(reason) for seed, reason in stored.items()}
 
     def settings(self) -> list[str]:
@@ -84,14 +87,13 @@ class TuningResults:
 
     def _seeds(self, setting: str, kind: str) -> set[int]:
         path = self.path(setting, kind)
-        return set(read_parquet(path)["seed"]) if path.exists() else set()
+        return set(self.read(setting, kind)["seed"]) if path.exists() else set()
 
     def _with_other_seeds(self, cell: Cell, kind: str, table: pd.DataFrame) -> pd.DataFrame:
         """The table and the stored rows of other seeds, sorted by seed."""
-        path = self.path(cell.setting, kind)
-        if not path.exists():
+        if not self.path(cell.setting, kind).exists():
             return table
-        stored = read_parquet(path)
+        stored = self.read(cell.setting, kind)
         tables = [stored[stored["seed"] != cell.seed], table]
         return pd.concat(tables).sort_values("seed", kind="stable", ignore_index=True)
 

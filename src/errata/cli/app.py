@@ -1,5 +1,6 @@
 """The `errata` command: its name, its version, and how errors are printed."""
 
+import io
 import re
 import sys
 import warnings
@@ -21,6 +22,9 @@ app = typer.Typer(
 
 def main() -> None:
     """Run a command. Errors of errata and of the operating system are one line on stderr, with exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may lack characters of class names
+            stream.reconfigure(errors="replace")
     warnings.showwarning = lambda message, *_: print(f"errata: warning: {message}", file=sys.stderr)
     try:
         app()

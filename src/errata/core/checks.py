@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errata.errors import InputError
+from errata.wording import one_line
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -86,10 +87,16 @@ def rows_by_class(labels: NDArray[Any], num_classes: int) -> list[NDArray[np.int
 
 
 def check_seed(seed: object) -> int:
-    """A seed: a whole number, 0 or above."""
-    if not isinstance(seed, int | np.integer) or isinstance(seed, bool) or seed < 0:
-        raise InputError(f"seed must be a whole number, 0 or above, not {seed!r}")
-    return int(seed)
+    """A seed: a whole number from 0 to 2^63 - 1."""
+    return check_whole("seed", seed, 0)
+
+
+def check_whole(name: str, value: object, least: int) -> int:
+    """A whole number from `least` to 2^63 - 1."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value < 2**63:
+        shown = one_line(repr(value))
+        raise InputError(f"{name} must be a whole number, {least} or above and below 2^63, not {shown}")
+    return int(value)
 
 
 def check_scores(scores: ArrayLike) -> Floats:

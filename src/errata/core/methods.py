@@ -33,6 +33,7 @@ Method = ComposedMethod | Detector
 _WITH_GATHERING = re.compile(r"(.*?)(?:\s*\((IS|OOS)\))?", re.IGNORECASE | re.DOTALL)
 _BETWEEN_PARTS = re.compile(r"\s*-\s*(?![^()]*\))")  # a hyphen outside brackets
 _PART = re.compile(r"([A-Za-z]\w*|CE/JS|JS/CE)\s*(?:\(([^()]*)\))?", re.IGNORECASE)
+_LONGEST = 500  # characters of a name
 _Parts = list[tuple[str, str | None]]  # each with the text in its brackets
 
 
@@ -47,6 +48,8 @@ def parse(name: "str | Method") -> Method:
         return name
     if not isinstance(name, str):
         raise InputError(f"a method must be a name, such as {PAPER_METHOD!r}, not {type(name).__name__}")
+    if len(name) > _LONGEST:
+        raise InputError(f"unknown method {name[:40]!r}...: its name has {len(name):,} characters")
     if name.strip().lower() == RESERVED:
         raise InputError("'default' depends on the run, and none is known here; name a method from `errata methods`")
     match = _WITH_GATHERING.fullmatch(name.strip())

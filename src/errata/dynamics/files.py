@@ -1,6 +1,7 @@
 """Reading and writing the files of a dynamics folder, so that a crash loses at most the epoch in progress."""
 
 import contextlib
+import json
 import os
 import tokenize
 import zipfile
@@ -138,6 +139,15 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
         file.seek(0)
         with np.load(file, allow_pickle=False) as stored:
             return {name: np.asarray(stored[name]) for name in stored.files}
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; refuses a file that is missing, damaged or holds something else."""
+    with _whole_file(path, "JSON"):
+        stored = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(stored, dict):
+        raise StoreError(f"{path} must hold a JSON object with names and values, not {one_line(repr(stored))}")
+    return stored
 
 
 class LogitsFile:

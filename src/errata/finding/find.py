@@ -71,6 +71,8 @@ def find(
     """
     started = time.monotonic()
     progress = progress or NoProgress()
+    if not isinstance(out, str | Path | None):
+        raise InputError(f"`out=` must be the path of a folder, not {type(out).__name__}")
     folder = None if out is None else Path(out)
     options = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
     described = DataSource(source, label, text, id, skip_bad)

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.core.checks import check_seed, check_whole
 from errata.core.default import DEFAULTS_FROM_SUMS
 from errata.core.neighbours import APPROXIMATE_BEYOND
 from errata.dynamics.ranking import COMPARED
@@ -128,9 +129,12 @@ def check_options(data: UserData, options: FindOptions) -> None:
 
     check_model(data, options.model)
     choose_device(options.device)
+    check_seed(options.seed)
+    if options.folds is not None:
+        check_whole("folds", options.folds, 2)
     if data.samples < MIN_SAMPLES:
         raise InputError(f"there are {data.samples} samples; finding wrong labels needs at least {MIN_SAMPLES}")
-    if options.folds is not None and not 2 <= options.folds <= data.samples:
+    if options.folds is not None and options.folds > data.samples:
         raise InputError(f"{data.samples:,} samples cannot be split into {options.folds} folds; use 2 to 10")
     copies = COPIES_WITH_NEIGHBOURS if _uses_feature_neighbours(data) else COPIES
     size = copies * 4.0 * data.samples * data.num_classes

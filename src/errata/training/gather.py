@@ -33,6 +33,7 @@ from errata.training.jobs import (
 from errata.training.model_inputs import Inputs, TableInputs, check_labelled
 from errata.training.recipes import AnyRecipe, BoostingRecipe, Recipe
 from errata.training.stacked_executor import StackedExecutor
+from errata.wording import one_line
 
 Model = Callable[[], nn.Module] | nn.Module | Sequence[int]
 
@@ -140,8 +141,10 @@ def choose_device(name: str | torch.device) -> torch.device:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
-    except RuntimeError as error:
-        raise InputError(f"there is no device named {name!r}; use 'auto', 'cpu' or 'cuda'") from error
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError("torch finds no GPU here; use device 'auto' or 'cpu'")
+        if device.type == "cuda" and not torch.cuda.is_available():
+            raise InputError("torch finds no GPU here; use device 'auto' or 'cpu'")
+        torch.zeros(1, device=device).item()
+    except (RuntimeError, TypeError, AssertionError, ImportError) as error:  # by the type of the device
+        shown = f"named {one_line(name)!r}" if isinstance(name, str) else repr(name)
+        raise InputError(f"there is no device {shown} here; use 'auto', 'cpu' or 'cuda'") from error
     return device

@@ -1,12 +1,17 @@
 """Recipes: how a model is trained."""
 
 import json
-from dataclasses import asdict, dataclass, replace
+import sys
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-from errata.dynamics.files import replace_atomically
+from errata.core.checks import check_whole
+from errata.dynamics.files import load_json, replace_atomically
 from errata.errors import InputError, StoreError
+from errata.wording import one_line
+
+SMALLEST = {"seed": 0, "leaves": 2}  # of the whole numbers in a recipe; others are 1 or above
 
 
 @dataclass(frozen=True)
@@ -18,15 +23,24 @@ class _StoredRecipe:
         text = json.dumps(asdict(self), indent=1) + "\n"
         replace_atomically(Path(path), lambda file: file.write(text.encode()))
 
+    def __post_init__(self) -> None:
+        """Refuse values of another type, and numbers that are too small or not finite."""
+        for one in fields(self):
+            value = getattr(self, one.name)
+            if one.type is int:
+                check_whole(f"{one.name} of a recipe", value, SMALLEST.get(one.name, 1))
+            elif one.type is float:
+                _check_number(one.name, value)
+
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a file that `save` wrote."""
         try:
-            return cls.of(json.loads(Path(path).read_text(encoding="utf-8")))
-        except OSError as error:
-            raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-        except (json.JSONDecodeError, KeyError, TypeError, ValueError) as error:
-            raise StoreError(f"{path} is not a recipe: {error}") from error
+            return cls.of(load_json(Path(path)))
+        except KeyError as error:
+            raise StoreError(f"{path} is not a recipe: it has no {error}") from error
+        except (TypeError, ValueError) as error:
+            raise StoreError(f"{path} is not a recipe: {one_line(error)}") from error
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
@@ -59,9 +73,12 @@ class Recipe(_StoredRecipe):
     parts: int = 1
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.batch_size < 1 or self.parts < 1:
-            values = f"{self.epochs}, {self.batch_size} and {self.parts}"
-            raise InputError(f"epochs, batch_size and parts of a recipe must be at least 1, not {values}")
+        super().__post_init__()
+        for width in self.widths:
+            check_whole("widths of a recipe", width, 1)
+        for start, factor in self.schedule:
+            check_whole("an epoch in schedule", start, 0)
+            _check_number("a factor in schedule", factor)
         if self.optimizer not in ("adam", "sgd"):
             raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
         if not self.learning_rate > 0 or not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
@@ -78,7 +95,7 @@ class Recipe(_StoredRecipe):
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
         """The recipe with the values of a JSON object."""
-        schedule = tuple((int(start), float(factor)) for start, factor in values["schedule"])
+        schedule = tuple((start, factor) for start, factor in values["schedule"])
         return cls(**values | {"schedule": schedule, "widths": tuple(values["widths"])})
 
 
@@ -101,13 +118,16 @@ class BoostingRecipe(_StoredRecipe):
     widths: ClassVar[tuple[int, ...]] = ()
 
     def __post_init__(self) -> None:
-        if self.epochs < 1 or self.leaves < 2:
-            values = f"{self.epochs} and {self.leaves}"
-            raise InputError(f"boosting needs at least one round and two leaves per tree, not {values}")
+        super().__post_init__()
         if not self.learning_rate > 0 or not self.l2 >= 0:
             raise InputError("boosting needs learning_rate > 0 and l2 >= 0")
         if not 0 < self.row_share <= 1 or not 0 < self.column_share <= 1:
             raise InputError("boosting needs row_share and column_share above 0 and at most 1")
+
+
+def _check_number(name: str, value: object) -> None:
+    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= sys.float_info.max:
+        raise InputError(f"{name} of a recipe must be a number, not {value!r}")
 
 
 AnyRecipe = Recipe | BoostingRecipe

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from errata.dynamics.files import replace_atomically
+from errata.core.checks import check_seed
+from errata.dynamics.files import load_json, replace_atomically
 from errata.errors import InputError
 from errata.training.boosting import best_rounds
 from errata.training.engine import Progress, train
@@ -105,8 +106,8 @@ class SearchJournal:
         self._path, self._fingerprint = path, fingerprint
         self._entries: dict[str, list[Any]] = {}
         if path is not None and path.exists():
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            if stored["fingerprint"] == fingerprint:
+            stored = load_json(path)
+            if stored.get("fingerprint") == fingerprint:
                 self._entries = stored["entries"]
 
     def results(
@@ -143,9 +144,7 @@ def stratified_sample(labels: NDArray[np.int64], share: float, seed: int) -> Row
     count = round(share * len(labels))
     if not 1 <= count < len(labels):
         raise InputError(f"a share of {share} of {len(labels)} samples leaves none to validate on or to train on")
-    if seed < 0:
-        raise InputError(f"seed must not be negative, but is {seed}")
-    shuffled = np.random.default_rng(seed).permutation(len(labels))
+    shuffled = np.random.default_rng(check_seed(seed)).permutation(len(labels))
     by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
     return np.sort(by_class[(2 * np.arange(count) + 1) * len(labels) // (2 * count)])
 
