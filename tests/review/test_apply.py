@@ -624,7 +624,7 @@ def test_a_folder_is_not_overwritten_or_copied_into_itself(pictures):
         errata.apply(pictures, decisions, out=pictures / "copy")
     errata.apply(pictures, decisions)
     with pytest.raises(ErrataError, match="replaces files only"):
-        errata.apply(pictures, decisions, overwrite=True)
+        errata.apply(pictures, decisions_of(("ant/2.png", ANT, "accept", BEE)), overwrite=True)
 
 
 def test_unsupported_sources_are_refused(curves, tmp_path, table, pictures):

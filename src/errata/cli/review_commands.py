@@ -64,14 +64,14 @@ def apply_command(
     label, id_column = label or options.get("label"), id_column or options.get("id")
     reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
     plan = plan_corrections(source, reviewed, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
-    copy = copy_path(plan.writer.path, out, overwrite or dry_run)
+    copy = copy_path(plan.writer.path, out)
     _print_counts(plan)
     if dry_run:
         _print_first_changes(plan)
         remarks = plan.remarks
     else:
         with progress_bar("copying", plan.writer.file_count) as progress:
-            remarks = write_copy(plan, copy, progress).remarks
+            remarks = write_copy(plan, copy, overwrite=overwrite, progress=progress).remarks
     for remark in remarks:
         print(f"note: {remark}")
     if dry_run:

@@ -7,10 +7,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.errors import InputError, StoreError
+from errata.errors import DataError, InputError, StoreError
 from errata.readers.file_types import file_suffix
+from errata.readers.whole_rows import rows_by_line
 from errata.review.correction_plan import CorrectionPlan, plan_corrections
 from errata.review.decisions import Decisions
+from errata.review.staged_copy import move_into_place, same_contents, staging_folder
 from errata.review.writers.label_writer import Progress
 from errata.terminal import write_table
 
@@ -56,11 +58,11 @@ def apply(
     skip_stale: ignore decisions about samples that are gone or whose label has changed since.
     """
     plan = plan_corrections(source, decisions, label=label, id=id, drop=drop, link=link, skip_stale=skip_stale)
-    return write_copy(plan, copy_path(plan.writer.path, out, overwrite))
+    return write_copy(plan, copy_path(plan.writer.path, out), overwrite=overwrite)
 
 
-def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
-    """The path of the copy. Existing files are refused, unless `overwrite` is set and the file is an earlier copy."""
+def copy_path(original: Path, out: str | Path | None) -> Path:
+    """The path of the copy: never the data itself or inside it, and with the same suffix."""
     suffix = "" if original.is_dir() else file_suffix(original)
     copy = original.with_name(_copy_name(original.name, suffix)) if out is None else Path(out).expanduser()
     if out is not None and copy.is_dir() and suffix:
@@ -75,15 +77,6 @@ def copy_path(original: Path, out: str | Path | None, overwrite: bool) -> Path:
         raise InputError(f"the folder {copy.parent} does not exist")
     if not suffix and original.resolve() in copy.resolve().parents:
         raise InputError(f"{copy} is inside {original}. Choose a place outside it.")
-    existing = [path for path in (copy, log) if path.exists()]
-    if existing and not overwrite:
-        raise StoreError(f"{existing[0]} already exists. Choose another `out=`, or replace it with `overwrite=True`.")
-    if existing and copy.is_dir():
-        raise StoreError(
-            f"{copy} is a folder, and `overwrite=True` replaces files only. Delete it or choose another `out=`."
-        )
-    if existing and not log.is_file():
-        raise StoreError(f"{copy} was not written by errata (there is no {log.name}). Choose another `out=`.")
     return copy
 
 
@@ -99,13 +92,50 @@ def _copy_name(name: str, suffix: str) -> str:
     return f"{again[1]}{COPY_SUFFIX}-{int(again[2] or 1) + 1}{suffix}" if again else f"{stem}{COPY_SUFFIX}{suffix}"
 
 
-def write_copy(plan: CorrectionPlan, copy: Path, progress: Progress = lambda files: None) -> Applied:
-    """Write the copy and its log. `progress` is called with the number of files copied since the last call."""
-    changes = change_log(plan)
-    remarks = plan.writer.write(plan.edits, copy, progress)
-    log = log_path(copy)
-    write_table(changes, log)
+def write_copy(
+    plan: CorrectionPlan, copy: Path, *, overwrite: bool = False, progress: Progress = lambda files: None
+) -> Applied:
+    """Write the copy and its log, both or none. If an interrupted run wrote the same copy before, it is kept.
+
+    `progress` is called with the number of files copied since the last call.
+    """
+    changes, log = change_log(plan), log_path(copy)
+    with staging_folder(copy) as staging:
+        write_table(changes, staging / log.name)
+        written_before = copy.exists() and _changes_in(log) == _changes_in(staging / log.name)
+        if not written_before:
+            _refuse_existing(copy, overwrite)
+        remarks = plan.writer.write(plan.edits, staging / copy.name, progress)
+        if written_before and same_contents(copy, staging / copy.name):
+            remarks = [*remarks, f"{copy} was written before, from the same data and decisions"]
+        else:
+            _refuse_existing(copy, overwrite)
+            move_into_place(copy, log)
     return Applied(plan, copy, log, changes, (*plan.remarks, *remarks))
+
+
+def _refuse_existing(copy: Path, overwrite: bool) -> None:
+    """Refuse existing files, unless `overwrite` is set and the file is an earlier copy."""
+    log = log_path(copy)
+    existing = [path for path in (copy, log) if path.exists()]
+    if existing and not overwrite:
+        raise StoreError(f"{existing[0]} already exists. Choose another `out=`, or replace it with `overwrite=True`.")
+    if existing and copy.is_dir():
+        raise StoreError(
+            f"{copy} is a folder, and `overwrite=True` replaces files only. Delete it or choose another `out=`."
+        )
+    if existing and not log.is_file():
+        raise StoreError(f"{copy} was not written by errata (there is no {log.name}). Choose another `out=`.")
+
+
+def _changes_in(log: Path) -> list[list[str]] | None:
+    """The rows of a log without the time; None if it is missing or not a log."""
+    try:
+        header, rows = rows_by_line(log)
+    except DataError:
+        return None
+    kept = [column for column, name in enumerate(header) if name != "when"]
+    return [[row[column] for column in kept] for row in (header, *rows.values())]
 
 
 def change_log(plan: CorrectionPlan) -> "pd.DataFrame":

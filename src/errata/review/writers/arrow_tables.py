@@ -14,7 +14,7 @@ from errata.readers.data_frames import frame_of, unique_names
 from errata.readers.number_columns import LEADING_ZERO
 from errata.readers.saved_datasets import INFO, STATE, SavedDataset
 from errata.review.label_numbers import BOOLEANS, exact_float, whole_number
-from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory, new_copy_folder
+from errata.review.writers.label_writer import LabelEdits, LabelWriter, Progress, WriterFactory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -128,14 +128,14 @@ class SavedDatasetWriter(ArrowTable):
         kept = edits.rows_to_keep(len(column))
         labels = self._relabelled(column, edits)
         start = 0
-        with new_copy_folder(target) as folder:
-            for name, table in self.dataset.tables.items():
-                place, rows = table.schema.get_field_index(self.label), slice(start, start + len(table))
-                table = table.set_column(place, table.schema.field(place), labels.slice(start, len(table)))
-                self._write_table(table.filter(kept[rows]), edits, folder / name)
-                start = rows.stop
-            for name, content in ((STATE, self._new_state(edits)), (INFO, self._new_info(edits, int(kept.sum())))):
-                (folder / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
+        target.mkdir()
+        for name, table in self.dataset.tables.items():
+            place, rows = table.schema.get_field_index(self.label), slice(start, start + len(table))
+            table = table.set_column(place, table.schema.field(place), labels.slice(start, len(table)))
+            self._write_table(table.filter(kept[rows]), edits, target / name)
+            start = rows.stop
+        for name, content in ((STATE, self._new_state(edits)), (INFO, self._new_info(edits, int(kept.sum())))):
+            (target / name).write_text(json.dumps(content, indent=2), encoding="utf-8")
         return []
 
     def _new_labels(self, edits: LabelEdits) -> "pa.Array":

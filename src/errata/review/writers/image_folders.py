@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from errata.errors import InputError, StoreError
 from errata.readers.image_files import list_images
-from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress, new_copy_folder
+from errata.review.writers.label_writer import LabelEdits, LabelledSamples, LabelWriter, Progress
 from errata.wording import counted, gigabytes
 
 NOT_IN_FOLDER_NAMES = '/\\:*?"<>|\0'  # on Linux, macOS or Windows
@@ -52,13 +52,13 @@ class ImageFolder(LabelWriter):
         """Write the folder. All files except the relabelled images keep their paths."""
         self._check_disk_space(target.parent)
         moved, dropped = self.new_ids(edits), {edit.decision.id for edit in edits.entries if edits.drop}
-        with new_copy_folder(target) as folder:
-            for name in self.samples.classes:
-                (folder / name).mkdir()  # also for a class without images
-            for file in (*self.samples.ids, *self.others):
-                if file not in dropped:
-                    self._copy(file, folder / moved.get(file, file))
-                progress(1)
+        target.mkdir()
+        for name in self.samples.classes:
+            (target / name).mkdir()  # also for a class without images
+        for file in (*self.samples.ids, *self.others):
+            if file not in dropped:
+                self._copy(file, target / moved.get(file, file))
+            progress(1)
         renamed = sum(PurePosixPath(old).name != PurePosixPath(new).name for old, new in moved.items())
         links = "its files are hard links: writing to one of them changes the original too"
         remarks = [links if self.link else "its files are copies"]

@@ -1,10 +1,7 @@
 """The base class of all writers, and the edits that they apply."""
 
-import os
-import shutil
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.errors import StoreError
 from errata.review.decisions import Decision
 
 Progress = Callable[[int], object]
@@ -116,7 +112,7 @@ class LabelWriter(ABC):
 
     @abstractmethod
     def write(self, edits: LabelEdits, target: Path, progress: Progress) -> list[str]:
-        """Write the copy to `target`, completely or not at all. Returns remarks for the user."""
+        """Write the copy to `target`, in a folder that is deleted if this fails. Returns remarks for the user."""
 
     def new_ids(self, edits: LabelEdits) -> dict[str, str]:
         """The ids that differ in the copy, by the id in the original."""
@@ -126,18 +122,3 @@ class LabelWriter(ABC):
 # A class or function that returns the writer for a file. Arguments: the path, the samples, and the name of the column
 # or array with the labels (None if the user did not pass one).
 WriterFactory = Callable[[Path, LabelledSamples, Any], LabelWriter]
-
-
-@contextmanager
-def new_copy_folder(target: Path) -> Iterator[Path]:
-    """A temporary folder that is renamed to `target` at the end of the block, and deleted if the block fails."""
-    part = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        part.mkdir()
-        yield part
-        part.rename(target)
-    except BaseException as error:
-        shutil.rmtree(part, ignore_errors=True)
-        if isinstance(error, OSError) and not isinstance(error, StoreError):
-            raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-        raise
