@@ -122,7 +122,7 @@ def test_a_folder_without_a_summary_is_refused(tmp_path):
     with pytest.raises(StoreError, match="not a complete folder of `errata find`"):
         Found.open(tmp_path)
     (tmp_path / "summary.json").write_text("{")
-    with pytest.raises(StoreError, match="cannot be read"):
+    with pytest.raises(StoreError, match=r"summary.json is not a whole JSON file"):
         Found.open(tmp_path)
 
 
@@ -138,3 +138,73 @@ def test_confused_pairs_are_counted_among_the_first_samples():
     assert confused_pairs(ranking, 4).to_dict("records") == [{"label": "a", "suggested": "b", "count": 3}]
     assert confused_pairs(ranking, 0).empty
     assert list(confused_pairs(ranking, 6)["count"]) == [4, 1]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "message"),
+    [
+        ("summary.json", lambda text: "[1]", "must hold a JSON object"),
+        ("summary.json", lambda text: "[" * 100_000, "is not a whole JSON file"),
+        ("summary.json", lambda text: text.replace('"estimate"', '"other"'), "there is no 'estimate'"),
+        ("summary.json", lambda text: text.replace('"rate": ', '"rate": 7'), "the estimated rate is 7.*, not 0 to 1"),
+        ("summary.json", lambda text: text.replace('"rate": ', '"rate": NaN, "r": '), "'rate' is nan"),
+        ("summary.json", lambda text: text.replace('"trust": [', '"trust": [1, '), "'trust' is"),
+        ("summary.json", lambda text: text.replace('"method": "', '"method": "\\ud83d'), "half of a character"),
+        ("confusions.csv", lambda text: "", "must have the columns label, suggested, count"),
+        ("confusions.csv", lambda text: f"{text}ant,bee,1,2\n", "line .* has 4 cells, but the header has 3"),
+        ("confusions.csv", lambda text: f'{text}"ant,bee,1\n', "line .*Check the quotes"),
+        ("confusions.csv", lambda text: f"{text}ant,wasp,1\n", "line .* has the suggested 'wasp'"),
+        ("confusions.csv", lambda text: f"{text}ant,bee,-1\n", "line .* has the count '-1'"),
+        ("conflicts.csv", lambda text: "group,id\n", "must have the columns group, id, label"),
+        ("conflicts.csv", lambda text: "group,id,label\n0,nobody,ant\n", "line 2 has the id 'nobody'"),
+    ],
+)
+def test_damaged_text_files_are_refused_by_name(found, tmp_path, file, change, message):
+    found.save(tmp_path)
+    path = tmp_path / file
+    path.write_text(change(path.read_text() if path.exists() else ""))
+    with pytest.raises(StoreError, match=rf"{file}.*{message}"):
+        Found.open(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop(columns=["suggested", "agree"]), "no column 'suggested' and 'agree'"),
+        (lambda table: table.head(5), "does not rank the 60 samples"),
+        (lambda table: table.head(0), "does not rank the 60 samples"),
+        (lambda table: table.assign(rank=np.inf), "does not rank the 60 samples"),
+        (lambda table: table.assign(p_wrong="x"), "column 'p_wrong' holds .*, not numbers"),
+        (lambda table: table.assign(p_wrong=np.nan), "not a probability"),
+        (lambda table: table.assign(score=np.nan), "a score or p_wrong is not a number"),
+        (lambda table: table.assign(id=table["id"].iloc[0]), "occurs twice"),
+        (lambda table: table.assign(label=None), "is not as in the dynamics"),
+        (lambda table: table.assign(suggested="wasp"), "is not as in the dynamics"),
+    ],
+)
+def test_a_damaged_ranking_is_refused_by_name(found, tmp_path, change, message):
+    found.save(tmp_path)
+    change(pd.read_parquet(tmp_path / "ranking.parquet")).to_parquet(tmp_path / "ranking.parquet")
+    with pytest.raises(StoreError, match=rf"ranking.parquet is damaged: .*{message}"):
+        Found.open(tmp_path)
+
+
+def test_a_ranking_that_is_no_parquet_file_is_refused(found, tmp_path):
+    found.save(tmp_path)
+    path = tmp_path / "ranking.parquet"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(StoreError, match=r"ranking.parquet is not a complete Parquet file"):
+        Found.open(tmp_path)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(StoreError, match=r"ranking.parquet is a folder"):
+        Found.open(tmp_path)
+
+
+def test_labels_of_confusions_and_conflicts_keep_their_digits(curves, tmp_path):
+    logits, labels, _ = curves(2)
+    dynamics = named_dynamics(logits, labels, ["007", "7", "1e3", "NA", "9007199254740993"])
+    found = errata.find(dynamics, out=tmp_path)
+    again = Found.open(tmp_path)
+    assert again.confusions["label"].tolist() == found.confusions["label"].tolist()
+    assert set(again.confusions["label"]) <= set(again.ranking["label"])

@@ -86,7 +86,12 @@ def cases() -> Iterator[Case]:
     }
     changes: list[tuple[str, Change, Expected, str]] = [("whole", lambda folder: None, "read", "")]
     changes += [
-        (f"summary with {name}", values("summary.json", **stored), expected, "summary.json")
+        (
+            f"summary with {name}",
+            values("summary.json", **stored),
+            expected,
+            "gone.csv" if name == "a source that is gone" else "summary.json",
+        )
         for name, stored, expected in SUMMARIES
     ]
     changes += [

@@ -84,7 +84,7 @@ def apply_command(
 
 def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[str, Any]]:
     """The output folder of `errata find` for this source, if there is one, and the options of that command."""
-    from errata.finding.found import SUMMARY, read_summary
+    from errata.finding.found_files import SUMMARY, read_summary
     from errata.finding.model_training import changed_options
     from errata.finding.sources import DataSource
 
@@ -95,7 +95,7 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
         return found, {}
     columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
     options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
-    return folder, {**options, **changed_options(summary["settings"]), "skip-bad": ranked.skip_bad}
+    return folder, {**options, **changed_options(summary.get("settings", {})), "skip-bad": ranked.skip_bad}
 
 
 def _decisions(paths: list[Path] | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
-from errata.finding.found import DYNAMICS, SUMMARY, read_summary
+from errata.finding.found import DYNAMICS
+from errata.finding.found_files import SUMMARY, read_summary
 from errata.finding.model_training import FindOptions, RunToRank, changed_options
 from errata.finding.sources import DataSource
 from errata.readers import UserData

@@ -13,6 +13,17 @@ from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.finding.answer import report_data
+from errata.finding.found_files import (
+    CONFLICTS,
+    CONFUSIONS,
+    RANKING,
+    SUMMARY,
+    read_conflicts,
+    read_confusions,
+    read_estimate,
+    read_ranking,
+    read_summary,
+)
 from errata.readers import UserData
 from errata.report import write_report
 from errata.terminal import write_table
@@ -20,7 +31,6 @@ from errata.terminal import write_table
 if TYPE_CHECKING:
     import pandas as pd
 
-SUMMARY, RANKING, CONFLICTS, CONFUSIONS = "summary.json", "ranking", "conflicts.csv", "confusions.csv"
 REPORT, DYNAMICS = "report.html", "dynamics"
 MARK = ".errata-find"  # marks a folder that `errata find` may overwrite
 
@@ -83,19 +93,16 @@ class Found:
     @classmethod
     def open(cls, folder: str | Path) -> "Found":
         """Read what `save` wrote. The data themselves are not read; `data` is None."""
-        import pandas as pd
-
         source = Path(folder)
         summary = read_summary(source)
-        conflicts = no_conflicts()
-        if (source / CONFLICTS).exists():
-            conflicts = pd.read_csv(source / CONFLICTS, keep_default_na=False)
+        dynamics = Dynamics.open(source / DYNAMICS)
+        ranking = read_ranking(source, dynamics)
         return cls(
-            ranking=pd.read_parquet(source / f"{RANKING}.parquet"),
-            dynamics=Dynamics.open(source / DYNAMICS),
-            estimate=NoiseRate(**summary["estimate"]),
-            conflicts=conflicts,
-            confusions=pd.read_csv(source / CONFUSIONS, keep_default_na=False),
+            ranking=ranking,
+            dynamics=dynamics,
+            estimate=read_estimate(summary),
+            conflicts=read_conflicts(source, ranking) if (source / CONFLICTS).exists() else no_conflicts(),
+            confusions=read_confusions(source, ranking),
             summary=summary,
         )
 
@@ -128,18 +135,6 @@ def claim_folder(folder: Path) -> None:
     check_folder(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / MARK).write_text("errata find created this folder and may overwrite its own files in it.\n")
-
-
-def read_summary(folder: Path) -> dict[str, Any]:
-    """The summary.json of a folder that `errata find` wrote."""
-    path = folder / SUMMARY
-    if not path.is_file():
-        raise StoreError(f"{folder} has no {SUMMARY}: it is not a complete folder of `errata find`")
-    try:
-        summary: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
-    return summary
 
 
 def _portable(table: "pd.DataFrame") -> "pd.DataFrame":
