@@ -232,17 +232,26 @@ def test_decisions_are_loaded_from_files_and_merged(opened):
     press(page, "k", "k")
     mine = "id,label,decision,new_label\n"
     choose_file(page, mine + "1,dog,accept,owl\r\n2,owl,relabel,cat\r\n3,cat,skip,\r\n")
-    expect(page.locator("#message")).to_have_text("Loaded 3 decisions. Replaced 1 decision made here.")
+    expect(page.locator("#message")).to_have_text(
+        "Loaded 3 decisions. Replaced 1 decision made here: sample 1 (keep, now accept owl)."
+    )
+    page.locator("#status").select_option("replaced")
+    expect(options(page)).to_have_count(1)
+    page.locator("#status").select_option("all")
+    choose_file(page, mine + "1,dog,skip,\n")  # another reviewer could not decide
+    expect(page.locator("#message")).to_have_text("Loaded 0 decisions.")
     decided = {row["id"]: (row["decision"], row["new_label"]) for row in downloaded(page)}
     # what somebody else's file accepts is checked against this page's suggestion: for sample 2 it is the label "cat"
     assert decided == {"0": ("keep", ""), "1": ("accept", "owl"), "2": ("accept", "cat"), "3": ("skip", "")}
     press(page, "u")
     assert [row["decision"] for row in downloaded(page)] == ["keep", "keep"]
-    choose_file(page, mine + "999,cat,keep,\n4,owl,keep,\n5,owl,maybe,\n6,cat,relabel,\n")
+    choose_file(page, mine + "999,cat,keep,\n4,owl,keep,\n5,owl,maybe,\n6,cat,relabel,\n7,dog,keep,,x\n8,owl,skip\n")
     expect(page.locator("#message")).to_have_text(
         "Loaded 0 decisions. Ignored: 1 for samples not in this list; 1 for samples with another label here; "
-        "2 invalid (not keep, accept, relabel or skip, or without a new label)."
+        "4 invalid (not keep, accept, relabel or skip, without a new label, or with too few or too many cells)."
     )
+    choose_file(page, mine + '7,dog,relabel,"owl\n8,owl,skip,\n')
+    expect(page.locator("#message")).to_have_text("Nothing was loaded: a quote in this file is not closed.")
     choose_file(page, "a,b\n1,2\n")
     expect(page.locator("#message")).to_contain_text("This file is not a decisions.csv")
 

@@ -3,7 +3,10 @@ const DECISIONS = ["keep", "accept", "relabel", "skip"];
 const csvField = text => /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const csvLine = fields => fields.map(csvField).join(",") + "\n";
 
-/** The rows of a CSV text as lists of fields. Quoted fields may hold commas, line ends and doubled quotes. */
+/**
+ * The rows of a CSV text as lists of fields. Quoted fields may hold commas, line ends and doubled quotes.
+ * null if a quote is not closed.
+ */
 function parseCsv(text) {
   const rows = [];
   let row = [], field = "", quoted = false, touched = false;
@@ -28,5 +31,5 @@ function parseCsv(text) {
     }
   }
   endRow();
-  return rows;
+  return quoted ? null : rows;
 }

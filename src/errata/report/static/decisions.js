@@ -2,6 +2,8 @@
 const decisions = new Map();
 const steps = [];  // steps to undo, each a list of [place, earlier decision or null]
 const storageKey = `errata:${report.run}`;
+const replaced = new Map();  // place -> the decision made here that the last loaded file replaced
+const MOST_REPLACED = 20;  // in a message
 let storageWorks = true;
 let undownloaded = false;
 
@@ -61,33 +63,49 @@ function decisionsCsv() {
   return csvLine(["id", "label", "decision", "new_label"]) + places.map(line).join("");
 }
 
-/** Load a decisions.csv; returns a message about the result. */
+const inWords = entry => entry.label === "" ? entry.decision : `${entry.decision} ${entry.label}`;
+
+/** `Replaced 2 decisions made here: sample 4 (keep, now accept dog), ...`. */
+function replacedMessage() {
+  const all = [...replaced].map(([place, before]) => `sample ${ids[place]} (${inWords(before)}, now ${inWords(decisions.get(place))})`);
+  const more = all.length > MOST_REPLACED ? ` and ${whole(all.length - MOST_REPLACED)} more` : "";
+  return `Replaced ${counted(all.length, "decision")} made here: ${all.slice(0, MOST_REPLACED).join(", ")}${more}.`;
+}
+
+/** Load a decisions.csv; returns a message about the result. A skipped sample keeps the decision made here. */
 function loadDecisions(text) {
-  const [header = [], ...rows] = parseCsv(text);
+  const parsed = parseCsv(text);
+  if (parsed === null) return "Nothing was loaded: a quote in this file is not closed.";
+  const [header = [], ...rows] = parsed;
   const [idAt, labelAt, decisionAt, newAt] = ["id", "label", "decision", "new_label"].map(name => header.indexOf(name));
   if ([idAt, labelAt, decisionAt, newAt].includes(-1))
     return "This file is not a decisions.csv: its first line must name the columns id, label, decision and new_label.";
   const placeOf = new Map(ids.map((id, place) => [id, place]));
   const changes = new Map();
-  let unlisted = 0, relabelled = 0, invalid = 0, replaced = 0;
+  let unlisted = 0, relabelled = 0, invalid = 0;
+  replaced.clear();
   for (const row of rows) {
     const place = placeOf.get(row[idAt]);
-    const [decision, label] = [row[decisionAt], row[newAt] ?? ""];
-    if (place === undefined) unlisted++;
+    const [decision, label] = [row[decisionAt], row[newAt]];
+    if (row.length < header.length || row.slice(header.length).some(cell => cell.trim())) invalid++;
+    else if (place === undefined) unlisted++;
     else if (row[labelAt] !== givenOf(place)) relabelled++;
     else if (!DECISIONS.includes(decision) || (label === "" && (decision === "accept" || decision === "relabel"))) invalid++;
     else {
       const entry = decisionFor(place, decision === "accept" ? "relabel" : decision, label);
       const before = decisions.get(place);
-      if (before && (before.decision !== entry.decision || before.label !== entry.label)) replaced++;
+      if (before && before.decision !== "skip" && inWords(before) !== inWords(entry)) {
+        if (entry.decision === "skip") continue;
+        replaced.set(place, before);
+      }
       changes.set(place, entry);
     }
   }
   if (changes.size) decideAll([...changes]);
   const message = [`Loaded ${counted(changes.size, "decision")}.`];
-  if (replaced) message.push(`Replaced ${counted(replaced, "decision")} made here.`);
+  if (replaced.size) message.push(replacedMessage());
   const ignored = [[unlisted, "for samples not in this list"], [relabelled, "for samples with another label here"],
-    [invalid, "invalid (not keep, accept, relabel or skip, or without a new label)"]].filter(([count]) => count);
+    [invalid, "invalid (not keep, accept, relabel or skip, without a new label, or with too few or too many cells)"]].filter(([count]) => count);
   if (ignored.length) message.push(`Ignored: ${ignored.map(([count, why]) => `${whole(count)} ${why}`).join("; ")}.`);
   return message.join(" ");
 }

@@ -12,6 +12,7 @@ function hasStatus(place, status) {
   if (status === "decided") return entry !== undefined;
   if (status === "changed") return isChange(entry);
   if (status === "skip") return entry?.decision === "skip";
+  if (status === "replaced") return replaced.has(place);
   if (status === "conflict") return inConflict.has(place);
   return true;
 }
