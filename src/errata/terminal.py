@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
 LOG_SECONDS = 30.0
+FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how text begins that spreadsheets run as a formula
 _WIDE = 1000
 
 
@@ -31,10 +32,15 @@ def check_out(out: Path) -> None:
         raise StoreError(f"{out} cannot be written: {error.strerror}") from error
 
 
-def write_table(table: "pd.DataFrame", out: Path) -> None:
-    """Write a .csv or .parquet file, completely or not at all."""
+def write_table(table: "pd.DataFrame", out: Path, *, excel_safe: bool = False) -> None:
+    """Write a .csv or .parquet file, completely or not at all.
+
+    excel_safe: in a .csv file, text that spreadsheets would run as a formula gets an apostrophe in front.
+    """
     from errata.dynamics.files import replace_atomically
 
+    if excel_safe and out.suffix == ".csv":
+        table = table.map(lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell)
     writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
     replace_atomically(out, lambda file: writer(file, index=False))
 

@@ -208,3 +208,28 @@ def test_labels_of_confusions_and_conflicts_keep_their_digits(curves, tmp_path):
     again = Found.open(tmp_path)
     assert again.confusions["label"].tolist() == found.confusions["label"].tolist()
     assert set(again.confusions["label"]) <= set(again.ranking["label"])
+
+
+def test_printing_shows_the_answer_and_the_first_rows(found):
+    lines = str(found).splitlines()
+    assert repr(found) == str(found)
+    assert any(line.startswith("About ") and "of 60 labels" in line for line in lines)
+    assert "The first 10 of 60 samples in .ranking, most suspicious first:" in lines
+    assert lines[-10].split()[:2] == ["1", "sample"]
+    assert found.ranking["id"].iloc[0] in lines[-10]
+    assert len(lines) < 20
+
+
+def test_excel_safe_changes_text_in_csv_files_only_and_is_read_back(curves, tmp_path):
+    logits, labels, _ = curves(0)
+    classes = ["=1+1", "@x", "-2", "+3", "'=quoted"]
+    ids = np.array([f"=cmd|{row}" for row in range(len(labels))])
+    found = errata.find(named_dynamics(logits, labels, classes, ids), out=tmp_path, excel_safe=True)
+    table = pd.read_csv(tmp_path / "ranking.csv", dtype=str, keep_default_na=False)
+    assert table["id"].tolist() == [f"'{id_}" for id_ in found.ranking["id"]]
+    assert set(table["label"]) == {"'=1+1", "'@x", "'-2", "'+3", "'=quoted"}
+    assert table["score"].astype(float).tolist() == pytest.approx(found.ranking["score"].tolist())
+    again = Found.open(tmp_path)
+    assert again.ranking["id"].tolist() == found.ranking["id"].tolist()
+    assert again.confusions.to_dict("records") == found.confusions.to_dict("records")
+    assert again.confusions["label"].str.startswith("'").sum() == (found.confusions["label"] == "'=quoted").sum()

@@ -17,6 +17,7 @@ from scipy.sparse import csr_matrix
 import errata
 from errata.errors import InputError, StoreError
 from errata.finding.found import Found
+from errata.locks import lock_folder
 from errata.readers import open_data
 from errata.review.decisions import Decisions
 from errata.review.exports import (
@@ -374,3 +375,19 @@ def test_class_numbers_in_the_ranking_and_names_in_the_data(curves):
     data = open_data(([f"some words {n}" for n in range(60)], [CLASSES[label] for label in labels]))
     tasks = label_studio_tasks(found_in(errata.Dynamics.from_arrays(logits, labels), data))
     assert {task["data"]["given_label"] for task in tasks} == {"0", "1", "2", "3", "4"}
+
+
+@pytest.mark.parametrize("tool", WRITERS)
+def test_what_a_killed_export_left_is_removed(images, tool, tmp_path):
+    WRITERS[tool](images, tmp_path)
+    names = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*"))
+    for folder in {path.parent for path in tmp_path.rglob("*")}:
+        (folder / ".tasks.json.123.part").write_text("half")
+    (tmp_path / ".errata.lock").touch()
+    WRITERS[tool](images, tmp_path)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")) == names
+
+
+def test_two_exports_to_one_folder_at_once_are_refused(images, tmp_path):
+    with lock_folder(tmp_path), pytest.raises(StoreError, match="is being written"):
+        write_cleanlab(images, tmp_path)

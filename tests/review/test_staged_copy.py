@@ -164,3 +164,11 @@ def test_a_full_disk_leaves_nothing_and_names_the_copy(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["data.csv"]
     errata.apply(source, decisions, **options)
     assert Path(tmp_path / "data.corrected.csv.log.csv").is_file()
+
+
+def test_excel_safe_changes_the_log_and_never_the_copy(tmp_path):
+    source, decisions, options = write_csv(tmp_path)
+    applied = errata.apply(source, decisions.assign(new_label="=1+1"), **options, excel_safe=True)
+    assert applied.copy.read_text().splitlines()[1] == "0,=1+1"
+    assert pd.read_csv(applied.log)["after"].tolist() == ["'=1+1"]
+    errata.apply(source, decisions.assign(new_label="=1+1"), **options, excel_safe=True)

@@ -12,6 +12,13 @@ from errata.errors import ErrataError
 
 PARAMETER = re.compile(r"`(\w+)=([^`]*)`")  # messages name a parameter of a Python function like this
 
+ExcelSafe = Annotated[
+    bool,
+    typer.Option(
+        "--excel-safe", help="In .csv files, put an apostrophe before text that spreadsheets would run as a formula."
+    ),
+]
+
 app = typer.Typer(
     name="errata",
     no_args_is_help=True,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import ExcelSafe, app
 from errata.terminal import TrainingBar, print_table
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def find(
     out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
     top: Annotated[int, typer.Option(help="How many samples to print.", min=0)] = 10,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Train a model on your data and list the labels that are probably wrong, with a page to review them."""
     import errata
@@ -69,6 +70,7 @@ def find(
                 seed=seed,
                 out=out,
                 skip_bad=skip_bad,
+                excel_safe=excel_safe,
                 progress=bar,
             )
     except KeyboardInterrupt:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import ExcelSafe, app
 from errata.cli.find_command import OUT as FOUND
 from errata.errors import InputError
 from errata.terminal import print_table, progress_bar
@@ -55,6 +55,7 @@ def apply_command(
         typer.Option("--skip-stale", help="Ignore decisions about samples that are gone or whose label has changed."),
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would change, and write nothing.")] = False,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Write a corrected copy of your data from the decisions of a review, with a log of all changes."""
     from errata.review.corrected_copy import copy_path, log_path, write_copy
@@ -71,7 +72,7 @@ def apply_command(
         remarks = plan.remarks
     else:
         with progress_bar("copying", plan.writer.file_count) as progress:
-            remarks = write_copy(plan, copy, overwrite=overwrite, progress=progress).remarks
+            remarks = write_copy(plan, copy, overwrite=overwrite, excel_safe=excel_safe, progress=progress).remarks
     for remark in remarks:
         print(f"note: {remark}")
     if dry_run:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import ExcelSafe, app
 from errata.errors import InputError
 from errata.terminal import check_out, intervals, print_table, progress_bar, write_table
 
@@ -64,6 +64,7 @@ def score(
     ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
     from errata.core.default import parse_or_default
@@ -75,7 +76,7 @@ def score(
     dynamics = _read(source, labels)
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
-    write_table(table.reset_index(), out)
+    write_table(table.reset_index(), out, excel_safe=excel_safe)
     print(f"{dynamics}: wrote scores of {len(table.columns)} methods for {len(table):,} samples to {out}")
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
@@ -90,6 +91,7 @@ def rank(
     window: WindowOption = None,
     budget: BudgetOption = None,
     top: Annotated[int, typer.Option(help="Number of samples to print.", min=0)] = 20,
+    excel_safe: ExcelSafe = False,
 ) -> None:
     """Rank the samples, most suspicious first, with a suggested label, and estimate the share of wrong labels."""
     from errata.core.default import parse_or_default
@@ -105,7 +107,7 @@ def rank(
     analysis = analyse(dynamics, requested, window=window, budget=budget, compare=compare)
     table = ranking_table(analysis)
     if out is not None:
-        write_table(table, out)
+        write_table(table, out, excel_safe=excel_safe)
     shown = table.head(top).drop(columns=["agree", "mean_loss"], errors="ignore").round(4)
     print_table(shown, f"the {len(shown)} most suspicious of {len(table):,} samples")
     print(f"ranked by {analysis.method.name}")

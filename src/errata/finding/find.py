@@ -54,6 +54,7 @@ def find(
     seed: int = 0,
     out: str | Path | None = None,
     skip_bad: bool = False,
+    excel_safe: bool = False,
     progress: TrainingProgress | None = None,
 ) -> Found:
     """Find the samples whose labels are probably wrong. The data are never changed.
@@ -67,6 +68,7 @@ def find(
     need no label.
     embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
+    excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
     progress: an object with the methods of `TrainingProgress`, called while a model is trained; None is silent.
     """
     started = time.monotonic()
@@ -84,7 +86,7 @@ def find(
     else:
         raise InputError(f"`data=` is for recorded dynamics and logits; {described.path or 'the source'} holds samples")
     found = _rank(run, started)
-    return found if folder is None else _write(found, run.source, folder)
+    return found if folder is None else _write(found, run.source, folder, excel_safe)
 
 
 def has_unfinished_work(out: Path) -> bool:
@@ -177,12 +179,12 @@ def _rank(run: RunToRank, started: float) -> Found:
     return found
 
 
-def _write(found: Found, source: DataSource | None, out: Path) -> Found:
+def _write(found: Found, source: DataSource | None, out: Path, excel_safe: bool) -> Found:
     """Write everything to the folder, then delete the resume files."""
     stored = None if source is None else source.for_summary(out)
     if stored is not None:
         found = replace(found, summary=found.summary | {"source": stored})
-    found.save(out)
+    found.save(out, excel_safe=excel_safe)
     work = out / WORK
     for run in work.glob(KEY_DIGITS * "[0-9a-f]"):
         shutil.rmtree(run, ignore_errors=True)

@@ -12,7 +12,7 @@ from errata.core.rates import NoiseRate
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.finding.answer import report_data
+from errata.finding.answer import answer, how_ranked, report_data
 from errata.finding.found_files import (
     CONFLICTS,
     CONFUSIONS,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REPORT, DYNAMICS = "report.html", "dynamics"
+SHOWN_ROWS = 10  # when a result is printed
 MARK = ".errata-find"  # marks a folder that `errata find` may overwrite
 
 
@@ -68,18 +69,27 @@ class Found:
         expected = np.concatenate([[0.0], np.cumsum(self.ranking["p_wrong"].to_numpy())])
         return pd.DataFrame({"inspected": np.arange(len(expected)), "expected_errors_found": expected})
 
-    def save(self, folder: str | Path) -> Path:
-        """Write everything to a folder, replacing the files of an earlier run."""
+    def __repr__(self) -> str:
+        """The answer and the first rows of the ranking."""
+        first = self.ranking.head(SHOWN_ROWS)[["rank", "id", "label", "suggested", "p_wrong"]].round({"p_wrong": 3})
+        title = f"The first {len(first)} of {len(self.ranking):,} samples in .ranking, most suspicious first:"
+        return "\n".join([how_ranked(self), *answer(self), "", title, first.to_string(index=False)])
+
+    def save(self, folder: str | Path, *, excel_safe: bool = False) -> Path:
+        """Write everything to a folder, replacing the files of an earlier run.
+
+        excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
+        """
         target = Path(folder)
         claim_folder(target)
         (target / SUMMARY).unlink(missing_ok=True)  # written last: it marks a complete folder
         portable = _portable(self.ranking)
-        write_table(portable, target / f"{RANKING}.csv")
+        write_table(portable, target / f"{RANKING}.csv", excel_safe=excel_safe)
         write_table(portable, target / f"{RANKING}.parquet")
-        write_table(self.confusions, target / CONFUSIONS)
+        write_table(self.confusions, target / CONFUSIONS, excel_safe=excel_safe)
         (target / CONFLICTS).unlink(missing_ok=True)
         if len(self.conflicts):
-            write_table(self.conflicts, target / CONFLICTS)
+            write_table(self.conflicts, target / CONFLICTS, excel_safe=excel_safe)
         _save_dynamics(self.dynamics, target / DYNAMICS)
         self.write_report(target / REPORT)
         text = json.dumps(self.summary, indent=1, ensure_ascii=False) + "\n"

@@ -142,7 +142,7 @@ def _read_rows(path: Path, columns: Sequence[str], ranking: "pd.DataFrame") -> "
     for line, cells in rows.items():
         for name, text in zip(columns, cells, strict=True):
             if name in known:
-                value = known[name].get(text)
+                value = known[name].get(text, known[name].get(text.removeprefix("'")))  # written with excel_safe
             else:
                 value = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
             if value is None:

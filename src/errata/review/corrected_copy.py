@@ -44,6 +44,7 @@ def apply(
     link: bool = False,
     overwrite: bool = False,
     skip_stale: bool = False,
+    excel_safe: bool = False,
 ) -> Applied:
     """Write a corrected copy of the data. The data itself is never changed.
 
@@ -56,9 +57,11 @@ def apply(
     link: create hard links to the image files instead of copying them.
     overwrite: replace an earlier copy.
     skip_stale: ignore decisions about samples that are gone or whose label has changed since.
+    excel_safe: text in the log that spreadsheets would run as a formula gets an apostrophe in front. The copy stays
+    as decided.
     """
     plan = plan_corrections(source, decisions, label=label, id=id, drop=drop, link=link, skip_stale=skip_stale)
-    return write_copy(plan, copy_path(plan.writer.path, out), overwrite=overwrite)
+    return write_copy(plan, copy_path(plan.writer.path, out), overwrite=overwrite, excel_safe=excel_safe)
 
 
 def copy_path(original: Path, out: str | Path | None) -> Path:
@@ -93,7 +96,12 @@ def _copy_name(name: str, suffix: str) -> str:
 
 
 def write_copy(
-    plan: CorrectionPlan, copy: Path, *, overwrite: bool = False, progress: Progress = lambda files: None
+    plan: CorrectionPlan,
+    copy: Path,
+    *,
+    overwrite: bool = False,
+    excel_safe: bool = False,
+    progress: Progress = lambda files: None,
 ) -> Applied:
     """Write the copy and its log, both or none. If an interrupted run wrote the same copy before, it is kept.
 
@@ -101,7 +109,7 @@ def write_copy(
     """
     changes, log = change_log(plan), log_path(copy)
     with staging_folder(copy) as staging:
-        write_table(changes, staging / log.name)
+        write_table(changes, staging / log.name, excel_safe=excel_safe)
         written_before = copy.exists() and _changes_in(log) == _changes_in(staging / log.name)
         if not written_before:
             _refuse_existing(copy, overwrite)

@@ -7,7 +7,9 @@ import base64
 import io
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -16,9 +18,10 @@ from xml.etree import ElementTree as ET
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.dynamics.files import replace_atomically, save_arrays
+from errata.dynamics.files import remove_unfinished, replace_atomically, save_arrays
 from errata.dynamics.ids import match_ids, portable_ids
 from errata.errors import InputError, StoreError
+from errata.locks import lock_folder
 from errata.readers import UserData
 from errata.readers.image_files import image_of
 from errata.terminal import write_table
@@ -32,6 +35,7 @@ MEASURES = ("p_wrong", "agree", "mean_loss", "score")  # columns of the ranking
 CONTROL, OBJECT = "label", "sample"  # names of the two parts of Label Studio's labelling interface
 LOCAL_FILES = "/data/local-files/?d="  # where Label Studio serves local files
 MAX_BUTTONS = 30  # with more classes, Label Studio shows a list instead of buttons
+LEFTOVERS = (".part", ".lock")  # suffixes of what a killed process leaves
 IMAGES = "data"  # the folder with the images of a FiftyOne dataset
 
 
@@ -46,9 +50,9 @@ def write_label_studio(
     """Write tasks.json (to import) and config.xml (the labelling interface for these tasks)."""
     config = label_studio_config(found, data)
     tasks = label_studio_tasks(found, data=data, top=top, images_at=images_at)
-    target = _export_folder(folder, "tasks.json", "config.xml")
-    replace_atomically(target / "config.xml", lambda file: file.write(config.encode()))
-    _write_json(target / "tasks.json", tasks)
+    with _export_folder(folder, "tasks.json", "config.xml") as target:
+        replace_atomically(target / "config.xml", lambda file: file.write(config.encode()))
+        _write_json(target / "tasks.json", tasks)
     return target
 
 
@@ -90,13 +94,14 @@ def write_fiftyone(found: "Found", folder: str | Path, *, data: UserData | None 
     """Write samples.json with the paths of the image files. Images from an array are saved next to it."""
     data = _data_of(found, data)
     samples = fiftyone_samples(found, data=data, top=top)
-    target = _export_folder(folder, "samples.json", IMAGES)
-    if data.root is None:
-        (target / IMAGES).mkdir(exist_ok=True)
-        positions = match_ids(data.ids, found.ranking["id"].to_numpy()[: len(samples)])
-        for sample, position in zip(samples, positions.tolist(), strict=True):
-            image_of(data.inputs[position]).save(target / sample["filepath"])
-    _write_json(target / "samples.json", {"samples": samples})
+    with _export_folder(folder, "samples.json", IMAGES) as target:
+        if data.root is None:
+            (target / IMAGES).mkdir(exist_ok=True)
+            positions = match_ids(data.ids, found.ranking["id"].to_numpy()[: len(samples)])
+            for sample, position in zip(samples, positions.tolist(), strict=True):
+                image = image_of(data.inputs[position])
+                replace_atomically(target / sample["filepath"], partial(image.save, format="PNG"))
+        _write_json(target / "samples.json", {"samples": samples})
     return target
 
 
@@ -131,15 +136,15 @@ def fiftyone_samples(found: "Found", *, data: UserData | None = None, top: int |
 def write_cleanlab(found: "Found", folder: str | Path, *, top: int | None = None) -> Path:
     """Write label_issues.csv, and label_issues.npz with the indices of the issues, the ids and the classes as well."""
     issues = label_issues(found, top=top)
-    target = _export_folder(folder, "label_issues.csv", "label_issues.npz")
     arrays = {
         **{str(name): issues[name].to_numpy() for name in issues.columns},
         "ranked_indices": _issue_positions(found, top),
         "ids": portable_ids(found.dynamics.ids),
         "classes": np.array(_class_names(found)),
     }
-    write_table(issues, target / "label_issues.csv")
-    save_arrays(target / "label_issues.npz", arrays)
+    with _export_folder(folder, "label_issues.csv", "label_issues.npz") as target:
+        write_table(issues, target / "label_issues.csv")
+        save_arrays(target / "label_issues.npz", arrays)
     return target
 
 
@@ -281,13 +286,17 @@ def _write_json(path: Path, content: Any) -> None:
     replace_atomically(path, lambda file: file.write(text.encode()))
 
 
-def _export_folder(folder: str | Path, *names: str) -> Path:
-    """Create the folder of an export. A folder with other files than these is refused."""
+@contextmanager
+def _export_folder(folder: str | Path, *names: str) -> Iterator[Path]:
+    """Create and lock the folder of an export. A folder with other files than these is refused."""
     target = Path(folder)
     if target.exists() and not target.is_dir():
         raise StoreError(f"{target} is a file. Choose a folder for the export.")
-    others = {entry.name for entry in target.iterdir()} - set(names) if target.is_dir() else set()
-    if others:
-        raise StoreError(f"{target} contains other files, such as {min(others)}. Choose a new folder for the export.")
-    target.mkdir(parents=True, exist_ok=True)
-    return target
+    others = {entry.name for entry in target.iterdir() if entry.suffix not in LEFTOVERS} if target.is_dir() else set()
+    if others - set(names):
+        other = min(others - set(names))
+        raise StoreError(f"{target} contains other files, such as {other}. Choose a new folder for the export.")
+    with lock_folder(target):
+        for place in (target, target / IMAGES):
+            remove_unfinished(place)
+        yield target
