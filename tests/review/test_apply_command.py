@@ -217,3 +217,24 @@ def test_the_suggested_find_command_repeats_the_options(run, short_training, tmp
         "find news.corrected.csv --label kind --text title --folds 2 --seed 3 --out errata-out-corrected"
     )
     assert run(*command.split())[0] == 0
+
+
+def test_decisions_of_several_reviewers(run, tmp_path):
+    pd.DataFrame({"a": range(8), "y": ["ant", "bee"] * 4}).to_csv("data.csv", index=False)
+    header = "id,label,decision,new_label\n"
+    (tmp_path / "ann.csv").write_text(f"{header}0,ant,accept,bee\n2,ant,skip,\n")
+    (tmp_path / "bob.csv").write_text(f"{header}2,ant,accept,bee\n")
+    (tmp_path / "eve.csv").write_text(f"{header}0,ant,relabel,=cat\n")
+    code, out, err = run("apply", "data.csv", "--label", "y", "--decisions", "ann.csv", "--decisions", "bob.csv")
+    assert (code, err) == (0, "")
+    assert "2 changed" in out
+    assert pd.read_csv("data.corrected.csv.log.csv")["decisions"].tolist() == ["ann.csv", "bob.csv"]
+    code, _, err = run("apply", "data.csv", "--label", "y", "--decisions", "ann.csv", "--decisions", "eve.csv")
+    assert code == 2
+    assert "id '0': accept 'bee' (ann.csv: line 2), relabel '=cat' (eve.csv: line 2)" in err
+    code, _, err = run(
+        "apply", "data.csv", "--label", "y", "--decisions", "eve.csv", "--excel-safe", "--out", "safe.csv"
+    )
+    assert (code, err) == (0, "")
+    assert pd.read_csv("safe.csv")["y"][0] == "=cat"
+    assert pd.read_csv("safe.csv.log.csv")["after"].tolist() == ["'=cat"]

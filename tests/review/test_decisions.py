@@ -82,6 +82,7 @@ def test_several_reviewers_are_combined(decisions):
     words = {entry.id: entry.decision for entry in combined.entries}
     assert words == {"0": "relabel", "1": "keep", "2": "skip", "3": "keep", "4": "accept"}
     assert combined.origin == f"{ann} and {bob}"
+    assert {entry.id: entry.origin for entry in combined.entries if entry.id in "01"} == {"0": str(ann), "1": str(bob)}
 
 
 def test_different_decisions_are_listed_with_their_places(decisions, tmp_path):

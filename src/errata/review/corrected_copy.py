@@ -167,6 +167,6 @@ def change_log(plan: CorrectionPlan) -> "pd.DataFrame":
             "score": pd.array([score for _, score in ranks], dtype="Float64"),
             "new_id": ["" if drop else new_ids.get(id_, id_) for id_ in ids],
             "when": datetime.now(UTC).isoformat(timespec="seconds"),
-            "decisions": plan.decisions.origin,
+            "decisions": [edit.decision.origin or plan.decisions.origin for edit in edits],
         }
     )

@@ -24,14 +24,20 @@ class Decision:
     """The decision about one sample. Ids and labels are text, as in the file.
 
     label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
-    decision is accept or relabel. place: the file and the line.
+    decision is accept or relabel. origin, row: the file, and the line or the row of a table.
     """
 
     id: str
     label: str
     decision: str
     new_label: str = ""
-    place: str = field(default="", compare=False)
+    origin: str = field(default="", compare=False)
+    row: str = field(default="", compare=False)
+
+    @property
+    def place(self) -> str:
+        """Where the decision was read: `decisions.csv: line 4`."""
+        return f"{self.origin}: {self.row}"
 
     @property
     def changes_label(self) -> bool:
@@ -132,7 +138,7 @@ def _entries(table: "pd.DataFrame", origin: str) -> "list[Decision]":
     for row, *values in zip(table.index, *columns, strict=True):
         place = f"{origin}: {row}"
         id_, label, word, new_label = (_as_text(value, place) for value in values)
-        entries.append(_checked(Decision(id_, label, word, new_label, place)))
+        entries.append(_checked(Decision(id_, label, word, new_label, origin, row)))
     return entries
 
 
