@@ -89,7 +89,7 @@ class Victim:
         code: int | None = os.waitstatus_to_exitcode(status)
         if not ended and kill_after is None:
             code = None
-        output = self._log.read_text(errors="replace")
+        output = self._log.read_text(errors="replace") if self._log.exists() else ""  # killed before it began
         operations = self._log.with_suffix(".operations")
         lines = operations.read_text(errors="replace").splitlines() if operations.exists() else []
         return Outcome(code, output, tuple(line.rstrip() for line in lines), elapsed)
