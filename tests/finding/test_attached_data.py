@@ -117,6 +117,23 @@ def test_rows_are_matched_by_id_in_any_order(logits, table, tmp_path):
     assert unlabelled.ranking["id"].tolist() == found.ranking["id"].tolist()
 
 
+def test_frames_with_a_shuffled_index_are_matched_by_row_number(logits, table):
+    shuffled = np.random.default_rng(0).permutation(60)
+    dynamics = errata.Dynamics.from_arrays(*logits)
+    for data in (table[["size"]].set_axis(shuffled), (table[["size"]].set_axis(shuffled), table["kind"])):
+        found = errata.find(dynamics, data=data)
+        ranked = found.ranking["id"].to_numpy()
+        np.testing.assert_array_equal(found.data.inputs["size"].to_numpy()[ranked], 1.5 * ranked)
+
+
+def test_frames_are_matched_by_their_index_if_the_recorder_was_given_it(logits, table):
+    index = [f"s{row}" for row in range(60)]
+    dynamics = errata.Dynamics.from_arrays(*logits, ids=index)
+    backwards = table.set_axis(index).iloc[::-1]
+    found = errata.find(dynamics, data=backwards, label="kind")
+    np.testing.assert_array_equal(backwards.loc[found.ranking["id"], "kind"], found.ranking["label"])
+
+
 def test_arrays_need_no_labels_and_may_have_more_rows(logits, tmp_path):
     values, labels = logits
     rows = np.arange(0, 60, 2)

@@ -46,6 +46,14 @@ def test_suggested_labels_are_class_names(clouds):
     assert detector.feature_names_in_.tolist() == list("abcd")
 
 
+@pytest.mark.parametrize("index", [lambda rows: rows[::-1], lambda rows: rows // 2])
+def test_results_are_in_the_order_of_the_rows_for_any_index(fitted, clouds, index):
+    inputs, noisy = clouds
+    table = pd.DataFrame(inputs, index=index(np.arange(len(inputs))))
+    detector = errata.ErrataDetector(model="mlp").fit(table, noisy.labels)
+    np.testing.assert_allclose(detector.scores_, fitted.scores_, rtol=0.05)
+
+
 def test_random_state_follows_scikit_learn(clouds):
     inputs, noisy = clouds
     detector = errata.ErrataDetector(model="mlp", random_state=np.random.RandomState(4))

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -11,7 +13,7 @@ from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils import Bunch
 
-from errata.errors import DataError, InputError, MissingDataError
+from errata.errors import InputError, MissingDataError, StoreError
 from errata.readers import arrays, features, open_data
 
 
@@ -269,20 +271,43 @@ class TestFiles:
         np.save(tmp_path / "x.npy", np.array([{}, {}], dtype=object), allow_pickle=True)
         np.savez(tmp_path / "x.npz", X=np.array([{}, {}], dtype=object), y=[0, 1])
         for name in ("x.npy", "x.npz"):
-            with pytest.raises(DataError, match="cannot be read"):
+            with pytest.raises(StoreError, match=rf"{name} is not a whole"):
                 open_data(tmp_path / name, [0, 1])
 
     def test_truncated_files_are_refused(self, digits, tmp_path):
         np.savez(tmp_path / "d.npz", X=digits[0], y=digits[1])
         content = (tmp_path / "d.npz").read_bytes()
         (tmp_path / "d.npz").write_bytes(content[: len(content) // 2])
-        with pytest.raises(DataError, match=r"d\.npz cannot be read"):
+        with pytest.raises(StoreError, match=r"d\.npz "):
             open_data(tmp_path / "d.npz")
 
     def test_arrays_that_do_not_fit_into_memory_are_refused(self, digits, tmp_path, monkeypatch):
         np.savez(tmp_path / "d.npz", X=digits[0], y=digits[1])
         monkeypatch.setattr("errata.memory.available_memory", lambda: 1000)
         error_of("would take", tmp_path / "d.npz")
+
+    @pytest.mark.parametrize("kind", [">f8", ">f4", ">i2", np.longdouble, np.float16])
+    def test_numbers_of_any_width_and_byte_order(self, digits, tmp_path, kind):
+        inputs, labels = digits
+        np.savez(tmp_path / "d.npz", X=inputs.astype(kind), y=labels.astype(">i8"))
+        data, expected = open_data(tmp_path / "d.npz"), open_data((inputs, labels))
+        assert data.classes == expected.classes
+        np.testing.assert_array_equal(data.labels, expected.labels)
+        np.testing.assert_array_equal(data.prepare().matrix, expected.prepare().matrix)
+        assert data.inputs.dtype.isnative
+
+    @pytest.mark.parametrize(
+        ("labels", "words"),
+        [
+            (np.zeros(4, dtype=[("a", "i4"), ("b", "f4")]), "must be numbers or text, not [('a'"),
+            (np.zeros(4, dtype="V8"), "must be numbers or text, not |V8"),
+            (np.array([1, 2j, 1, 2j]), "must be numbers or text, not complex128"),
+            (np.array(1), "one of the labels per sample"),
+        ],
+    )
+    def test_labels_that_are_neither_numbers_nor_text(self, tmp_path, labels, words):
+        np.savez(tmp_path / "d.npz", X=np.eye(4), y=labels)
+        error_of(re.escape(words), tmp_path / "d.npz")
 
 
 class TestBadArrays:

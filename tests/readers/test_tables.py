@@ -1,5 +1,6 @@
 import gzip
 import json
+import os
 import re
 from decimal import Decimal
 
@@ -7,12 +8,13 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from errata.errors import DataError, InputError, MissingDataError
+from errata.errors import DataError, InputError, MissingDataError, StoreError
 from errata.readers import features, open_data
 
 N = 120
@@ -144,6 +146,11 @@ class TestColumns:
             ("grid", range(0, 7 * N, 7), "number"),
             ("code", [f"k{row}" for row in range(N)], "left out: like an id"),
             ("code", [f"k{row % 60}" for row in range(N)], "category"),
+            ("name", [f"Person {row}" for row in range(N)], "left out: like an id"),
+            ("name", [f"Person {row - row // 20}" for row in range(N)], "left out: like an id"),
+            ("name", pd.Categorical([f"Person {row}" for row in range(N)]), "left out: like an id"),
+            ("name", [f"Person {row // 2}" for row in range(N)], "category"),
+            ("name", [f"Person {row}" if row % 5 == 0 else None for row in range(N)], "category"),
             ("day", ["2024-02-0" + str(row % 9 + 1) for row in range(N)], "date"),
             ("day", ["2024-13-0" + str(row % 9 + 1) for row in range(N)], "category"),
             ("price", [Decimal(row % 7) / 4 for row in range(N)], "number"),
@@ -171,6 +178,69 @@ class TestColumns:
         prepared = data.prepare()
         assert prepared.names == ("a", "a is missing")
         np.testing.assert_array_equal(prepared.matrix[:, 1], [0, 1, 0, 1])
+
+    def test_ignored_columns_are_left_out(self, frame, tmp_path):
+        frame.to_csv(tmp_path / "t.csv", index=False)
+        for source in (frame, tmp_path / "t.csv", (frame.drop(columns="kind"), frame["kind"])):
+            label = None if isinstance(source, tuple) else "kind"
+            data = open_data(source, label, ignore=["length", "note"])
+            assert data.left_out["length"] == data.left_out["note"] == "ignored"
+            assert "columns 'length' and 'note' are to be ignored and are left out" in data.remarks
+            assert not any(name.startswith(("length", "note")) for name in data.prepare().names)
+            np.testing.assert_array_equal(data.labels, open_data(frame, "kind").labels)
+        assert open_data(frame, "kind", ignore="length").left_out["length"] == "ignored"
+        assert open_data(frame, "kind", ignore=[]).columns == open_data(frame, "kind").columns
+
+    def test_ignored_columns_must_exist_and_have_no_other_use(self, frame, tmp_path):
+        error_of(
+            InputError, "no column 'lenght'", "Did you mean 'length'?", source=frame, label="kind", ignore="lenght"
+        )
+        error_of(InputError, "'kind' cannot be both the label and ignored", source=frame, label="kind", ignore="kind")
+        options = {"source": frame, "label": "kind", "id": "sample_id", "text": "note"}
+        error_of(InputError, "both the id and ignored", ignore=["sample_id"], **options)
+        error_of(InputError, "both the text and ignored", ignore=["note"], **options)
+        arrays = (np.eye(4), [0, 1, 0, 1])
+        error_of(InputError, "ignore= names a column of a table", source=arrays, ignore="a")
+        np.savez(tmp_path / "a.npz", X=arrays[0], y=arrays[1])
+        error_of(InputError, "ignore= names a column of a table", source=tmp_path / "a.npz", ignore="a")
+        (tmp_path / "photos").mkdir()
+        error_of(InputError, "Omit `ignore=`", source=tmp_path / "photos", ignore="a")
+
+
+class TestIndex:
+    def table(self, index):
+        return pd.DataFrame({"a": np.arange(6.0), "y": [0, 1] * 3}, index=index)
+
+    @pytest.mark.parametrize("index", [[5, 3, 1, 0, 2, 4], [10, 20, 30, 40, 50, 60], list("fedcba")])
+    def test_an_index_names_the_samples(self, index):
+        table = self.table(index)
+        data = open_data(table, "y")
+        assert data.ids.tolist() == index
+        np.testing.assert_array_equal(table.loc[data.ids, "a"], data.inputs["a"])
+        np.testing.assert_array_equal(open_data((table[["a"]], table["y"])).ids, index)
+
+    def test_ids_of_rows_without_label_are_not_needed(self):
+        table = self.table([1, 1, 2, 3, 4, 5]).assign(y=[None, 1, 0, 1, 0, 1])
+        assert open_data(table, "y").ids.tolist() == [1, 2, 3, 4, 5]
+
+    def test_numbered_rows_are_the_default(self):
+        for index in (range(6), list(range(6))):
+            assert open_data(self.table(index), "y").ids.tolist() == list(range(6))
+        assert open_data(self.table(list("fedcba")), "y", id=np.arange(6)).ids.tolist() == list(range(6))
+        assert open_data(self.table(list("fedcba")).assign(key=range(7, 13)), "y", id="key").ids.tolist()[0] == 7
+
+    @pytest.mark.parametrize(
+        ("index", "words"),
+        [
+            ([0, 1, 2, 0, 1, 2], "the index of the table has the id 0 twice, in rows 0 and 3"),
+            ([0, 1, np.nan, 3, 4, 5], "the index of the table has no id in row 2"),
+            (pd.MultiIndex.from_product([[0, 1], [0, 1, 2]]), "index of the table has 2 levels"),
+        ],
+    )
+    def test_other_indices_are_refused(self, index, words):
+        table = self.table(index)
+        error_of(InputError, words, "`id=`", "reset_index()", source=table, label="y")
+        assert open_data(table, "y", id=np.arange(6)).ids.tolist() == list(range(6))
 
 
 class TestFeatures:
@@ -563,7 +633,19 @@ class TestFiles:
         [
             ("t.csv", "a,y\n1,p\n2\n", "line 3 has 1 value, but the first line has 2"),
             ("t.csv", 'a,y\n"1\n1",p\n2,q,3\n', "line 4 has 3 values, but the first line has 2"),
-            ("t.csv", 'a,y\n1,p\n2,"q\n3,p\n', "row after line 2 is incomplete"),
+            ("t.csv", 'a,y\n1,p\n2,"q\n3,p\n', "line 3: unexpected end of data. Check the quotes"),
+            ("t.csv", 'a,"b"c,y\n1,2,p\n3,4,q\n', "line 1: ',' expected after '\"'. Check the quotes"),
+            ("t.csv", 'a,"b,y\n1,2,p\n3,4,q\n', "line 1: unexpected end of data. Check the quotes"),
+            ("t.csv", "a,y\n1,p\n2,q\n".encode("utf-16")[:-1], "line 3 is not UTF-16-LE, although"),
+            ("t.csv", b"\xef\xbb\xbfa,y\n1,p\n2,\xf6\n", "line 3 is not UTF-8, although"),
+            ("t.tsv", b"\xef\xbb\xbfa\ty\n1\tp\n2\t\xf6\n", "line 3 is not UTF-8, although"),
+            ("t.jsonl", b'\xef\xbb\xbf{"a": 1}\n{"a": "\xf6"}\n', "line 2 is not UTF-8, although"),
+            ("t.json", b'\xef\xbb\xbf[{"a": 1},\n{"a": "\xf6"}]', "line 2 is not UTF-8, although"),
+            ("t.jsonl", '{"a": 1}\n{"a": "\\ud83d"}\n', "line 2 has half of a character (\\ud83d)"),
+            ("t.jsonl", '{"a": 1}\n{"\\udc00": "x"}\n', "line 2 has half of a character (\\udc00)"),
+            ("t.json", '[{"a": "\\ud83d\\ude00"},\n{"a": "\\ud83d"}]', "line 2 has half of a character (\\ud83d)"),
+            pytest.param("t.jsonl", '{"a": 1}\n{"a": ' + "9" * 5000 + "}", "line 2 has a number with", id="digits"),
+            pytest.param("t.json", '[{"a": 1},\n{"a": ' + "9" * 5000 + "}]", "line 2 has a number with", id="long"),
             ("t.csv", "", "is empty"),
             ("t.csv", "\n\n", "is empty"),
             ("t.csv.gz", gzip.compress(b"a,y\n1,p\n" * 99, mtime=0)[:-12], "cannot be read"),
@@ -578,13 +660,67 @@ class TestFiles:
             pytest.param(
                 "t.jsonl", '{"y": 1}\n{"y": ' + "[" * 100_000, "line 2 nests lists or objects", id="deep line"
             ),
-            ("t.npz", b"PK nothing", "cannot be read"),
-            ("t.npy", b"\x93NUMPY nothing", "cannot be read"),
+            ("t.npz", b"PK nothing", ".npz"),
+            ("t.npy", b"\x93NUMPY nothing", "not a whole .npy file"),
         ],
     )
     def test_damaged_files_are_refused(self, tmp_path, name, content, words):
         path = written(tmp_path, name, content)
-        error_of(DataError, words, str(path), source=path, label=str(path) if name == "t.npy" else "y")
+        error_of(StoreError, words, str(path), source=path, label=str(path) if name == "t.npy" else "y")
+
+    @pytest.mark.parametrize("name", ["t.csv", "t.npy", "t.parquet"])
+    def test_only_regular_files_are_opened(self, tmp_path, name):
+        (tmp_path / name).symlink_to("/dev/zero")
+        error_of(DataError, f"{name} is not a regular file", source=tmp_path / name, label="y")
+        (tmp_path / name).unlink()
+        os.mkfifo(tmp_path / name)
+        error_of(DataError, f"{name} is not a regular file", source=tmp_path / name, label="y")
+
+    def test_labels_in_a_fifo_are_not_opened(self, tmp_path):
+        np.save(tmp_path / "x.npy", np.eye(4))
+        os.mkfifo(tmp_path / "y.npy")
+        error_of(DataError, "y.npy is not a regular file", source=tmp_path / "x.npy", label=tmp_path / "y.npy")
+
+    @pytest.mark.parametrize("name", ["t.csv.gz", "t.jsonl.gz", "t.json"])
+    def test_the_unpacked_size_must_fit_into_memory(self, tmp_path, monkeypatch, name):
+        line = b'{"a": 1}\n' if "json" in name else b"a,y\n"
+        content = line * 200_000
+        (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+        monkeypatch.setattr("errata.memory.available_memory", lambda: 2 * len(content))
+        message = error_of(InputError, f"the table in {tmp_path / name} would take", source=tmp_path / name, label="y")
+        assert (tmp_path / name).stat().st_size < len(content) or "0.0 GB are free" in message
+
+    def test_numbers_beyond_float64_are_missing(self, tmp_path):
+        records = [{"a": 0.5 + row % 7, "n": row % 3, "y": row % 2} for row in range(24)]
+        records[3]["a"] = -(10**400)
+        records[4]["n"] = 10**400
+        path = written(tmp_path, "t.jsonl", "\n".join(map(json.dumps, records)))
+        data = open_data(path, "y")
+        assert data.columns == {"y": "label", "a": "number", "n": "number"}
+        assert "column 'a': 1 value is infinite or too large and counted as missing" in data.remarks
+        assert np.isfinite(data.prepare().matrix).all()
+
+    def test_emoji_in_escapes_are_read(self, tmp_path):
+        text = "".join(json.dumps({"a": row, "y": "\U0001f600" if row % 2 else "\\ud83d"}) + "\n" for row in range(9))
+        assert "\\ud83d\\ude00" in text
+        assert open_data(written(tmp_path, "t.jsonl", text), "y").classes == ("\\ud83d", "\U0001f600")
+
+    def test_parquet_columns_of_one_name(self, tmp_path):
+        columns = [pa.array([1.5, 2.5] * 6), pa.array(["x", "y", "z"] * 4), pa.array(["p", "q", "q"] * 4)]
+        pq.write_table(pa.Table.from_arrays(columns, names=["a", "a", "y"]), tmp_path / "t.parquet")
+        data = open_data(tmp_path / "t.parquet", "y")
+        assert data.columns == {"y": "label", "a": "number", "a.1": "category"}
+        assert data.inputs["a.1"].tolist() == ["x", "y", "z"] * 4
+
+    def test_parquet_types_that_pandas_does_not_have(self, tmp_path):
+        half = pa.array(np.linspace(0, 1, 12).astype(np.float16))
+        times = pa.array(range(0, 12 * 10**12, 10**12), pa.timestamp("us", "Mars/Olympus"))
+        table = pa.table({"half": half, "times": times, "y": ["p", "q"] * 6})
+        pq.write_table(table.replace_schema_metadata({b"pandas": b"{not json"}), tmp_path / "t.parquet")
+        data = open_data(tmp_path / "t.parquet", "y")
+        assert data.columns == {"y": "label", "half": "number", "times": "date"}
+        np.testing.assert_allclose(data.inputs["half"], np.linspace(0, 1, 12), atol=1e-3)
+        assert data.inputs["times"][1] == pd.Timestamp(10**6, unit="s", tz="UTC")
 
     def test_a_parquet_file_cut_in_half(self, frame, tmp_path):
         path = tmp_path / "t.parquet"

@@ -16,6 +16,7 @@ from errata.finding.found_files import SUMMARY, read_summary
 from errata.finding.model_training import FindOptions, RunToRank, changed_options
 from errata.finding.sources import DataSource
 from errata.readers import UserData
+from errata.readers.data_frames import frame_index
 
 
 def recorded_run(dynamics: Dynamics, described: DataSource, data: Any, options: FindOptions) -> RunToRank:
@@ -45,6 +46,10 @@ def _refuse_unused(described: DataSource, data_source: DataSource, options: Find
 def _with_data(dynamics: Dynamics, data_source: DataSource) -> RunToRank:
     """The dynamics with the data of their samples. Arrays and data frames need no label: it is recorded."""
     given = data_source.source
+    index = frame_index(given[0] if isinstance(given, tuple) else given) if data_source.id is None else None
+    if index is not None:  # a recorder without ids numbers the rows
+        rows = np.arange(len(index))
+        data_source = replace(data_source, id=rows if np.isin(dynamics.ids, rows).all() else index)
     if data_source.label is None and not isinstance(given, str | Path | tuple | Mapping):
         data_source = replace(data_source, label=_recorded_labels(dynamics, given, data_source.id))
     opened = data_source.open()

@@ -50,7 +50,8 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
 
         labels = self._checked(X, y)
         options = {name: getattr(self, name) for name in ("embed", "model", "folds", "device")}
-        found = find(X, labels.values, seed=self._seed(), **options)
+        rows = np.arange(len(labels.values))  # as ids, since the index of a data frame may repeat in a resampled fold
+        found = find(X, labels.values, id=rows, seed=self._seed(), **options)
         assert found.data is not None
         in_order = found.ranking.sort_values("id")
         self.found_: Found = found

@@ -11,9 +11,9 @@ from errata.core.checks import as_numpy
 from errata.errors import InputError
 from errata.memory import check_fits
 from errata.readers.columns import LARGEST
-from errata.readers.data_frames import from_frame, is_name
+from errata.readers.data_frames import from_frame, is_name, refuse_column_names
 from errata.readers.features import dense_features, sparse_features
-from errata.readers.label_encoding import EncodedLabels, encode_labels, sample_ids
+from errata.readers.label_encoding import EncodedLabels, encode_labels, plain_array, sample_ids
 from errata.readers.user_data import UserData
 from errata.wording import counted, listed
 
@@ -27,7 +27,7 @@ CHANNELS = (1, 3, 4)
 BLOCK_BYTES = 1 << 26
 
 
-def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> UserData:  # noqa: A002
+def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None, ignore: Any = None) -> UserData:  # noqa: A002
     """User data from inputs of N samples and labels (N,).
 
     Data frames and arrays of objects are tables. Text (N,) is a table with one column. Numbers are a table (N, D) or
@@ -35,9 +35,8 @@ def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> U
     """
     frame = _as_table(inputs)
     if frame is not None:
-        return from_frame(frame, labels, text, id, origin="the inputs")
-    if text is not None:
-        raise InputError("text= names a column of a table, but the inputs are an array")
+        return from_frame(frame, labels, text, id, ignore, origin="the inputs")
+    refuse_column_names("the inputs are an array", text=text, ignore=ignore)
     sparse = hasattr(inputs, "tocsr")
     values = inputs.tocsr() if sparse else _as_array(inputs)
     if values.ndim < 2 or not values.shape[0] or values.dtype.kind not in "biuf":
@@ -46,7 +45,7 @@ def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> U
     if id is not None:
         _check_length(id, "ids", values.shape[0])
     encoded = encode_labels(labels, "the list of labels")
-    ids = sample_ids(id, encoded.rows, "the list of ids")
+    ids = sample_ids(id, "the list of ids", encoded.rows)
     if len(encoded.rows) < values.shape[0]:
         values = values[encoded.rows]
     if sparse:
@@ -56,7 +55,14 @@ def from_arrays(inputs: Any, labels: Any, id: Any = None, text: Any = None) -> U
     return _table(values, encoded, ids) if pixels is None else _images(pixels, values, encoded, ids)
 
 
-def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin: str) -> UserData:  # noqa: A002
+def from_named(
+    arrays: Mapping[str, Any],
+    label: Any,
+    id: Any,  # noqa: A002
+    origin: str,
+    text: Any = None,
+    ignore: Any = None,
+) -> UserData:
     """User data from named arrays: a .npz file or a dataset of scikit-learn."""
     inputs = _find_array(arrays, INPUT_NAMES, origin, "inputs")
     if label is None or is_name(label):
@@ -64,7 +70,7 @@ def from_named(arrays: Mapping[str, Any], label: Any, id: Any, text: Any, origin
         label = _class_names(label, arrays.get("target_names"))
     if is_name(id):
         id = _find_array(arrays, (str(id),), origin, "ids")  # noqa: A001
-    return from_arrays(inputs, label, id, text)
+    return from_arrays(inputs, label, id, text, ignore)
 
 
 def _find_array(arrays: Mapping[str, Any], names: tuple[str, ...], origin: str, role: str) -> Any:
@@ -109,7 +115,7 @@ def _as_table(inputs: Any) -> "pd.DataFrame | None":
 def _as_array(inputs: Any) -> NDArray[Any]:
     """Inputs as a numpy array. Raise an error if rows have different shapes."""
     try:
-        array = as_numpy(inputs)
+        array = plain_array(inputs)
     except ValueError as error:
         sizes = [len(row) if hasattr(row, "__len__") else None for row in inputs]
         other = next((row for row, size in enumerate(sizes) if size != sizes[0]), None)
@@ -121,7 +127,7 @@ def _as_array(inputs: Any) -> NDArray[Any]:
 
 
 def _check_length(values: Any, role: str, samples: int) -> None:
-    if not hasattr(values, "__len__"):
+    if not hasattr(values, "__len__") or getattr(values, "shape", None) == ():
         raise InputError(f"There must be one of the {role} per sample (N,), not one {type(values).__name__}")
     if len(values) != samples:
         raise InputError(f"There are {samples:,} inputs and {len(values):,} {role}")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from errata.readers.label_encoding import is_missing
+from errata.readers.number_columns import as_float
 from errata.wording import counted, listed
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 Treatment = Literal["number", "yes/no", "date", "category", "text", "left out"]
 
 MIN_ROWS = 20  # with fewer rows, distinct or consecutive values do not suggest an id
+ID_SHARE = 0.9  # of distinct values among short texts: names, since a category would hardly ever occur twice
 SAMPLED_TEXTS = 10_000  # values whose words are counted
 MIN_WORDS = 3  # per value of a text, on average
 MIN_UNSPACED_LETTERS = 6  # per value of a text, in scripts without spaces between words
@@ -27,9 +29,13 @@ ISO_DATE = r"\d{4}-\d{2}-\d{2}(?:[T ]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z|[+-]\d
 REASONS = {
     "constant": ("is constant", "are constant"),
     "empty": ("has no values", "have no values"),
-    "like an id": ("has a different value in every row, like an id", "have a different value in every row, like ids"),
+    "like an id": (
+        "has another value in nearly every row, like an id",
+        "have another value in nearly every row, like ids",
+    ),
     "nested": ("holds lists, objects or bytes", "hold lists, objects or bytes"),
     "like the label": ("repeats the label", "repeat the label"),
+    "ignored": ("is to be ignored", "are to be ignored"),
 }
 
 
@@ -45,9 +51,14 @@ class Column:
         return f"{self.treatment}: {self.note}" if self.note else self.treatment
 
 
-def inspect_columns(frame: "pd.DataFrame", text: Collection[str] = ()) -> tuple[Column, ...]:
-    """The treatment of each column. text: columns that are text in any case."""
-    return tuple(_inspect(str(name), frame[name], str(name) in text) for name in frame.columns)
+def inspect_columns(
+    frame: "pd.DataFrame", text: Collection[str] = (), ignored: Collection[str] = ()
+) -> tuple[Column, ...]:
+    """The treatment of each column. text: columns that are text in any case. ignored: columns to leave out."""
+    return tuple(
+        Column(name, "left out", "ignored") if name in ignored else _inspect(name, frame[name], name in text)
+        for name in frame.columns
+    )
 
 
 def column_remarks(columns: Sequence[Column], frame: "pd.DataFrame") -> list[str]:
@@ -71,13 +82,12 @@ def column_remarks(columns: Sequence[Column], frame: "pd.DataFrame") -> list[str
 
 def as_numbers(series: "pd.Series[Any]", *, keep_infinite: bool = False) -> "np.ndarray[Any, np.dtype[np.float64]]":
     """Numbers, booleans or time spans as float64 (N,), NaN where missing or too large."""
-    import pandas as pd
-
     if series.dtype.kind == "m":
         values = series.dt.total_seconds().to_numpy(dtype=np.float64)
     elif series.dtype == object:
         seconds = (value.total_seconds() if hasattr(value, "total_seconds") else value for value in series)
-        values = np.array([np.nan if pd.isna(value) else float(value) for value in seconds], dtype=np.float64)
+        present = zip(is_missing(series).tolist(), seconds, strict=True)
+        values = np.array([np.nan if absent else as_float(value) for absent, value in present], dtype=np.float64)
     else:
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
     return values if keep_infinite else np.where(np.abs(values) > LARGEST, np.nan, values)
@@ -112,8 +122,10 @@ def _inspect(name: str, series: "pd.Series[Any]", is_text: bool) -> Column:
     if treatment == "number":
         return Column(name, "left out", "like an id") if _is_row_number(name, series) else Column(name, "number")
     if treatment == "category" and series.dtype != "category":
-        return _inspect_texts(name, series, present.astype(str))
-    return Column(name, treatment)
+        treatment = _of_texts(name, series, present.astype(str))
+    if treatment == "category" and len(series) >= MIN_ROWS and present.nunique() >= ID_SHARE * len(series):
+        treatment = None
+    return Column(name, "left out", "like an id") if treatment is None else Column(name, treatment)
 
 
 def _by_type(present: "pd.Series[Any]") -> Treatment | None:
@@ -146,22 +158,22 @@ def _is_row_number(name: str, series: "pd.Series[Any]") -> bool:
     return _named_like_id(name) or values.max() - values.min() == len(values) - 1
 
 
-def _inspect_texts(name: str, series: "pd.Series[Any]", present: "pd.Series[Any]") -> Column:
-    """Whether texts are dates, ids, text to learn from, or categories."""
+def _of_texts(name: str, series: "pd.Series[Any]", present: "pd.Series[Any]") -> Treatment | None:
+    """Whether texts are dates, text to learn from, or categories; None if they are ids."""
     if present.str.fullmatch(ISO_DATE).all() and as_dates(present).notna().all():
-        return Column(name, "date")
+        return "date"
     distinct = present.nunique()
     sample = present.iloc[:: max(1, len(present) // SAMPLED_TEXTS)]
     spaced = sample.str.contains(r"\s").mean() > 0
     unspaced_script = not spaced and sample.str.contains(r"[^\x00-\x7f]").mean() > 0.5
     all_different = distinct == len(series) >= MIN_ROWS
     if all_different and not unspaced_script and (not spaced or _named_like_id(name)):
-        return Column(name, "left out", "like an id")
+        return None
     long_enough = sample.str.count(r"\S+").mean() >= MIN_WORDS or (
         unspaced_script and sample.str.len().mean() >= MIN_UNSPACED_LETTERS
     )
     many = 2 * distinct >= len(present) or distinct >= MANY_VALUES
-    return Column(name, "text" if long_enough and many else "category")
+    return "text" if long_enough and many else "category"
 
 
 def _named_like_id(name: str) -> bool:

@@ -1,5 +1,6 @@
 """Data frames with a column of labels as user data."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 LABEL_COLUMNS = ("label", "labels", "class", "target", "y", "category", "outcome", "species", "type")
 MAX_SUGGESTED_CLASSES = 100
 MAX_LISTED_COLUMNS = 20
+INDEX_HINT = "Name the ids with `id=`, or number the rows with reset_index()"
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +50,7 @@ def labelled_table(
 ) -> LabelledTable:
     """Find the labels and ids of a table. origin: how messages name it. among: the rows to use, None for all."""
     names, renamed = unique_names(frame.columns)
+    index = frame_index(frame) if id is None else None
     frame = frame.set_axis(names, axis=1).reset_index(drop=True)
     if not len(frame) or not len(frame.columns):
         raise InputError(f"{origin} has no {'columns' if len(frame) else 'rows'}")
@@ -56,8 +59,11 @@ def labelled_table(
     roles: dict[str, str] = {}
     labels, where = _values(frame, label, "label", origin, roles)
     encoded = encode_labels(labels, where, among)
-    id_values, id_where = (None, "") if id is None else _values(frame, id, "id", origin, roles)
-    return LabelledTable(frame, roles, encoded, sample_ids(id_values, encoded.rows, id_where), tuple(renamed))
+    if id is not None:
+        ids = sample_ids(*_values(frame, id, "id", origin, roles), encoded.rows)
+    else:
+        ids = sample_ids(index, f"the index of {origin}", encoded.rows, f". {INDEX_HINT}")
+    return LabelledTable(frame, roles, encoded, ids, tuple(renamed))
 
 
 def from_frame(
@@ -65,29 +71,28 @@ def from_frame(
     label: Any,
     text: str | Sequence[str] | None,
     id: Any,  # noqa: A002
+    ignore: str | Sequence[str] | None,
     *,
     origin: str = "the table",
     remarks: Sequence[str] = (),
     decimal_comma: bool = False,
 ) -> UserData:
-    """User data from a data frame. label, id: names of columns, or values (N,).
+    """User data from a data frame. label, id: names of columns, or values (N,). ignore: columns to leave out.
 
     origin: how messages name the table. remarks: of its reader. decimal_comma: whether `1,5` can be a number.
     """
     table = labelled_table(frame, label, id, origin)
     frame, roles, encoded = table.frame, table.roles, table.encoded
-    texts = [_find_column(frame, name, origin, "text") for name in ([text] if is_name(text) else text or ())]
-    for name in texts:
-        if name in roles:
-            raise InputError(f"Column {name!r} cannot be both the {roles[name]} and text")
+    texts = _columns_named(frame, text, "text", origin, roles)
+    ignored = _columns_named(frame, ignore, "ignored", origin, {**roles, **dict.fromkeys(texts, "text")})
     inputs = frame.drop(columns=[name for name, role in roles.items() if role == "label"])
     if len(encoded.rows) < len(frame):
         inputs = inputs.iloc[encoded.rows].reset_index(drop=True)
     ids = [name for name, role in roles.items() if role == "id"]
-    inputs, number_remarks = parse_number_columns(inputs, {*texts, *ids}, decimal_comma)
+    inputs, number_remarks = parse_number_columns(inputs, {*texts, *ids, *ignored}, decimal_comma)
     columns = tuple(
         Column(column.name, "left out", "like the label") if _repeats_label(inputs, column, encoded) else column
-        for column in inspect_columns(inputs.drop(columns=ids), texts)
+        for column in inspect_columns(inputs.drop(columns=ids), texts, ignored)
     )
     used = [column for column in columns if column.treatment != "left out"]
     if not used:
@@ -121,28 +126,52 @@ def as_frame(source: Any) -> "pd.DataFrame | None":
     return converted if isinstance(converted, pd.DataFrame) else None
 
 
+def frame_index(source: Any) -> "pd.Index[Any] | None":
+    """The index of a pandas data frame whose rows are not numbered from 0; None for anything else."""
+    import pandas as pd
+
+    if not isinstance(source, pd.DataFrame) or source.index.equals(pd.RangeIndex(len(source))):
+        return None
+    if isinstance(source.index, pd.MultiIndex):
+        raise InputError(f"The index of the table has {source.index.nlevels} levels, not one id per row. {INDEX_HINT}")
+    return source.index
+
+
 def frame_of(table: "pa.Table") -> "pd.DataFrame":
     """An Arrow table as a data frame in which whole numbers with gaps stay whole numbers."""
     import pandas as pd
     import pyarrow as pa
 
-    names = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
-    types = {getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")() for name in names}
+    whole = [f"{sign}Int{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)]
+    types = {getattr(pa, name.lower())(): getattr(pd, f"{name}Dtype")() for name in whole}
     types[pa.bool_()] = pd.BooleanDtype()
-    signed = [_with_signed_index(field) for field in table.schema]
-    table = table.cast(pa.schema(signed, table.schema.metadata))
-    frame: pd.DataFrame = table.to_pandas(types_mapper=types.get, date_as_object=False, ignore_metadata=True)
-    return frame
+    supported = pa.schema([(str(place), _supported(kind)) for place, kind in enumerate(table.schema.types)])
+    table, names = table.rename_columns(supported.names), table.column_names  # several columns can have one name
+    frame: pd.DataFrame = table.cast(supported).to_pandas(types_mapper=types.get, date_as_object=False)
+    return frame.set_axis(names, axis=1)
 
 
-def _with_signed_index(field: "pa.Field") -> "pa.Field":
-    """The field of a column; categories get a signed index, because pandas before version 3 cannot hold another."""
+def _supported(kind: "pa.DataType") -> "pa.DataType":
+    """The type of a column for pandas: categories with a signed index, no half precision, only known time zones."""
     import pyarrow as pa
 
-    kind = field.type
-    if not pa.types.is_dictionary(kind) or not pa.types.is_unsigned_integer(kind.index_type):
-        return field
-    return field.with_type(pa.dictionary(pa.int64(), kind.value_type, kind.ordered))
+    if pa.types.is_float16(kind):
+        return pa.float32()
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        try:
+            pa.scalar(0, kind).as_py()
+        except pa.ArrowInvalid:
+            return pa.timestamp(kind.unit, "UTC")
+    if pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type):
+        return pa.dictionary(pa.int64(), kind.value_type, kind.ordered)
+    return kind
+
+
+def refuse_column_names(what: str, **options: Any) -> None:
+    """Refuse options that name columns of a table, since the data are no table. what: what they are."""
+    for name, value in options.items():
+        if value is not None and len(value):
+            raise InputError(f"{name}= names a column of a table, but {what}")
 
 
 def is_name(value: Any) -> bool:
@@ -154,18 +183,18 @@ def is_name(value: Any) -> bool:
 
 def unique_names(columns: Iterable[Any]) -> tuple[list[str], list[str]]:
     """Unique column names as text, in order, and remarks on renamed columns."""
-    names: list[str] = []
+    names: dict[str, None] = {}
+    copies: Counter[str] = Counter()
     remarks = []
     for column in columns:
         name = unique = str(column) or "unnamed"
-        copies = 0
         while unique in names:
-            copies += 1
-            unique = f"{name}.{copies}"
-        if copies:
+            copies[name] += 1
+            unique = f"{name}.{copies[name]}"
+        if unique != name:
             remarks.append(f"several columns are named {name!r}: one is renamed {unique!r}")
-        names.append(unique)
-    return names, remarks
+        names[unique] = None
+    return list(names), remarks
 
 
 def _values(frame: "pd.DataFrame", source: Any, role: str, origin: str, roles: dict[str, str]) -> tuple[Any, str]:
@@ -179,6 +208,17 @@ def _values(frame: "pd.DataFrame", source: Any, role: str, origin: str, roles: d
         raise InputError(f"Column {name!r} cannot be both the {roles[name]} and the {role}")
     roles[name] = role
     return frame[name], f"column {name!r} of {origin}"
+
+
+def _columns_named(
+    frame: "pd.DataFrame", source: str | Sequence[str] | None, use: str, origin: str, roles: dict[str, str]
+) -> list[str]:
+    """The columns that an option names for this use. roles: columns that have another use."""
+    names = [_find_column(frame, name, origin, use) for name in ([source] if is_name(source) else source or ())]
+    for name in names:
+        if name in roles:
+            raise InputError(f"Column {name!r} cannot be both the {roles[name]} and {use}")
+    return names
 
 
 def _find_column(frame: "pd.DataFrame", name: Any, origin: str, role: str) -> str:

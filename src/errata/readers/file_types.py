@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from errata.discovery import component_modules
-from errata.errors import DataError, InputError, MissingDataError
+from errata.errors import DataError, InputError
 from errata.readers import formats
 from errata.readers.file_access import regular_file
 from errata.readers.user_data import UserData
@@ -52,12 +52,11 @@ def _modules() -> list[Any]:
 
 def file_suffix(path: Path) -> str:
     """The suffix of an existing file, for example `.csv` or `.csv.gz`. Raise an error if no reader supports it."""
-    if not path.exists():
-        raise MissingDataError(f"{path} does not exist")
+    regular_file(path)
     suffix = "".join(path.suffixes[-2:] if path.suffix.lower() == ".gz" else path.suffixes[-1:]).lower()
     supported = [*table_readers(), *array_readers()]
     if suffix not in supported:
         raise InputError(f"Unsupported file type {suffix!r}: {path}. Supported: {' '.join(supported)}, image folders")
-    if not regular_file(path).stat().st_size:
+    if not path.stat().st_size:
         raise DataError(f"{path} is empty")
     return suffix

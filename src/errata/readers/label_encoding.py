@@ -79,14 +79,25 @@ def as_series(values: Any, where: str) -> "pd.Series[Any]":
         values = values.to_list()
     if isinstance(values, list | tuple):
         return pd.Series(_decoded(values, where), dtype=object)
-    array = as_numpy(values)
+    array = plain_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
+    if array.dtype.kind in "cV":
+        raise InputError(f"{where} must be numbers or text, not {array.dtype}")
     if array.ndim != 1:
         raise InputError(f"{where} must have one value per row, not shape {array.shape}. For one-hot, use the argmax")
     if array.dtype.kind == "S":
         array = np.array(_decoded(array.tolist(), where))
     return pd.Series(array.astype(object) if array.dtype.kind == "U" else array)
+
+
+def plain_array(values: Any) -> NDArray[Any]:
+    """Any array-like as a numpy array in the byte order of the machine; numbers of more than 64 bits as float64."""
+    array = as_numpy(values)
+    if array.dtype.kind == "f" and array.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):  # infinite numbers are refused later
+            return array.astype(np.float64)
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def is_missing(series: "pd.Series[Any]") -> NDArray[np.bool_]:
@@ -98,8 +109,11 @@ def is_missing(series: "pd.Series[Any]") -> NDArray[np.bool_]:
     return missing
 
 
-def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
-    """Ids (N,) of the labelled rows, as numbers or text. values: one per row of the source; None for row numbers."""
+def sample_ids(values: Any | None, where: str, rows: Rows, hint: str = "") -> NDArray[Any]:
+    """Ids (N,) of the labelled rows, as numbers or text. values: one per row of the source; None for row numbers.
+
+    where: how messages name the values. hint: what to do if an id is missing or occurs twice.
+    """
     import pandas as pd
 
     if values is None:
@@ -109,7 +123,7 @@ def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
     series = series.iloc[rows]
     missing = is_missing(series)
     if missing.any():
-        raise InputError(f"{where} has no id in row {rows[np.argmax(missing)]}")
+        raise InputError(f"{where} has no id in row {rows[np.argmax(missing)]}{hint}")
     names = [_python_value(value) for value in series.tolist()]
     whole = all(isinstance(name, int) and not isinstance(name, bool) and abs(name) < 2**63 for name in names)
     ids = np.array(names, dtype=np.int64) if whole else np.array([str(name) for name in names])
@@ -117,7 +131,8 @@ def sample_ids(values: Any | None, rows: Rows, where: str) -> NDArray[Any]:
     if repeated.any():
         second = int(np.argmax(repeated))
         first = int(np.argmax(ids == ids[second]))
-        raise InputError(f"{where} has the id {ids[second].item()!r} twice, in rows {rows[first]} and {rows[second]}")
+        twice = f"has the id {ids[second].item()!r} twice, in rows {rows[first]} and {rows[second]}"
+        raise InputError(f"{where} {twice}{hint}")
     return ids
 
 

@@ -63,6 +63,14 @@ def parse_number_columns(
     return frame.assign(**series), [*_remarks(converted), *filter(None, formatted)]
 
 
+def as_float(value: Any) -> float:
+    """A number as a float, infinite if it is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+
+
 def _parse_column(series: "pd.Series[Any]", decimal_comma: bool) -> NumberColumn | None:
     """The numbers of a column, or None if it is not to be converted."""
     present = series[~is_missing(series)]
@@ -97,7 +105,7 @@ def _parse(values: Sequence[Any], mark: str) -> NDArray[np.float64]:
             if _PATTERNS[mark].match(text):
                 parsed[place] = float(text.replace(mark, "."))
         elif isinstance(value, numbers.Real | Decimal) and not isinstance(value, bool):
-            parsed[place] = float(value)
+            parsed[place] = as_float(value)
     return parsed
 
 

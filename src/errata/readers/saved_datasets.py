@@ -11,7 +11,7 @@ import numpy as np
 
 from errata.errors import InputError
 from errata.extras import require_pillow
-from errata.readers.data_frames import frame_of, from_frame, labelled_table
+from errata.readers.data_frames import frame_of, from_frame, labelled_table, refuse_column_names
 from errata.readers.file_access import file_errors, regular_file
 from errata.readers.image_files import StoredImages, readable_images, size_range, small_images
 from errata.readers.user_data import UserData
@@ -93,17 +93,25 @@ def is_saved_dataset(folder: Path) -> bool:
     return (folder / STATE).is_file() and (folder / INFO).is_file()
 
 
-def read_saved_dataset(folder: Path, label: Any, text: Any, id: Any, skip_bad: bool) -> UserData:  # noqa: A002
+def read_saved_dataset(
+    folder: Path,
+    label: Any,
+    text: Any,
+    id: Any,  # noqa: A002
+    ignore: Any,
+    skip_bad: bool,
+) -> UserData:
     """The images of a saved dataset if it has any, otherwise its table."""
     dataset = SavedDataset.open(folder)
     images = dataset.image_columns
     if not images:
-        return from_frame(dataset.frame(), label, text, id)
+        return from_frame(dataset.frame(), label, text, id, ignore)
     if text is not None:
         raise InputError(
             f"{folder} holds images, which are used for training; to train on its text, "
             f"remove_columns({images!r}) first"
         )
+    refuse_column_names(f"{folder} holds images", ignore=ignore)
     require_pillow(f"reading the images in {folder}")
     if len(images) > 1:
         raise InputError(f"{folder} has images in the columns {listed(images)}. Keep one, with remove_columns()")

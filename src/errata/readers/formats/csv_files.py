@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import DataError
-from errata.memory import check_fits
 from errata.readers.data_frames import frame_of
 from errata.readers.file_access import READ_ERRORS, encoding_of, open_bytes, open_text
 from errata.readers.file_types import TableContents, TableReader
@@ -90,7 +89,6 @@ def _read(path: Path, dialect: CsvDialect, usual_separator: str) -> TableContent
 
     encoding, separator, quoted, remarks = dialect.encoding, dialect.separator, dialect.quoted, list(dialect.remarks)
     names = _header(path, dialect)
-    check_fits(3.0 * path.stat().st_size, f"the table in {path}")
     try:
         table = arrow_csv.read_csv(
             str(path),
@@ -122,13 +120,21 @@ def _header(path: Path, dialect: CsvDialect) -> list[str]:
 
 
 def _rows(path: Path, dialect: CsvDialect) -> Generator[tuple[int, list[str]], None, None]:
-    """The number of the last line of each row, and its values; empty lines are skipped."""
+    """The number of the last line of each row, and its values; empty lines are skipped.
+
+    Raises an error with the first line of a row that has an open quote, or text after a closing quote.
+    """
     quoting: Any = csv.QUOTE_MINIMAL if dialect.quoted else csv.QUOTE_NONE
     with open_text(path, dialect.encoding) as file, _unlimited_values():
         reader = csv.reader(file, delimiter=dialect.separator, quoting=quoting, strict=True)
-        for row in reader:
-            if row:
-                yield reader.line_num, row
+        line = 1
+        try:
+            for row in reader:
+                if row:
+                    yield reader.line_num, row
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise DataError(f"{path}: line {line}: {one_line(error)}. Check the quotes") from error
 
 
 @contextmanager
@@ -142,15 +148,15 @@ def _unlimited_values() -> Iterator[None]:
 
 
 def _first_ragged(path: Path, dialect: CsvDialect) -> str | None:
-    """A message on the first row with more or fewer values than the header, or with an open quote; None if all fit."""
-    line, width = 0, 0
+    """A message on the first row with more or fewer values than the header, or with a wrong quote; None if all fit."""
+    width = 0
     try:
         for line, row in _rows(path, dialect):
             width = width or len(row)
             if len(row) != width:
                 return f"{path}: line {line} has {counted(len(row), 'value')}, but the first line has {width}"
-    except csv.Error as error:
-        return f"{path}: the row after line {line} is incomplete: {error}"
+    except DataError as error:
+        return str(error)
     return None
 
 

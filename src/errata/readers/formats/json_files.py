@@ -1,6 +1,7 @@
 """JSON files: one object per line, a list of objects, or an object of lists."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,11 @@ from errata.wording import listed
 if TYPE_CHECKING:
     import pandas as pd
 
-TOO_DEEP = "nests lists or objects too deeply for a table"
+# A half of a surrogate pair, such as the first one of an emoji that was cut in two.
+HALF_CHARACTER = re.compile(
+    r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f][0-9a-f]{2})|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f][0-9a-f]{2}", re.IGNORECASE
+)
+LONG_NUMBER = re.compile("[0-9]{4300}")
 
 
 def read_json_lines(path: Path) -> TableContents:
@@ -30,13 +35,12 @@ def read_json(path: Path) -> TableContents:
     with open_text(path, encoding) as file:
         text = file.read()
     try:
-        content = json.loads(text)
-    except RecursionError as error:
-        raise DataError(f"{path} {TOO_DEEP}") from error
-    except json.JSONDecodeError as error:
-        if text.lstrip().startswith("{") and "\n" in text.strip():
+        content = _parsed(text, path, 1)
+    except DataError as error:
+        is_syntax = isinstance(error.__cause__, json.JSONDecodeError)
+        if is_syntax and text.lstrip().startswith("{") and "\n" in text.strip():
             return read_json_lines(path)
-        raise DataError(f"{path}: line {error.lineno} is not valid JSON ({error.msg})") from error
+        raise
     if isinstance(content, dict) and content and all(isinstance(values, list) for values in content.values()):
         if len({len(values) for values in content.values()}) > 1:
             raise DataError(f"{path}: the lists {listed(content)} are not equally long")
@@ -59,16 +63,31 @@ def _lines(path: Path, encoding: str) -> Iterator[dict[str, Any]]:
     with open_text(path, encoding) as file:
         for number, line in enumerate(file, 1):
             if line.strip():
-                yield _parsed(line, f"{path}: line {number}")
+                yield _checked(_parsed(line.strip(), path, number), f"{path}: line {number}")
 
 
-def _parsed(line: str, where: str) -> dict[str, Any]:
+def _parsed(text: str, path: Path, first_line: int) -> Any:
+    """The values of a JSON text that starts in this line of the file."""
+
+    def refused(place: int, problem: str) -> DataError:
+        return DataError(f"{path}: line {first_line + text.count(chr(10), 0, place)} {problem}")
+
+    half = HALF_CHARACTER.search(text)
     try:
-        return _checked(json.loads(line.strip()), where)
+        content = json.loads(text)
+        if half:
+            json.dumps(content, ensure_ascii=False).encode("utf-8")
     except RecursionError as error:
-        raise DataError(f"{where} {TOO_DEEP}") from error
+        raise refused(0, "nests lists or objects too deeply for a table") from error
     except json.JSONDecodeError as error:
-        raise DataError(f"{where} is not valid JSON ({error.msg} at column {error.colno})") from error
+        raise refused(error.pos, f"is not valid JSON ({error.msg} at column {error.colno})") from error
+    except UnicodeEncodeError as error:
+        assert half
+        raise refused(half.start(), f"has half of a character ({half[0]}). Replace it") from error
+    except ValueError as error:  # Python converts no longer whole numbers
+        long = LONG_NUMBER.search(text)
+        raise refused(long.start() if long else 0, "has a number with thousands of digits. Quote it") from error
+    return content
 
 
 def _checked(record: Any, where: str) -> dict[str, Any]:
@@ -103,7 +122,10 @@ def _typed(values: list[Any]) -> Any:
 
     types = {type(value) for value in values} - {type(None)}
     if (types <= {int, float} and not _has_equal_int_and_float(values)) or (len(types) == 1 and types <= {bool, str}):
-        return pd.array(values)
+        try:
+            return pd.array(values)
+        except OverflowError:  # a fraction and a whole number beyond float64
+            pass
     objects = np.empty(len(values), dtype=object)
     objects[:] = values
     return objects

@@ -18,8 +18,8 @@ def read_parquet(path: Path) -> TableContents:
         groups = [file.metadata.row_group(number).total_byte_size for number in range(file.num_row_groups)]
         check_fits(2.0 * sum(groups), f"the table in {path}")
         table = file.read()
-    names = [name for name in table.column_names if not name.startswith("__index_level_")]
-    return TableContents(frame_of(table.select(names)))
+    columns = [place for place, name in enumerate(table.column_names) if not name.startswith("__index_level_")]
+    return TableContents(frame_of(table.select(columns)))
 
 
 TABLE_READERS: dict[str, TableReader] = {".parquet": read_parquet}
