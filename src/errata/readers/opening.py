@@ -65,5 +65,6 @@ def _open_path(path: Path, label: Any, text: Any, id: Any, ignore: Any, skip_bad
         refuse_column_names(f"{path} holds arrays", text=text, ignore=ignore)
         return array_readers()[suffix](path, label, id)
     table = table_readers()[suffix](path)
-    options = {"origin": str(path), "remarks": table.remarks, "decimal_comma": table.decimal_comma}
-    return from_frame(table.frame, label, text, id, ignore, **options)
+    return from_frame(
+        table.frame, label, text, id, ignore, origin=str(path), remarks=table.remarks, decimal_comma=table.decimal_comma
+    )

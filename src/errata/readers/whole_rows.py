@@ -5,7 +5,7 @@ import io
 from pathlib import Path
 
 from errata.errors import DataError
-from errata.readers.file_access import file_errors
+from errata.readers.file_access import open_text
 from errata.readers.formats.csv_files import csv_dialect
 from errata.wording import counted, one_line
 
@@ -16,8 +16,10 @@ def rows_by_line(path: Path) -> tuple[list[str], dict[int, list[str]]]:
     Raises DataError with the line for bytes of another encoding, NUL characters, open quotes, and rows with more or
     fewer cells than the header.
     """
-    text, separator = _text_and_separator(path)
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    dialect = csv_dialect(path)
+    with open_text(path, dialect.encoding) as file:
+        text = file.read()
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=dialect.separator, strict=True)
     header: list[str] = []
     rows: dict[int, list[str]] = {}
     while True:
@@ -39,14 +41,3 @@ def rows_by_line(path: Path) -> tuple[list[str], dict[int, list[str]]]:
             width = f"but the header has {len(header)}"
             raise DataError(f"{path}: line {line} has {counted(len(cells), 'cell')}, {width}. Check commas and quotes.")
         rows[line] = cells[: len(header)]
-
-
-def _text_and_separator(path: Path) -> tuple[str, str]:
-    with file_errors(path, kinds=(OSError,)):
-        content = path.read_bytes()
-    try:
-        dialect = csv_dialect(path)
-        return content.decode(dialect.encoding), dialect.separator
-    except UnicodeDecodeError as error:
-        line = content[: error.start].count(b"\n") + 1
-        raise DataError(f"{path}: line {line} is not {error.encoding} text: {error.reason}") from error
