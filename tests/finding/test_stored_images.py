@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+import torch
 from PIL import Image
 
 import errata
@@ -96,7 +97,7 @@ def test_images_of_different_sizes_are_decoded_on_access(mixed):
 
 
 def test_the_network_depends_on_the_image_size(mixed, tmp_path, monkeypatch):
-    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("errata.training.gather.choose_device", torch.device)
     large = save(tmp_path / "large", stored(encoded(drawn(number, 90 + number, 70)) for number in range(12)))
     for folder, name in ((mixed, "cnn9"), (large, "resnet18")):
         (candidate,) = candidates_for(opened(folder), "auto", 0, "cuda")

@@ -46,7 +46,7 @@ def cases() -> Iterator[Case]:
     """All hostile environments."""
     named = {
         "data inspect": ("data", "inspect", "named.csv", "--label", "label"),
-        "find": ("find", "named.csv", "--label", "label", "--model", "mlp", "--device", "cpu"),
+        "find": ("find", "named.csv", "--label", "label", "--model", "mlp", "--device", "cpu", "--out", "new"),
         "methods": ("methods",),
         "data list": ("data", "list"),
         "a refusal": ("data", "inspect", "named.csv", "--label", "größe"),

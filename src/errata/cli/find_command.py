@@ -47,13 +47,14 @@ def find(
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results of other data in --out.")] = False,
     top: Annotated[int, typer.Option(help="How many samples to print.", min=0)] = 10,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
     excel_safe: ExcelSafe = False,
 ) -> None:
     """Train a model on your data and list the labels that are probably wrong, with a page to review them."""
     import errata
-    from errata.finding.find import has_unfinished_work
+    from errata.finding.out_folder import has_unfinished_work
 
     try:
         with TrainingBar() as bar:
@@ -69,6 +70,7 @@ def find(
                 device=device,
                 seed=seed,
                 out=out,
+                overwrite=overwrite,
                 skip_bad=skip_bad,
                 excel_safe=excel_safe,
                 progress=bar,

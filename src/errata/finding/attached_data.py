@@ -28,6 +28,8 @@ def recorded_run(dynamics: Dynamics, described: DataSource, data: Any, options: 
     own_label = described.path is not None and described.path.suffix.lower() == ".npy"
     data_source = replace(described, source=data, label=None if own_label else described.label)
     _refuse_unused(described, data_source, options)
+    if dynamics.num_classes < 2:
+        raise InputError("these dynamics have one class; label errors need at least two")
     return _earlier_run(dynamics) if data is None else _with_data(dynamics, data_source)
 
 
@@ -80,7 +82,7 @@ def refuse_to_lose_contents(run: RunToRank, out: Path) -> None:
     if run.data is None and (out / SUMMARY).is_file() and read_summary(out).get("kind") != "dynamics":
         raise StoreError(
             f"the report in {out} shows its samples, and this one could show only ids: "
-            "pass the data with `data=`, or another folder with `out=`"
+            "pass the data with `data=`, another folder with `out=`, or `overwrite=True`"
         )
 
 

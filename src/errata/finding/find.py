@@ -4,9 +4,9 @@ open -> choose and train a model (or take recorded dynamics) -> rank -> answer -
 """
 
 import hashlib
-import shutil
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,9 @@ from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_r
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
-from errata.finding.found import (
-    DYNAMICS,
-    Found,
-    check_folder,
-    claim_folder,
-    confused_pairs,
-    no_conflicts,
-)
+from errata.finding.found import DYNAMICS, Found, check_folder, confused_pairs, no_conflicts
 from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, train_model
+from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
@@ -35,9 +29,6 @@ from errata.version import installed_version
 
 if TYPE_CHECKING:
     from errata.finding.candidates import ModelName
-
-KEY_DIGITS = 16
-WORK = "work"  # subfolder with the resume files of an interrupted run
 
 
 def find(
@@ -53,6 +44,7 @@ def find(
     device: str = "auto",
     seed: int = 0,
     out: str | Path | None = None,
+    overwrite: bool = False,
     skip_bad: bool = False,
     excel_safe: bool = False,
     progress: TrainingProgress | None = None,
@@ -68,6 +60,7 @@ def find(
     need no label.
     embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
+    overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
     progress: an object with the methods of `TrainingProgress`, called while a model is trained; None is silent.
     """
@@ -76,63 +69,37 @@ def find(
     if not isinstance(out, str | Path | None):
         raise InputError(f"`out=` must be the path of a folder, not {type(out).__name__}")
     folder = None if out is None else Path(out)
+    if folder is not None:
+        check_folder(folder)
     options = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
     described = DataSource(source, label, text, id, skip_bad)
     opened = described.open()
     if isinstance(opened, Dynamics):
-        run = _take_recorded(opened, described, data, options, folder, progress)
-    elif data is None:
-        run = _train(opened, described, options, folder, progress)
-    else:
+        recorded = recorded_run(opened, described, data, options)
+        if folder is not None and not overwrite:
+            refuse_to_lose_contents(recorded, folder)
+    elif data is not None:
         raise InputError(f"`data=` is for recorded dynamics and logits; {described.path or 'the source'} holds samples")
-    found = _rank(run, started)
-    return found if folder is None else _write(found, run.source, folder, excel_safe)
-
-
-def has_unfinished_work(out: Path) -> bool:
-    """True if an interrupted call left files in `out` to resume from."""
-    return (out / WORK).is_dir() and any((out / WORK).iterdir())
-
-
-def _take_recorded(
-    dynamics: Dynamics,
-    described: DataSource,
-    data: Any,
-    options: FindOptions,
-    out: Path | None,
-    progress: TrainingProgress,
-) -> RunToRank:
-    """Recorded dynamics, with their samples if these are given or known."""
-    run = recorded_run(dynamics, described, data, options)
-    if dynamics.num_classes < 2:
-        raise InputError("these dynamics have one class; label errors need at least two")
-    if out is not None:
-        check_folder(out)
-        refuse_to_lose_contents(run, out)
-    _announce(dynamics, described, progress)
-    return run
+    else:
+        check_options(opened, options)
+    with nullcontext() if folder is None else write_results(folder, opened, described, overwrite) as work:
+        for line in what_was_read(str(described.path or "data"), opened):
+            progress.say(line)
+        run = recorded if isinstance(opened, Dynamics) else _train(opened, described, options, work, progress)
+        found = _rank(run, started)
+        found.summary[ORIGIN] = origin(folder, opened, described)
+        return found if folder is None else _write(found, run.source, folder, excel_safe)
 
 
 def _train(
-    data: UserData, described: DataSource, options: FindOptions, out: Path | None, progress: TrainingProgress
+    data: UserData, described: DataSource, options: FindOptions, work: Path | None, progress: TrainingProgress
 ) -> RunToRank:
     """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
-    if out is not None:
-        check_folder(out)
     sentences = None if options.embed is None else model_folder(options.embed)
-    work = None if out is None else out / WORK / _work_key(data, options, sentences)
-    check_options(data, options)
-    if out is not None:
-        claim_folder(out)
-    _announce(data, described, progress)
+    own = None if work is None else work / _work_key(data, options, sentences)
     if sentences is not None:
-        data = embedded(data, sentences, options.device, work, progress)
-    return replace(train_model(data, options, work, progress), source=described)
-
-
-def _announce(opened: UserData | Dynamics, described: DataSource, progress: TrainingProgress) -> None:
-    for line in what_was_read(str(described.path or "data"), opened):
-        progress.say(line)
+        data = embedded(data, sentences, options.device, own, progress)
+    return replace(train_model(data, options, own, progress), source=described)
 
 
 def _work_key(data: UserData, options: FindOptions, sentences: Path | None) -> str:
@@ -180,14 +147,9 @@ def _rank(run: RunToRank, started: float) -> Found:
 
 
 def _write(found: Found, source: DataSource | None, out: Path, excel_safe: bool) -> Found:
-    """Write everything to the folder, then delete the resume files."""
+    """Write everything to the folder."""
     stored = None if source is None else source.for_summary(out)
     if stored is not None:
         found = replace(found, summary=found.summary | {"source": stored})
     found.save(out, excel_safe=excel_safe)
-    work = out / WORK
-    for run in work.glob(KEY_DIGITS * "[0-9a-f]"):
-        shutil.rmtree(run, ignore_errors=True)
-    if work.is_dir() and not any(work.iterdir()):
-        work.rmdir()
     return replace(found, dynamics=Dynamics.open(out / DYNAMICS))

@@ -13,6 +13,7 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
+from errata.finding.embedding import model_folder
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
@@ -128,6 +129,8 @@ def check_options(data: UserData, options: FindOptions) -> None:
     from errata.training.gather import choose_device
 
     check_model(data, options.model)
+    if options.embed is not None:
+        model_folder(options.embed)
     choose_device(options.device)
     check_seed(options.seed)
     if options.folds is not None:
