@@ -79,6 +79,16 @@ def test_scores_of_a_folder_an_archive_and_arrays_equal_those_in_python(run, fil
                 np.testing.assert_array_equal(table[method], expected[method])
 
 
+def test_the_folder_of_find_is_scored_and_ranked(run, files, tmp_path):
+    code, out, _ = run("find", "run", "--out", "errata-out")
+    assert code == 0
+    for command in ("score", "rank"):
+        for source in ("errata-out", "run"):
+            code, out, _ = run(command, source, "--method", "Mean-LM", "--out", f"{command}-{source}.csv")
+            assert code == 0, out
+        pd.testing.assert_frame_equal(*(read(tmp_path / f"{command}-{source}.csv") for source in ("errata-out", "run")))
+
+
 def test_all_applicable_methods_are_scored_by_default(run, files, tmp_path):
     code, out, _ = run("score", "run")
     assert code == 0

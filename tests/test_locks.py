@@ -31,7 +31,9 @@ def test_only_one_holds_a_lock_at_a_time(lock, tmp_path, monkeypatch):
     with lock(path) as first:
         assert first.held
         for same in (path, tmp_path / "out"):
-            with pytest.raises(StoreError, match=r"out is being written elsewhere in this process$"):
+            with pytest.raises(
+                StoreError, match=r"out is being written elsewhere in this process; finish or close that first$"
+            ):
                 lock(same)
     assert not first.held
     with lock(path):

@@ -13,7 +13,7 @@ from errata.errors import StoreError
 LOCKS = ".*.lock"
 """Lock files in a folder, which are not part of its contents."""
 
-_held: set[Path] = set()  # the lock files of this process
+_held: set[tuple[int, Path]] = set()  # lock files with the process that holds them
 
 
 class WriteLock:
@@ -29,17 +29,22 @@ class WriteLock:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            holder = "elsewhere in this process" if file in _held else "by another process"
+            holder = (
+                "elsewhere in this process; finish or close that first"
+                if (os.getpid(), file) in _held
+                else "by another process"
+            )
             raise StoreError(f"{path} is being written {holder}") from None
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
-        _held.add(file)
-        self._release = weakref.finalize(self, _release, lock, file, os.getpid())
+        self._process = os.getpid()
+        _held.add((self._process, file))
+        self._release = weakref.finalize(self, _release, lock, file, self._process)
 
     @property
     def held(self) -> bool:
-        """Whether the lock was not released yet."""
-        return self._release.alive
+        """Whether this process holds the lock."""
+        return self._release.alive and self._process == os.getpid()
 
     def release(self) -> None:
         """Let others write; does nothing if it was released before."""
@@ -71,7 +76,7 @@ def lock_file(path: Path) -> WriteLock:
 def _release(lock: BaseFileLock, file: Path, process: int) -> None:
     if os.getpid() != process:
         return  # a forked process
-    _held.discard(file)
+    _held.discard((process, file))
     with contextlib.suppress(OSError):  # removed with its folder; on Windows it is removed when it is released
         file.unlink()
     lock.release()

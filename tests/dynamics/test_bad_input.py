@@ -86,7 +86,7 @@ BAD_OPTIONS = {
         {"labels": [7.0, np.nan] * 3, "classes": [7, 8, 9]},
         "label of sample 1 is nan, which is not",
     ),
-    "fewer classes": ({"classes": [0, 1]}, "classes has 2 names but the logits have 3 columns"),
+    "fewer classes": ({"classes": [0, 1]}, "classes has 2 names, but there are 3 classes"),
     "class twice": ({"classes": [0, 1, 0]}, "class 0 is twice in classes"),
     "fewer ids": ({"ids": [1, 2]}, "there are 2 ids for 6 labels"),
     "id twice": ({"ids": np.array([1, 2, 3, 2, 5, 6])}, "two samples have the id 2"),
@@ -145,7 +145,7 @@ def test_bad_options_are_refused_by_the_recorder_before_anything_is_written(tmp_
 
 
 def test_resuming_needs_a_folder(labels):
-    with pytest.raises(InputError, match="resume needs a folder"):
+    with pytest.raises(InputError, match="resume and overwrite need a folder"):
         Recorder(labels=labels, resume=True)
 
 

@@ -379,6 +379,7 @@ def test_running_sums_give_the_same_bits_as_stored_logits(run, on_disk):
         if on_disk:
             half = len(logits) // 2
             stream_past(recorder, logits[:half], present[:half], rng)
+            recorder.close()
             recorder = Recorder(path, **options, quiet=True, resume=True)
         stream_past(recorder, logits, present, rng)
         streamed = recorder.finish(swa_logits=swa_logits)
@@ -708,6 +709,7 @@ def test_resuming_earlier_removes_later_epochs(tmp_path, logits, labels, record)
         kept = np.load(tmp_path / "run" / "logits.npy", mmap_mode="r")
         assert kept.shape == (epochs, 6, 3)
         assert (tmp_path / "run" / "logits.npy").stat().st_size == kept.offset + kept.nbytes
+        recorder.close()
     record(logits[::-1], labels, tmp_path / "run", resume=True)
     record(logits[::-1], labels, tmp_path / "fresh")
     assert contents(tmp_path / "run") == contents(tmp_path / "fresh")
@@ -746,7 +748,7 @@ OTHER_RUNS = {
     "too many epochs": ({"resume": 5}, "holds 4 epochs, so it cannot resume after 5"),
     "not resumed": (
         {"resume": False},
-        "already holds 4 epochs; pass resume=True to continue, or choose another folder",
+        "already holds 4 epochs; pass resume=True to continue, overwrite=True to replace them, or choose another",
     ),
 }
 

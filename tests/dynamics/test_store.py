@@ -1,4 +1,5 @@
 import contextlib
+import io
 import json
 import tempfile
 import zipfile
@@ -10,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import errata
-from errata import Dynamics, InputError, Recorder, StoreError
+from errata import Dynamics, ErrataError, InputError, Recorder, StoreError
 from errata.dynamics.files import load_array, load_arrays, replace_atomically
+from errata.dynamics.reading import read_npz
 
 ARRAYS = ("logits", "labels", "ids")
 
@@ -82,14 +84,14 @@ def test_a_changed_epoch_is_named(tmp_path, logits, labels):
 
 
 def test_class_names_of_any_type_are_stored_and_ranked(tmp_path, logits, labels):
-    names = [("cat", 1), ("cat", 2), None]
+    names = [("cat", 1), ("cat", 2), 3.5]
     given_labels = np.fromiter((names[label] for label in labels), dtype=object, count=6)
     ranking = errata.rank(Dynamics.from_arrays(logits, given_labels, classes=names))
     plain = errata.rank(Dynamics.from_arrays(logits, labels))
     assert ranking["label"].tolist() == [names[label] for label in plain["label"]]
     assert ranking["suggested"].tolist() == [names[label] for label in plain["suggested"]]
     opened = Dynamics.from_arrays(logits, given_labels, classes=names).save(tmp_path / "run")
-    assert opened.classes == ("('cat', 1)", "('cat', 2)", None)
+    assert opened.classes == ("('cat', 1)", "('cat', 2)", 3.5)
 
 
 # Damaged folders.
@@ -124,10 +126,13 @@ def zip_it(path):
 DAMAGE = {
     "no folder": (lambda f: f.rename(f.with_name("gone")), "is not a dynamics folder: it does not exist"),
     "no manifest": (lambda f: (f / "manifest.json").unlink(), "is not a dynamics folder: it has no manifest.json"),
-    "cut manifest": (lambda f: cut(f, "manifest.json", 40), "is not a manifest: "),
-    "empty manifest": (lambda f: (f / "manifest.json").write_text(""), "is not a manifest: "),
-    "binary manifest": (lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"), "is not a manifest: "),
-    "a list": (lambda f: (f / "manifest.json").write_text("[1]"), "it has no schema"),
+    "cut manifest": (lambda f: cut(f, "manifest.json", 40), r"manifest.json is not a whole JSON file: "),
+    "empty manifest": (lambda f: (f / "manifest.json").write_text(""), r"manifest.json is not a whole JSON file: "),
+    "binary manifest": (
+        lambda f: (f / "manifest.json").write_bytes(b"\xff\xfe\x00"),
+        r"manifest.json is not a whole JSON file: ",
+    ),
+    "a list": (lambda f: (f / "manifest.json").write_text("[1]"), "must hold a JSON object"),
     "other JSON": (lambda f: (f / "manifest.json").write_text("{}"), "it has no schema"),
     "newer": (lambda f: edit_manifest(f, schema=2), "was written with schema 2; .* upgrade errata"),
     "schema 0": (lambda f: edit_manifest(f, schema=0), "it has no schema"),
@@ -150,8 +155,11 @@ DAMAGE = {
     ),
     "foreign logits": (lambda f: np.save(f / "logits.npy", np.zeros((4, 7, 3), np.float32)), "holds float32"),
     "cut labels": (lambda f: cut(f, "labels.npy", -8), "labels.npy is not a whole .npy file"),
-    "fewer labels": (lambda f: np.save(f / "labels.npy", np.zeros(5, int)), r"labels.npy has shape \(5,\)"),
-    "one label": (lambda f: np.save(f / "labels.npy", 3), r"labels.npy has shape \(\)"),
+    "fewer labels": (
+        lambda f: np.save(f / "labels.npy", np.zeros(5, int)),
+        r"labels.npy must have shape \(6, \.\.\.\), not \(5,\); the manifest",
+    ),
+    "one label": (lambda f: np.save(f / "labels.npy", 3), r"labels.npy must have shape \(6, \.\.\.\), not \(\)"),
     "other labels": (lambda f: np.save(f / "labels.npy", np.zeros(6, int)), "labels.npy is not the file"),
     "text for labels": (lambda f: np.save(f / "labels.npy", np.array(list("abcabc"))), "labels.npy is not the file"),
     "negative labels": (lambda f: np.save(f / "labels.npy", np.full(6, -1)), "labels.npy is not the file"),
@@ -160,8 +168,14 @@ DAMAGE = {
         "ids.npy is not a whole .npy file",
     ),
     "other ids": (lambda f: np.save(f / "ids.npy", np.arange(6)[::-1]), "ids.npy is not the file"),
-    "foreign swa": (lambda f: np.save(f / "swa_logits.npy", np.zeros((6, 4))), r"swa_logits.npy has shape \(6, 4\)"),
-    "foreign fold": (lambda f: np.save(f / "fold.npy", np.zeros(7)), r"fold.npy has shape \(7,\)"),
+    "foreign swa": (
+        lambda f: np.save(f / "swa_logits.npy", np.zeros((6, 4))),
+        r"swa_logits.npy must have shape \(6, 3\), not",
+    ),
+    "foreign fold": (
+        lambda f: np.save(f / "fold.npy", np.zeros(7)),
+        r"fold.npy must have shape \(6, \.\.\.\), not \(7,\)",
+    ),
 }
 
 
@@ -237,7 +251,7 @@ def test_saving_to_a_read_only_folder_is_refused(logits, labels, without_root):
         with without_root():
             with pytest.raises(StoreError, match="run cannot be created: Permission denied"):
                 Dynamics.from_arrays(logits, labels).save(Path(tmp) / "run")
-            with pytest.raises(StoreError, match=r"manifest.json cannot be written: Permission denied"):
+            with pytest.raises(StoreError, match="cannot be written: Permission denied"):
                 Dynamics.from_arrays(logits, labels).save(tmp)
         assert not list(Path(tmp).iterdir())
 
@@ -281,3 +295,139 @@ def test_ids_with_the_same_text_are_refused(tmp_path, logits, labels):
     with pytest.raises(InputError, match="id '1' and another are both written to a file as '1'"):
         Dynamics.from_arrays(logits, labels, ids=[1, "1", 2, 3, 4, 5]).save(tmp_path / "run")
     assert not list(tmp_path.iterdir())
+
+
+# Manifests whose values are wrong.
+
+WRONG_VALUES = {
+    "classes": [["a", "b"], list("abcd"), ["a", "b", "b"], ["a", "b", None], [["a"], ["b"], ["c"]], "abc", 3, {"a": 0}],
+    "gathering": ["sideways", 3, ["in-sample"]],
+    "epochs": [True, 2.5, "4", 10**30],
+    "keep": ["some", None],
+    "partial": ["perhaps", None],
+    "settings": [[1], None],
+    "label_hash": [None],
+    "id_hash": [17],
+    "checksums": [None, "text"],
+}
+
+
+@pytest.mark.parametrize("key", WRONG_VALUES)
+def test_a_manifest_with_a_wrong_value_is_refused(folder, key):
+    for value in WRONG_VALUES[key]:
+        edit_manifest(folder, **{key: value})
+        with pytest.raises(StoreError, match=r"run/(manifest\.json is damaged: |logits\.npy holds)"):
+            Dynamics.open(folder)
+
+
+@pytest.mark.parametrize("content", ["[" * 100_000, '{"a":' * 100_000, '{"schema": ' + "9" * 5000 + "}", "null"])
+def test_hostile_json_is_refused(folder, content):
+    (folder / "manifest.json").write_text(content)
+    with pytest.raises(StoreError, match=r"run/manifest.json (is not a whole JSON file|must hold a JSON object)"):
+        Dynamics.open(folder)
+
+
+WRONG_POINTS = {
+    "NaN": np.full((6, 2), np.nan),
+    "infinity": np.full((6, 2), np.inf),
+    "text": np.full((6, 2), "x"),
+    "complex": np.zeros((6, 2), complex),
+    "one dimension": np.zeros(6),
+    "three dimensions": np.zeros((6, 2, 1)),
+    "no column": np.zeros((6, 0)),
+    "too large": np.full((6, 2), 1e300),
+    "too short": np.zeros((5, 2)),
+}
+
+
+@pytest.mark.parametrize("name", ["features", "inputs"])
+@pytest.mark.parametrize("case", WRONG_POINTS)
+def test_errors_about_points_name_the_file(folder, name, case):
+    np.save(folder / f"{name}.npy", WRONG_POINTS[case])
+    with pytest.raises(ErrataError, match=rf"run/{name}\.npy"):
+        errata.rank(Dynamics.open(folder))
+
+
+def test_points_that_are_not_finite_are_refused_when_they_are_passed(logits, labels):
+    points = np.zeros((6, 2))
+    points[4, 1] = np.nan
+    with pytest.raises(InputError, match="features of sample 4 are not finite"):
+        Dynamics.from_arrays(logits, labels, features=points)
+
+
+def test_the_dynamics_in_a_folder_of_find_are_opened(tmp_path, logits, labels):
+    Dynamics.from_arrays(logits, labels).save(tmp_path / "errata-out" / "dynamics")
+    assert Dynamics.open(tmp_path / "errata-out").path == tmp_path / "errata-out" / "dynamics"
+    with pytest.raises(StoreError, match=r"is not a dynamics folder: it has no manifest.json"):
+        Dynamics.open(tmp_path)
+    for path in (3, b"run", None, "a\0b"):
+        with pytest.raises(InputError, match="a path must be text, not"):
+            Dynamics.open(path)
+
+
+# Archives.
+
+
+def npz(path, members, method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return path
+
+
+def npy(array):
+    sink = io.BytesIO()
+    np.save(sink, array, allow_pickle=True)
+    return sink.getvalue()
+
+
+LIES = {
+    "more": lambda content: content.replace(b"(4, 6, 3)", b"(9, 6, 3)"),
+    "petabytes": lambda content: content.replace(b"(4, 6, 3), }           ", b"(4000000, 6000000, 3), }"[:23]),
+    "less": lambda content: content.replace(b"(4, 6, 3)", b"(1, 6, 3)"),
+    "negative": lambda content: content.replace(b"(4, 6, 3), ", b"(-4, 6, 3),"),
+    "empty": lambda content: b"",
+    "text": lambda content: b"hello",
+    "newer": lambda content: content[:6] + b"\x09" + content[7:],
+}
+
+
+@pytest.mark.parametrize("lie", LIES)
+def test_an_archive_whose_headers_are_wrong_is_refused(tmp_path, logits, labels, lie):
+    changed = LIES[lie](npy(logits))
+    assert changed != npy(logits)
+    file = npz(tmp_path / "run.npz", {"logits.npy": changed, "labels.npy": npy(labels)}, zipfile.ZIP_DEFLATED)
+    with pytest.raises(StoreError, match=r"run\.npz is not a whole \.npz file: "):
+        read_npz(file)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_damaged_compression_is_refused(tmp_path, logits, labels, method):
+    file = npz(tmp_path / "run.npz", {"logits.npy": npy(logits), "labels.npy": npy(labels)}, method)
+    np.testing.assert_array_equal(read_npz(file).logits, logits)
+    content = file.read_bytes()
+    for place in (45, 60, 100, 200):
+        file.write_bytes(content[:place] + b"\xff" * 8 + content[place + 8 :])
+        with pytest.raises(StoreError, match=r"run\.npz (is not a whole \.npz file|cannot be read): "):
+            read_npz(file)
+
+
+def test_encrypted_archives_and_archives_larger_than_memory_are_refused(tmp_path, logits, labels, monkeypatch):
+    file = npz(tmp_path / "run.npz", {"logits.npy": npy(logits), "labels.npy": npy(labels), "notes.txt": b"no array"})
+    np.testing.assert_array_equal(read_npz(file).logits, logits)
+    with monkeypatch.context() as patch:
+        patch.setattr("errata.memory.available_memory", lambda: 100)
+        with pytest.raises(InputError, match=r"the arrays in .*run\.npz would take 0.0 GB of memory"):
+            read_npz(file)
+    content = bytearray(file.read_bytes())
+    content[6] |= 1
+    content[content.index(b"PK\x01\x02") + 8] |= 1
+    file.write_bytes(content)
+    with pytest.raises(StoreError, match=r"run\.npz is not a whole \.npz file: .*encrypted"):
+        read_npz(file)
+
+
+def test_ids_that_are_not_equal_to_themselves_are_refused(logits, labels):
+    for ids in (np.full(6, np.nan), [1.0, 2.0, np.nan, 4.0, 5.0, 6.0]):
+        with pytest.raises(InputError, match=r"the id of sample [02] is nan"):
+            Dynamics.from_arrays(logits, labels, ids=ids)

@@ -316,7 +316,7 @@ def test_an_error_of_the_run_is_raised_on_every_rank(ran):
             assert results[key][0] == "InputError", key
             assert message in results[key][1], key
     for key, message in {
-        "taken": "already holds 1 epochs",
+        "taken": "already holds 1 epoch;",
         "a file": "full",
         "apart": "rank1.records, but 6 were written",
     }.items():

@@ -188,7 +188,7 @@ def test_a_class_without_samples_has_a_column(four):
     inputs, labels = four
     kept = labels != 1
     names = np.array(list("abcd"))[labels[kept]]
-    recorder = LightGBMRecorder(labels=names, classes="abcd", quiet=True)
+    recorder = LightGBMRecorder(labels=names, classes=list("abcd"), quiet=True)
     _, dynamics = record(FOUR, lgb.Dataset(inputs[kept], labels[kept]), recorder)
     assert dynamics.num_classes == 4
     np.testing.assert_array_equal(dynamics.labels, labels[kept])
@@ -205,8 +205,11 @@ def test_a_folder_and_running_sums(four, tmp_path):
     _, sums = record(FOUR, lgb.Dataset(inputs, labels), LightGBMRecorder(keep="stream", quiet=True))
     assert sums.logits is None
     np.testing.assert_allclose(errata.score(sums, "MeanProb-LM"), errata.score(dynamics, "MeanProb-LM"), rtol=1e-4)
-    with pytest.raises(StoreError, match="holds other files"):
+    with pytest.raises(StoreError, match="already holds 12 epochs"):
         LightGBMRecorder(tmp_path / "run")
+    again = LightGBMRecorder(tmp_path / "run", overwrite=True, quiet=True)
+    _, replaced = record({**FOUR, "num_iterations": 5}, lgb.Dataset(inputs, labels), again)
+    assert errata.Dynamics.open(tmp_path / "run").epochs == replaced.epochs == 5
 
 
 def test_inputs_are_stored_for_methods_that_use_neighbours(four):

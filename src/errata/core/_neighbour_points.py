@@ -51,13 +51,13 @@ class Rounded(NamedTuple):
     floor: float
 
 
-def prepare_points(points: Any, k: int, metric: str) -> Cloud:
-    """Check that the points (N, D) are finite numbers and that each has k neighbours."""
-    array = as_numpy(points)
+def prepare_points(points: Any, k: int, metric: str, name: str = "points") -> Cloud:
+    """Check that the points (N, D) are finite numbers and that each has k neighbours. name: for messages."""
+    array = as_numpy(points, name)
     if array.ndim != 2 or array.shape[1] == 0:
-        raise InputError(f"points must have shape (samples, columns), not {array.shape}")
+        raise InputError(f"{name} must have shape (samples, columns), not {array.shape}")
     if array.dtype.kind not in "fiub":
-        raise InputError(f"points must be numbers, not {array.dtype}")
+        raise InputError(f"{name} must be numbers, not {array.dtype}")
     if metric not in get_args(Metric):
         raise InputError(f"metric must be euclidean or cosine, not {metric!r}")
     if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
@@ -66,7 +66,7 @@ def prepare_points(points: Any, k: int, metric: str) -> Cloud:
         raise InputError(f"k is {k}, but {len(array)} points have at most {len(array) - 1} neighbours each; lower k")
     stored = np.require(array, _stored_type(array.dtype), ["C_CONTIGUOUS", "ALIGNED"]).view(np.ndarray)
     stored.flags.writeable = False  # so that the kernels are compiled for one kind of array only
-    lengths = np.concatenate([_lengths(stored[block], block.start) for block in _blocks(stored)])
+    lengths = np.concatenate([_lengths(stored[block], block.start, name) for block in _blocks(stored)])
     if metric == "euclidean":
         return Cloud(stored, np.ones(len(stored)), False)
     return Cloud(stored, np.where(lengths < _SHORTEST, 0, 1 / np.maximum(lengths, _SHORTEST)), True)
@@ -109,7 +109,7 @@ def _blocks(points: NDArray[Any]) -> list[slice]:
     return list(row_blocks(len(points), max(1, BLOCK_ELEMENTS // points.shape[1])))
 
 
-def _lengths(points: NDArray[Any], start: int) -> NDArray[np.float64]:
+def _lengths(points: NDArray[Any], start: int, name: str) -> NDArray[np.float64]:
     """Lengths (n,) of a block of rows that begins at row `start`; refuses values without a distance in float32."""
     values = points.astype(np.float64)
     refused = ~(np.abs(values) <= _LARGEST).all(axis=1)
@@ -117,6 +117,6 @@ def _lengths(points: NDArray[Any], start: int) -> NDArray[np.float64]:
         row = int(np.argmax(refused))
         value = values[row][~(np.abs(values[row]) <= _LARGEST)][0]
         why = "too large for a distance in float32; scale the points" if np.isfinite(value) else "not a finite number"
-        raise InputError(f"point of sample {start + row} holds {value:g}, {why}")
+        raise InputError(f"{name}: the point of sample {start + row} holds {value:g}, {why}")
     lengths: NDArray[np.float64] = np.linalg.norm(values, axis=1)
     return lengths

@@ -2,19 +2,20 @@
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from errata.errors import InputError
-from errata.wording import one_line
+from errata.wording import counted, one_line
 
 Labels = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 _CHECKED_ROWS = 1000
+_FEWEST_ROWS, _FEWEST_SIGMOIDS = 3, 20  # fewer rows may have the same sum, and fewer values be near 0 and 1, by chance
 
 
 def is_tensor(array: object) -> bool:
@@ -23,15 +24,79 @@ def is_tensor(array: object) -> bool:
     return torch is not None and isinstance(array, torch.Tensor)
 
 
-def as_numpy(array: Any) -> NDArray[Any]:
-    """Any array-like as a numpy array; a tensor is copied to the CPU, bfloat16 as float32."""
+def as_numpy(array: Any, name: str = "the array") -> NDArray[Any]:
+    """Any array-like as a numpy array; a tensor is copied to the CPU, with float32 for types that numpy lacks.
+
+    Refuses masked values, and tensors that hold no values or not one per element.
+    """
+    if type(array) in (np.ndarray, np.memmap):
+        return array  # type: ignore[no-any-return]
     if is_tensor(array):
-        tensor = array.detach()
-        if tensor.dtype is sys.modules["torch"].bfloat16:
-            tensor = tensor.float()
-        on_cpu: NDArray[Any] = tensor.cpu().numpy()
-        return on_cpu
-    return np.asarray(array)
+        return _from_tensor(array, name)
+    if isinstance(array, list | tuple) and any(isinstance(item, np.ma.MaskedArray) for item in array):
+        array = np.ma.array(array)
+    if isinstance(array, np.ma.MaskedArray):
+        _refuse_masked(array, name)
+        array = array.data
+    try:
+        return np.asarray(array)
+    except ValueError as error:  # rows of different lengths
+        raise InputError(f"{name} cannot be read as an array: {one_line(error)}") from None
+
+
+def _refuse_masked(array: Any, name: str) -> None:
+    masked = np.argwhere(np.ma.getmaskarray(array))
+    if len(masked):
+        raise InputError(f"{name}: the value at {masked[0].tolist()} is masked; drop or fill masked values")
+
+
+def _from_tensor(tensor: Any, name: str) -> NDArray[Any]:
+    torch = sys.modules["torch"]
+    if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
+        raise InputError(f"{name}: the parameter is not initialised and holds no values")
+    if tensor.is_nested:
+        raise InputError(f"{name}: a nested tensor has no shape; pass a padded or stacked one")
+    if tensor.is_meta:
+        raise InputError(f"{name}: a tensor on the device 'meta' holds no values")
+    if tensor.layout is not torch.strided:
+        raise InputError(f"{name}: the tensor is sparse; pass tensor.to_dense()")
+    tensor = tensor.detach()
+    if tensor.is_quantized:
+        tensor = tensor.dequantize()
+    if tensor.is_floating_point() and tensor.dtype not in (torch.float16, torch.float32, torch.float64):
+        tensor = tensor.float()  # bfloat16 and float8
+    try:
+        on_cpu: NDArray[Any] = tensor.cpu().resolve_conj().resolve_neg().numpy()
+    except TypeError as error:
+        raise InputError(f"{name}: a tensor of {tensor.dtype} cannot be read: {one_line(error)}") from None
+    return on_cpu
+
+
+def check_classes(classes: Any, num_classes: int | None = None) -> tuple[Any, ...]:
+    """The names of the columns of logits: distinct numbers, text or other hashable values."""
+    try:
+        names = None if isinstance(classes, str | bytes | Mapping) else tuple(classes)
+    except TypeError:
+        names = None
+    if names is None:
+        raise InputError(f"classes must be a list of names, not {one_line(repr(classes))}")
+    if num_classes is not None and len(names) != num_classes:
+        raise InputError(f"classes has {counted(len(names), 'name')}, but there are {num_classes} classes")
+    first: dict[Any, int] = {}
+    for number, name in enumerate(names):
+        try:
+            again = first.setdefault(name, number) != number
+            missing = name is None or bool(name != name)
+            str(name).encode()
+        except UnicodeEncodeError:
+            raise InputError(f"the name of class {number}, {name!r}, is not valid text") from None
+        except TypeError:
+            raise InputError(f"class {number} is {one_line(repr(name))}, not a number or text") from None
+        if missing:
+            raise InputError(f"class {number} has no name, but {name!r}")
+        if again:
+            raise InputError(f"class {name!r} is twice in classes")
+    return names
 
 
 def check_labels(labels: ArrayLike, num_classes: int | None, classes: Sequence[Any] | None = None) -> Labels:
@@ -39,10 +104,10 @@ def check_labels(labels: ArrayLike, num_classes: int | None, classes: Sequence[A
 
     num_classes=None: any class number is accepted.
     """
-    array = as_numpy(labels)
+    array = as_numpy(labels, "labels")
     if array.ndim != 1:
         raise InputError(f"labels must have shape (N,), not {array.shape}")
-    return _class_numbers(array, num_classes) if classes is None else _encode(array, num_classes, list(classes))
+    return _class_numbers(array, num_classes) if classes is None else _encode(array, num_classes, classes)
 
 
 def _class_numbers(array: NDArray[Any], num_classes: int | None) -> Labels:
@@ -62,13 +127,8 @@ def _class_numbers(array: NDArray[Any], num_classes: int | None) -> Labels:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _encode(array: NDArray[Any], num_classes: int | None, names: list[Any]) -> Labels:
-    if num_classes is not None and len(names) != num_classes:
-        raise InputError(f"classes has {len(names)} names but the logits have {num_classes} columns")
-    column = {name: number for number, name in enumerate(names)}
-    if len(column) != len(names):
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise InputError(f"class {repeated!r} is twice in classes")
+def _encode(array: NDArray[Any], num_classes: int | None, names: Sequence[Any]) -> Labels:
+    column = {name: number for number, name in enumerate(check_classes(names, num_classes))}
     encoded = np.array([column.get(name, -1) for name in array.tolist()], dtype=np.int64)
     _refuse_labels(array, encoded < 0, "which is not in classes; with classes, labels are names")
     return encoded
@@ -101,7 +161,7 @@ def check_whole(name: str, value: object, least: int) -> int:
 
 def check_scores(scores: ArrayLike) -> Floats:
     """Scores (N,) as float64, without NaN."""
-    checked = as_numpy(scores)
+    checked = as_numpy(scores, "scores")
     if checked.ndim != 1:
         raise InputError(f"scores must have shape (N,), not {checked.shape}")
     if not len(checked):
@@ -114,7 +174,7 @@ def check_scores(scores: ArrayLike) -> Floats:
 
 def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
     """Logits (..., N, K) of a float type with at least two classes; their values are checked when they are read."""
-    checked = logits if isinstance(logits, np.ndarray) else as_numpy(logits)
+    checked = as_numpy(logits, name)
     if checked.dtype.kind in "iu":
         checked = checked.astype(np.float64)
     if checked.dtype.kind != "f":
@@ -133,11 +193,15 @@ def check_logits(logits: Any, name: str = "logits") -> NDArray[Any]:
     return checked
 
 
-def check_points(name: str, array: Any | None, samples: int) -> NDArray[Any] | None:
-    """Points (N, D) in which neighbours are searched, checked."""
+def check_points(name: str, array: Any | None, samples: int, *, finite: bool = True) -> NDArray[Any] | None:
+    """Points (N, D) in which neighbours are searched, checked. finite: read all values and refuse NaN and infinity."""
     checked = check_aligned(name, array, samples)
-    if checked is not None and (checked.ndim != 2 or checked.dtype.kind not in "fiu"):
+    if checked is None:
+        return None
+    if checked.ndim != 2 or not checked.shape[1] or checked.dtype.kind not in "fiu":
         raise InputError(f"{name} must be numbers of shape ({samples}, D), not {checked.dtype} {checked.shape}")
+    if finite:
+        _refuse_not_finite(name, checked)
     return checked
 
 
@@ -145,26 +209,57 @@ def check_aligned(name: str, array: Any | None, samples: int, columns: int | Non
     """An array with one row per sample, of numbers or text; with `columns`, finite logits (N, columns)."""
     if array is None:
         return None
-    checked = array if isinstance(array, np.ndarray) else as_numpy(array)
+    checked = as_numpy(array, name)
     if checked.shape[:1] != (samples,) or (columns is not None and checked.shape != (samples, columns)):
         shape = f"({samples}, {columns})" if columns else f"({samples}, ...)"
         raise InputError(f"{name} must have shape {shape}, not {checked.shape}")
     if checked.dtype.hasobject or (columns is not None and checked.dtype.kind not in "fiu"):
         raise InputError(f"{name} must be numbers, not {checked.dtype}")
-    if columns is not None and not np.isfinite(checked).all():
-        row = int(np.argmin(np.isfinite(checked).all(axis=1)))
-        raise InputError(f"{name} of sample {row} are not finite")
+    if columns is not None:
+        _refuse_not_finite(name, checked)
     return checked
 
 
-def warn_if_probabilities(logits: NDArray[Any]) -> None:
-    """Warn if logits (N, K) look like probabilities: softmax would be applied twice."""
+def _refuse_not_finite(name: str, array: NDArray[Any]) -> None:
+    for start in range(0, len(array), _CHECKED_ROWS):
+        finite = np.isfinite(array[start : start + _CHECKED_ROWS]).all(axis=1)
+        if not finite.all():
+            raise InputError(f"{name} of sample {start + int(np.argmin(finite))} are not finite")
+
+
+def warn_if_probabilities(logits: NDArray[Any], epoch: int | None = None) -> bool:
+    """Warn if logits (N, K) look like outputs of a softmax or a sigmoid, which would be applied again; True if so.
+
+    epoch: the number of the epoch, for the message.
+    """
+    if (logits[:_CHECKED_ROWS] < 0).any():
+        return False
     rows = _some_finite_rows(logits)
-    if len(rows) and rows.min() >= 0 and np.allclose(rows.sum(axis=1), 1, atol=1e-3):
-        warnings.warn(
-            "these rows sum to one: they look like probabilities, not logits; pass logits or np.log(p)",
-            stacklevel=3,
-        )
+    if len(rows) < _FEWEST_ROWS:
+        return False
+    sums = rows.sum(axis=1)
+    rounding = rows.shape[1] / 2 if (rows == rows.round()).all() else 1.0
+    if np.allclose(sums, 1, atol=1e-3):
+        seen = "rows sum to one: they look like probabilities, not logits; pass logits or np.log(p)"
+    elif np.allclose(sums, 100, rtol=0, atol=rounding):
+        seen = "rows sum to 100: they look like percentages, not logits; pass logits or np.log(p)"
+    elif _looks_like_sigmoid(rows):
+        seen = "values look like outputs of a sigmoid, not logits; pass logits or np.log(p / (1 - p))"
+    else:
+        return False
+    warnings.warn(f"these {seen}" if epoch is None else f"epoch {epoch}: these {seen}", stacklevel=3)
+    return True
+
+
+def _looks_like_sigmoid(rows: Floats) -> bool:
+    """Whether all values are between 0 and 1, and most of them near 0 or 1, as after some training.
+
+    Columns of one value do not count: the logits of a binary model are (0, z).
+    """
+    values = rows[:, np.ptp(rows, axis=0) > 0]
+    if values.size < _FEWEST_SIGMOIDS or not (values.min() < 0.1 and 0.9 < values.max() <= 1):
+        return False
+    return bool(np.median(np.minimum(values, 1 - values)) < 0.15)  # 0.25 if they were evenly distributed
 
 
 def warn_if_softmax_twice(logits: NDArray[Any]) -> None:

@@ -4,6 +4,7 @@ The exact search first bounds all distances with matrix products in float32. It 
 points that may be among the nearest. It never holds N × N numbers.
 """
 
+from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -55,14 +56,15 @@ def nearest(
     *,
     exact: bool | None = None,
     progress: Progress | None = None,
+    name: str = "points",
 ) -> Neighbours:
     """The k nearest of every row of points (N, D); of equally near ones the lower row comes first.
 
     With the cosine metric, a row of zeros has distance 1 to all others. exact=None: exact on a GPU and, on a CPU, for
     up to APPROXIMATE_BEYOND samples. A GPU is used only if torch is already imported.
-    `progress` is called with the size of each block of samples that is done.
+    `progress` is called with the size of each block of samples that is done. name: the points in messages.
     """
-    cloud = prepare_points(points, k, metric)
+    cloud = prepare_points(points, k, metric, name)
     report = progress or (lambda done: None)
     device_search = None if exact is False else find_device_search()
     if device_search is not None:
@@ -189,12 +191,19 @@ class NeighbourSpaces:
     """The spaces in which neighbours can be searched; each search is done once.
 
     features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
-    table or embeddings that the model was not trained on, compared by Euclidean distance.
+    table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
+    for messages.
     """
 
-    def __init__(self, features: NDArray[Any] | None = None, inputs: NDArray[Any] | None = None) -> None:
+    def __init__(
+        self,
+        features: NDArray[Any] | None = None,
+        inputs: NDArray[Any] | None = None,
+        names: Mapping[SpaceName, str] | None = None,
+    ) -> None:
         arrays: dict[SpaceName, NDArray[Any] | None] = {"features": features, "inputs": inputs}
         self.points = {name: array for name, array in arrays.items() if array is not None}
+        self._names = names or {}
         self._searched: dict[SpaceName, Neighbours] = {}
 
     def nearest(self, space: SpaceName, k: int) -> NDArray[np.int32]:
@@ -205,7 +214,7 @@ class NeighbourSpaces:
             return np.empty((1, 0), dtype=np.int32)
         result = self._searched.get(space)
         if result is None or result.index.shape[1] < k:
-            result = self._searched[space] = nearest(points, k, METRICS[space])
+            result = self._searched[space] = nearest(points, k, METRICS[space], name=self._names.get(space, space))
         return result.index[:, :k]
 
 

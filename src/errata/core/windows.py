@@ -5,6 +5,7 @@ A window is a pair (start, end) of epochs, both included.
 
 from collections.abc import Sequence
 from itertools import pairwise
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -29,10 +30,13 @@ def check_window(window: Window | None, epochs: int) -> slice:
     """A window as a slice of `epochs` epochs; None is the whole run."""
     if window is None:
         return slice(0, epochs)
-    start, end = window
+    try:
+        start, end = map(index, window)
+    except (TypeError, ValueError):
+        raise InputError(f"window must be two whole numbers, the first and last epoch, not {window!r}") from None
     if not 0 <= start <= end < epochs:
         raise InputError(f"window [{start}, {end}] is not within epochs 0..{epochs - 1}")
-    return slice(int(start), int(end) + 1)
+    return slice(start, end + 1)
 
 
 def epoch_grid(epochs: int, points: int = 50) -> NDArray[np.int64]:

@@ -2,27 +2,32 @@
 
 import contextlib
 import json
+import lzma
+import math
 import os
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.errors import StoreError
+from errata.errors import ErrataError, InputError, StoreError
+from errata.locks import LOCKS, WriteLock, lock_folder
+from errata.memory import check_fits
 from errata.wording import one_line
 
 MANIFEST = "manifest.json"
+DYNAMICS = "dynamics"  # the dynamics in a folder that `errata find` wrote
 _PARTS = ".*.part"
 _FILL_BYTES = 1 << 24
 # All exceptions of numpy and zipfile for a file with one changed byte.
 _DAMAGED = (
     *(ValueError, EOFError, OverflowError, RuntimeError, KeyError),
-    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error),
+    *(tokenize.TokenError, zipfile.BadZipFile, zlib.error, lzma.LZMAError),
 )
 
 
@@ -40,12 +45,21 @@ def _whole_file(path: Path, kind: str) -> Iterator[None]:
     """Raise an error of the block, which reads a file, as a StoreError that says what is wrong with the file."""
     try:
         yield
+    except ErrataError:
+        raise
     except FileNotFoundError:
         raise StoreError(f"{path} is missing") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
     except _DAMAGED as error:
         raise StoreError(f"{path} is not a whole {kind} file: {one_line(error)}") from None
+
+
+def check_path(path: object) -> Path:
+    """The path of a folder or file."""
+    if not isinstance(path, str | Path) or "\0" in str(path):
+        raise InputError(f"a path must be text, not {one_line(repr(path))}")
+    return Path(path)
 
 
 def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
@@ -76,9 +90,9 @@ def _sync_folder(folder: Path) -> None:
 
 
 def require_empty(folder: Path) -> None:
-    """Refuse a folder that holds files, except the unfinished files of a crash."""
+    """Refuse a folder that holds files, except lock files and the unfinished files of a crash."""
     try:
-        others = sorted(set(folder.iterdir()) - set(folder.glob(_PARTS)))
+        others = sorted(set(folder.iterdir()) - set(folder.glob(_PARTS)) - set(folder.glob(LOCKS)))
     except FileNotFoundError:
         return
     except OSError as error:
@@ -88,23 +102,33 @@ def require_empty(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def new_folder(folder: Path) -> Iterator[None]:
-    """Create a folder for a run; if the block fails, all its files and new folders are removed."""
+def new_folder(folder: Path) -> Iterator[WriteLock]:
+    """Create and lock a folder for a run; if the block fails, all its files and new folders are removed.
+
+    After the block, the caller releases the lock.
+    """
     require_empty(folder)
     created = [path for path in (folder, *folder.parents) if not path.exists()]
-    try:
-        with _store_errors(folder, "cannot be created"):
-            folder.mkdir(parents=True, exist_ok=True)
+    with contextlib.ExitStack() as undo:
+        undo.callback(_remove_folders, created)
+        lock = undo.enter_context(lock_folder(folder))
+        require_empty(folder)  # another process may have written to it before it was locked
         remove_unfinished(folder)
-        yield
-    except BaseException:
-        for pattern in (MANIFEST, "*.npy"):
-            for file in folder.glob(pattern):
-                file.unlink()
-        for path in created:
-            if path.exists():
-                path.rmdir()
-        raise
+        undo.callback(_remove_run, folder)
+        yield lock
+        undo.pop_all()
+
+
+def _remove_folders(folders: Iterable[Path]) -> None:
+    for folder in folders:
+        with contextlib.suppress(OSError):  # never made, or used by another process
+            folder.rmdir()
+
+
+def _remove_run(folder: Path) -> None:
+    for pattern in (MANIFEST, "*.npy", "*.npz"):
+        for file in folder.glob(pattern):
+            file.unlink()
 
 
 def remove_unfinished(folder: Path) -> None:
@@ -132,13 +156,37 @@ def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:
 
 
 def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Read a .npz file; refuses one that is missing, truncated or of another format."""
+    """Read the arrays in a .npz file; refuses a damaged file, and one whose arrays do not fit into memory.
+
+    Members that are not arrays are ignored.
+    """
     with _whole_file(path, ".npz"), path.open("rb") as file:
         if not zipfile.is_zipfile(file):
             raise ValueError("it is damaged or truncated")
-        file.seek(0)
-        with np.load(file, allow_pickle=False) as stored:
-            return {name: np.asarray(stored[name]) for name in stored.files}
+        with zipfile.ZipFile(file) as packed:
+            members = {member.filename: member for member in packed.infolist() if member.filename.endswith(".npy")}
+            for member in members.values():
+                _check_header(packed, member)
+            check_fits(sum(member.file_size for member in members.values()), f"the arrays in {path}")
+            return {name.removesuffix(".npy"): _read_member(packed, name) for name in members}
+
+
+def _check_header(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
+    """Refuse an array whose header and size differ, so that no memory is allocated for it."""
+    with packed.open(member) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+        if version not in read_header:
+            raise ValueError(f"{member.filename} has version {version} of the format")
+        shape, _, dtype = read_header[version](file)
+        stored = member.file_size - file.tell()
+    if min(shape, default=0) < 0 or (not dtype.hasobject and math.prod(shape) * dtype.itemsize != stored):
+        raise ValueError(f"{member.filename} holds {stored:,} bytes, but its header says {shape} {dtype}")
+
+
+def _read_member(packed: zipfile.ZipFile, name: str) -> NDArray[Any]:
+    with packed.open(name) as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def load_json(path: Path) -> dict[str, Any]:

@@ -25,6 +25,8 @@ class SampleIds:
             return
         names = self.values.tolist()
         self._rows = {name: row for row, name in enumerate(names)}
+        for row in (row for row, name in enumerate(names) if isinstance(name, float) and name != name):
+            raise InputError(f"the id of sample {row} is nan; every sample needs an id of its own")
         if len(self._rows) < len(names):
             twice = next(row for row, name in enumerate(names) if self._rows[name] != row)
             raise InputError(f"two samples have the id {self.name(twice)}")
@@ -35,7 +37,7 @@ class SampleIds:
         Without ids, the numbers are returned as they are; `refuse_unknown` checks their range.
         """
         if self._numbered:
-            return self._numbered_rows(as_numpy(ids))
+            return self._numbered_rows(as_numpy(ids, "ids"))
         batch = ids if isinstance(ids, list) else _id_array(ids).tolist()
         try:
             return np.fromiter(map(self._rows.__getitem__, batch), np.int64, len(batch))
@@ -100,7 +102,7 @@ def _shown(ids: NDArray[Any], position: int) -> str:
 
 def _id_array(ids: Any) -> NDArray[Any]:
     """Ids as an array (n,): numbers and text in their own type, others (also tuples) as objects."""
-    array = as_numpy(ids) if hasattr(ids, "dtype") else _array_of_items(ids)
+    array = as_numpy(ids, "ids") if hasattr(ids, "dtype") else _array_of_items(ids)
     if array.ndim != 1:
         raise InputError(f"ids must have one dimension, not shape {array.shape}")
     if array.dtype.kind == "O":

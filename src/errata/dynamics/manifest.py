@@ -4,25 +4,41 @@ import hashlib
 import json
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.checks import check_classes
 from errata.core.jit import row_blocks
+from errata.core.methods import Gathering
 from errata.core.noise import label_hash
-from errata.dynamics.files import MANIFEST, replace_atomically
+from errata.dynamics.files import MANIFEST, load_json, replace_atomically
 from errata.dynamics.ids import portable_ids
 from errata.errors import InputError, StoreError
 from errata.version import installed_version
+from errata.wording import one_line
 
 if TYPE_CHECKING:
     from errata.dynamics.store import Dynamics
 
 SCHEMA = 1
 _IDS_PER_BLOCK = 1 << 13
-_COUNTS = ("epochs", "samples", "num_classes")
-_OTHERS = ("classes", "dtype", "keep", "partial", "gathering", "settings", "label_hash", "id_hash", "checksums")
+_TYPES: dict[str, type] = {
+    "epochs": int,
+    "samples": int,
+    "num_classes": int,
+    "classes": object,
+    "dtype": str,
+    "keep": str,
+    "partial": str,
+    "gathering": object,
+    "settings": dict,
+    "label_hash": str,
+    "id_hash": str,
+    "checksums": list,
+}
+_CHOICES = {"keep": ("all", "stream"), "partial": ("error", "allow")}
 
 
 def describe(run: "Dynamics", *, dtype: np.dtype[Any], keep: str) -> dict[str, Any]:
@@ -56,11 +72,20 @@ def id_hash(ids: NDArray[Any]) -> str:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest."""
-    try:
-        text = json.dumps(manifest, indent=1, default=str) + "\n"
-    except (TypeError, ValueError) as error:
-        raise InputError(f"settings cannot be written as JSON: {error}") from None
+    text = _as_json(manifest)
     replace_atomically(folder / MANIFEST, lambda file: file.write(text.encode()))
+
+
+def is_stored(folder: Path, manifest: dict[str, Any]) -> bool:
+    """Whether this is the manifest in the folder."""
+    return bool(read_manifest(folder) == json.loads(_as_json(manifest)))
+
+
+def _as_json(manifest: dict[str, Any]) -> str:
+    try:
+        return json.dumps(manifest, indent=1, default=str) + "\n"
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(f"settings cannot be written as JSON: {one_line(error)}") from None
 
 
 def has_manifest(folder: Path) -> bool:
@@ -74,34 +99,42 @@ def has_manifest(folder: Path) -> bool:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """The manifest of a dynamics folder; refuses one that is damaged or of a newer schema."""
     path = folder / MANIFEST
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    if folder.is_file():
+        raise StoreError(f"{folder} is a file, not a dynamics folder")
+    if not has_manifest(folder):
         reason = f"it has no {MANIFEST}" if folder.is_dir() else "it does not exist"
-        raise StoreError(f"{folder} is not a dynamics folder: {reason}") from None
-    except NotADirectoryError:
-        raise StoreError(f"{folder} is a file, not a dynamics folder") from None
-    except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise StoreError(f"{path} is not a manifest: {error}") from None
-    except OSError as error:
-        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    _check(folder, manifest)
-    return manifest  # type: ignore[no-any-return]
-
-
-def _check(folder: Path, manifest: Any) -> None:
-    path = folder / MANIFEST
-    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+        raise StoreError(f"{folder} is not a dynamics folder: {reason}")
+    manifest = load_json(path)
+    schema = manifest.get("schema")
     if not isinstance(schema, int) or schema < 1:
         raise StoreError(f"{path} is not a manifest of errata: it has no schema")
     if schema > SCHEMA:
         raise StoreError(f"{folder} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
-    for key in (*_COUNTS, *_OTHERS):
+    _check(path, manifest)
+    return manifest
+
+
+def _check(path: Path, manifest: dict[str, Any]) -> None:
+    for key, kind in _TYPES.items():
         if key not in manifest:
             raise StoreError(f"{path} is damaged: it has no {key}")
-    for key in _COUNTS:
-        if not isinstance(manifest[key], int) or manifest[key] < 0:
-            raise StoreError(f"{path} is damaged: {key} is {manifest[key]!r}")
+        value = manifest[key]
+        valid = isinstance(value, kind) and value in _CHOICES.get(key, (value,))
+        if not valid or (kind is int and (isinstance(value, bool) or value < 0)):
+            raise StoreError(f"{path} is damaged: {key} is {one_line(repr(value))}")
+    try:
+        check_gathering(manifest["gathering"])
+        if manifest["classes"] is not None:
+            check_classes(manifest["classes"], manifest["num_classes"])
+    except InputError as error:
+        raise StoreError(f"{path} is damaged: {error}") from None
+
+
+def check_gathering(gathering: Gathering | None) -> Gathering | None:
+    """The gathering, or None if it is unknown."""
+    if gathering is not None and gathering not in get_args(Gathering):
+        raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
+    return gathering
 
 
 def _portable(name: Any) -> Any:

@@ -8,16 +8,16 @@ from typing import Any, Literal, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import as_numpy, check_aligned, check_labels
+from errata.core.checks import as_numpy, check_aligned, check_classes, check_labels
 from errata.core.jit import compiled
 from errata.core.methods import Gathering, Method
-from errata.dynamics.files import require_empty
+from errata.dynamics.files import check_path
 from errata.dynamics.ids import SampleIds
-from errata.dynamics.manifest import has_manifest, read_manifest
+from errata.dynamics.manifest import check_gathering
 from errata.dynamics.reducers import streaming_methods
-from errata.dynamics.run import Run
-from errata.dynamics.store import Dynamics, check_gathering, check_partial
-from errata.errors import InputError, StoreError
+from errata.dynamics.run import Run, stored_run
+from errata.dynamics.store import Dynamics, check_partial
+from errata.errors import InputError
 
 DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64")}
 
@@ -29,7 +29,10 @@ class Recorder:
     rows. num_classes: by default the number of columns of the first logits.
     keep="stream" stores running sums for `methods` (default: all that can stream) instead of the logits.
     partial="allow" lets samples miss epochs. resume=True continues after the last whole epoch of the folder, an integer
-    after that many epochs.
+    after that many epochs. overwrite=True replaces the run in the folder.
+
+    While a Recorder has a folder, no other process can record into it: until `finish`, `close`, or the end of the
+    process.
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class Recorder:
         fold: Any | None = None,
         settings: dict[str, Any] | None = None,
         resume: bool | int = False,
+        overwrite: bool = False,
         quiet: bool = False,
     ) -> None:
         if keep not in ("all", "stream"):
@@ -58,9 +62,11 @@ class Recorder:
             )
         if dtype not in DTYPES:
             raise InputError(f"dtype must be one of {', '.join(DTYPES)}, not {dtype!r}")
-        self._folder = None if path is None else Path(path)
-        self._classes = None if classes is None else tuple(classes)
-        self._given_labels = np.array(as_numpy(labels))
+        if settings is not None and not isinstance(settings, dict):
+            raise InputError(f"settings must be a dict, not {type(settings).__name__}")
+        self._folder = None if path is None else check_path(path)
+        self._classes = None if classes is None else check_classes(classes)
+        self._given_labels = np.array(as_numpy(labels, "labels"))
         known = len(self._classes) if num_classes is None and self._classes is not None else num_classes
         if known is not None:
             _check_num_classes(known, self._classes)
@@ -75,16 +81,16 @@ class Recorder:
         self._fold = check_aligned("fold", fold, samples)
         self._gathering = check_gathering(gathering if fold is None else "out-of-sample")
         self._settings = dict(settings or {})
-        self._resume = _check_resume(resume, self._folder)
+        self._resume, self._overwrite = _check_resume(resume, self._folder, overwrite), overwrite
         self._quiet = quiet
         self._run: Run | None = None
         self._recorded = np.zeros(samples, dtype=np.bool_)  # in the epoch in progress
         self._all_rows, self._position = np.arange(samples), np.empty(samples, dtype=np.int64)
-        existing = self._existing_manifest()
-        if known is None and existing is not None:
+        existing = None if self._folder is None else stored_run(self._folder, self._resume, self._overwrite)
+        if known is None and existing is not None and not overwrite:
             known = existing["num_classes"]
         if known is not None:
-            self._open(int(known), existing)
+            self._open(int(known))
 
     @property
     def epoch(self) -> int:
@@ -96,11 +102,11 @@ class Recorder:
 
         A refused batch leaves the recorder unchanged.
         """
-        self._write(self._ids.rows(ids), as_numpy(logits))
+        self._write(self._ids.rows(ids), as_numpy(logits, "logits"))
 
     def update_all(self, logits: Any) -> None:
         """Store logits (N, K) of all samples, in the order of the labels: one call for a whole epoch."""
-        self._write(self._all_rows, as_numpy(logits))
+        self._write(self._all_rows, as_numpy(logits, "logits"))
 
     def end_epoch(self, *, durable: bool = True) -> None:
         """End the epoch. From now on it survives a crash; with durable=False, from the next `sync` on."""
@@ -140,6 +146,11 @@ class Recorder:
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
         return self._run.finish(swa_logits, features, inputs)
 
+    def close(self) -> None:
+        """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost."""
+        if self._run is not None:
+            self._run.close()
+
     def _write(self, rows: NDArray[np.int64], values: NDArray[Any]) -> None:
         """Check and write the logits (n, K) of the samples in `rows` (n,)."""
         if values.ndim != 2:
@@ -157,29 +168,14 @@ class Recorder:
         checked = logits.astype(np.float32) if logits.dtype == np.float16 else logits  # numba has no float16
         if not _is_valid(rows, checked, self._recorded, self._position):
             self._refuse(rows, values, logits)
-        run = self._open(values.shape[1], self._existing_manifest()) if self._run is None else self._run
+        run = self._open(values.shape[1]) if self._run is None else self._run
         if rows is self._all_rows:
             run.write_all(logits)
         else:
             run.write(rows, logits)
         self._recorded[rows] = True
 
-    def _existing_manifest(self) -> dict[str, Any] | None:
-        """The manifest of the run to continue, if there is one; refuses a folder that cannot be used."""
-        if self._folder is None:
-            return None
-        if not has_manifest(self._folder):
-            require_empty(self._folder)
-            return None
-        existing = read_manifest(self._folder)
-        if self._resume is False and existing["epochs"]:  # a run without epochs can be started again
-            raise StoreError(
-                f"{self._folder} already holds {existing['epochs']} epochs; "
-                "pass resume=True to continue, or choose another folder"
-            )
-        return existing
-
-    def _open(self, num_classes: int, existing: dict[str, Any] | None) -> Run:
+    def _open(self, num_classes: int) -> Run:
         _check_num_classes(num_classes, self._classes)
         labels = check_labels(self._given_labels, num_classes, self._classes)
         empty = Dynamics(
@@ -193,7 +189,7 @@ class Recorder:
             allow_missing=self._partial,
             settings=self._settings,
         )
-        run = Run(self._folder, empty, self._dtype, self._stream, existing, self._resume)
+        run = Run(self._folder, empty, self._dtype, self._stream, self._resume, self._overwrite)
         if not self._quiet:
             print(f"errata: recording {run.size}", file=sys.stderr)
         self._run = run
@@ -244,11 +240,13 @@ def _check_num_classes(num_classes: int, classes: Sequence[Any] | None) -> None:
         raise InputError("at least two classes are needed (for a single binary logit z record the pair (0, z))")
 
 
-def _check_resume(resume: bool | int, folder: Path | None) -> bool | int:
+def _check_resume(resume: bool | int, folder: Path | None, overwrite: bool) -> bool | int:
     if isinstance(resume, np.bool_):
         resume = bool(resume)
     if not isinstance(resume, int | np.integer) or resume < 0:
         raise InputError(f"resume must be True, False or a number of epochs, not {resume!r}")
-    if resume is not False and folder is None:
-        raise InputError("resume needs a folder")
+    if (resume is not False or overwrite) and folder is None:
+        raise InputError("resume and overwrite need a folder")
+    if resume is not False and overwrite:
+        raise InputError("pass either resume or overwrite, not both")
     return resume

@@ -25,6 +25,9 @@ from errata.core.replay import (
 from errata.dynamics.files import load_arrays, save_arrays
 from errata.errors import InputError, StoreError
 
+SUMS = "reducers-*.npz"
+"""The files of running sums in a folder."""
+
 
 class Reducers:
     """The states of the reductions of `methods` for N samples: O(N K) memory, or O(N) if no method needs a vector."""
@@ -36,7 +39,7 @@ class Reducers:
         self._shape = (samples, classes)
         self._block = max(1, BLOCK_ELEMENTS // classes)
         self._pending: list[tuple[NDArray[np.int64], NDArray[Any]]] = []
-        self._pending_rows = 0
+        self._pending_rows, self._warned = 0, False
         self.seen = np.zeros(samples, dtype=np.bool_)
         self.epochs = 0
 
@@ -59,8 +62,7 @@ class Reducers:
         rows = np.concatenate([rows for rows, _ in self._pending])
         logits = np.concatenate([logits for _, logits in self._pending])
         self._pending, self._pending_rows = [], 0
-        if not self.seen.any():
-            warn_if_probabilities(logits)
+        self._warned = self._warned or warn_if_probabilities(logits, self.epochs)
         self.seen[rows] = True
         for block in row_blocks(len(rows), self._block):
             update_states(
@@ -125,7 +127,7 @@ class Reducers:
 
     def remove_older(self, folder: Path) -> None:
         """Delete the files of all epochs except the last whole one."""
-        for file in folder.glob("reducers-*.npz"):
+        for file in folder.glob(SUMS):
             if file != _file(folder, self.epochs):
                 file.unlink()
 

@@ -1,5 +1,6 @@
 """The storage of a run that is being recorded: in memory or in a folder, as logits or as running sums."""
 
+import contextlib
 import copy
 from dataclasses import replace
 from pathlib import Path
@@ -10,11 +11,13 @@ from numpy.typing import NDArray
 
 from errata.core.checks import check_aligned, check_points, warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import LogitsFile, new_folder, remove_unfinished, save_array
-from errata.dynamics.manifest import describe, write_manifest
+from errata.dynamics.files import LogitsFile, new_folder, remove_unfinished, require_empty, save_array
+from errata.dynamics.manifest import describe, has_manifest, is_stored, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.store import Dynamics, open_folder, start_folder
 from errata.errors import InputError, StoreError
+from errata.locks import WriteLock, lock_folder
+from errata.wording import counted
 
 
 class Run:
@@ -26,22 +29,33 @@ class Run:
         empty: Dynamics,
         dtype: np.dtype[Any],
         stream: list[Method] | None,
-        existing: dict[str, Any] | None,
         resume: bool | int,
+        overwrite: bool,
     ) -> None:
-        """Start a run, or continue the one with the manifest `existing`. empty: the run without its epochs."""
+        """Start a run in memory or in a folder, or continue the one in the folder. empty: the run without its epochs.
+
+        The folder is locked until `finish` or `close`.
+        """
         self._folder, self._dynamics = folder, empty
         self._manifest = describe(empty, dtype=dtype, keep="all" if stream is None else "stream")
         self._epoch: NDArray[Any] | None = None
         self._in_memory: list[NDArray[Any]] = []
         self._reducers = None if stream is None else Reducers(stream, empty.samples, empty.num_classes)
-        self._shared = False
+        self._shared = self._warned = False
         self._file: LogitsFile | None = None
-        if folder is not None and existing is not None:
-            self._continue(folder, existing, resume)
-        elif folder is not None:
-            with new_folder(folder):
+        self._lock: WriteLock | None = None
+        if folder is not None and stored_run(folder, resume, overwrite) is None:
+            with new_folder(folder) as self._lock:
                 self._start(folder)
+        elif folder is not None:
+            with contextlib.ExitStack() as undo:
+                self._lock = undo.enter_context(lock_folder(folder))
+                existing = stored_run(folder, resume, overwrite)  # another process may have changed it
+                if existing is None or overwrite:
+                    self._start(folder)
+                else:
+                    self._continue(folder, existing, resume)
+                undo.pop_all()
 
     @property
     def classes(self) -> int:
@@ -66,6 +80,7 @@ class Run:
 
     def write(self, rows: NDArray[np.int64], logits: NDArray[Any]) -> None:
         """Store logits (n, K) of the samples in `rows` (n,)."""
+        self._hold_lock()
         if self._reducers is not None:
             self._reduce(rows.copy(), logits.copy())
             return
@@ -77,6 +92,7 @@ class Run:
 
     def write_all(self, logits: NDArray[Any]) -> None:
         """Store logits (N, K) of all samples in order, as the first write of an epoch."""
+        self._hold_lock()
         if self._reducers is not None:
             self._reduce(np.arange(len(logits)), logits.copy())
         elif self._file is not None:
@@ -100,8 +116,7 @@ class Run:
                 self._reducers.save(self._folder, self.epochs + 1)
         else:
             assert self._epoch is not None
-            if self.epochs == 0:
-                warn_if_probabilities(self._epoch)
+            self._warned = self._warned or warn_if_probabilities(self._epoch, self.epochs)
             if self._file is not None:
                 checksums.append(self._file.flush_epoch(durable=durable))
         self._remove_outdated()
@@ -134,7 +149,8 @@ class Run:
             write_manifest(self._folder, self._manifest)
 
     def finish(self, swa_logits: Any | None, features: Any | None, inputs: Any | None) -> Dynamics:
-        """The dynamics of all whole epochs."""
+        """The dynamics of all whole epochs. Releases the folder."""
+        self._hold_lock()
         self.sync()
         samples = self._dynamics.samples
         arrays = {
@@ -149,11 +165,30 @@ class Run:
                 save_array(self._folder / f"{name}.npy", array)
             if self._reducers is not None:
                 self._reducers.remove_older(self._folder)
-            return Dynamics.open(self._folder)
+            dynamics = Dynamics.open(self._folder)
+            self.close()
+            return dynamics
         if self._reducers is None:
             return replace(self._dynamics, logits=np.stack(self._in_memory))
         self._shared = True
         return replace(self._dynamics, reducers=self._reducers)
+
+    def close(self) -> None:
+        """Write all epochs to disk and let others write the folder."""
+        if self._lock is not None and self._lock.held:
+            self.sync()
+            self._lock.release()
+
+    def _hold_lock(self) -> None:
+        """Lock the folder again if it was released; refuse if another process wrote it since."""
+        if self._folder is None or self._lock is None or self._lock.held:
+            return
+        with contextlib.ExitStack() as undo:
+            lock = undo.enter_context(lock_folder(self._folder))
+            if not is_stored(self._folder, self._manifest):
+                raise StoreError(f"{self._folder} was changed after it was released; make another Recorder")
+            undo.pop_all()
+        self._lock = lock
 
     def _remove_outdated(self) -> None:
         """Remove arrays that belong to an earlier last epoch."""
@@ -163,6 +198,7 @@ class Run:
                 (self._folder / f"{name}.npy").unlink(missing_ok=True)
 
     def _start(self, folder: Path) -> None:
+        remove_unfinished(folder)
         start_folder(folder, self._manifest, self._dynamics)
         self._open_logits(folder)
 
@@ -202,6 +238,20 @@ class Run:
         if self._reducers is None:
             dtype = np.dtype(self._manifest["dtype"])
             self._file = LogitsFile(folder / "logits.npy", self._dynamics.samples, self.classes, dtype, self.epochs)
+
+
+def stored_run(folder: Path, resume: bool | int, overwrite: bool) -> dict[str, Any] | None:
+    """The manifest of the run in a folder, if there is one; refuses a folder that cannot be used."""
+    if not has_manifest(folder):
+        require_empty(folder)
+        return None
+    existing = read_manifest(folder)
+    if existing["epochs"] and resume is False and not overwrite:  # a run without epochs can be started again
+        raise StoreError(
+            f"{folder} already holds {counted(existing['epochs'], 'epoch')}; pass resume=True to continue, "
+            "overwrite=True to replace them, or choose another folder"
+        )
+    return existing
 
 
 def _require_same_run(folder: Path, existing: dict[str, Any], manifest: dict[str, Any]) -> None:

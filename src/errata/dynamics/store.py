@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from errata.core.checks import (
     Labels,
     check_aligned,
+    check_classes,
     check_labels,
     check_logits,
     check_points,
@@ -20,14 +21,14 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import METRICS, NeighbourSpaces
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
-from errata.dynamics.files import LogitsFile, load_array, new_folder, save_array
+from errata.dynamics.files import DYNAMICS, LogitsFile, check_path, load_array, new_folder, save_array
 from errata.dynamics.ids import SampleIds, portable_ids, refuse_same_text
-from errata.dynamics.manifest import describe, id_hash, read_manifest, write_manifest
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.manifest import check_gathering, describe, has_manifest, id_hash, read_manifest, write_manifest
+from errata.dynamics.reducers import SUMS, Reducers
 from errata.errors import InputError, StoreError
 
 OPTIONAL_ARRAYS = ("fold", "features", "inputs", "swa_logits")
@@ -87,14 +88,14 @@ class Dynamics:
         encoded = check_labels(labels, num_classes, classes)
         if len(encoded) != samples:
             raise InputError(f"there are {len(encoded)} labels for {samples} samples of logits")
-        warn_if_probabilities(checked[-1])
+        any(warn_if_probabilities(values, epoch) for epoch, values in enumerate(checked))
         warn_if_softmax_twice(checked[-1])
         return cls(
             logits=checked,
             labels=encoded,
             ids=SampleIds(ids, samples).values,
             num_classes=num_classes,
-            classes=None if classes is None else tuple(classes),
+            classes=None if classes is None else check_classes(classes, num_classes),
             fold=check_aligned("fold", fold, samples),
             features=check_points("features", features, samples),
             inputs=check_points("inputs", inputs, samples),
@@ -106,16 +107,21 @@ class Dynamics:
 
     @classmethod
     def open(cls, path: str | Path) -> "Dynamics":
-        """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored."""
-        folder = Path(path)
+        """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored.
+
+        For a folder that `errata find` wrote, the dynamics in it.
+        """
+        folder = check_path(path)
+        if not has_manifest(folder) and has_manifest(folder / DYNAMICS):
+            folder = folder / DYNAMICS
         return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
         """Write to a new folder, and open it from there."""
-        folder = Path(path)
+        folder = check_path(path)
         keep = "stream" if self.logits is None else "all"
         manifest = describe(self, dtype=self._stored_dtype, keep=keep)
-        with new_folder(folder):
+        with new_folder(folder) as lock, lock:
             start_folder(folder, manifest, self)
             if self.reducers is not None:
                 self.reducers.save(folder, self.epochs)
@@ -150,7 +156,8 @@ class Dynamics:
     @cached_property
     def spaces(self) -> NeighbourSpaces:
         """The points in which neighbours are searched."""
-        return NeighbourSpaces(self.features, self.inputs)
+        names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
+        return NeighbourSpaces(self.features, self.inputs, names)
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
@@ -176,7 +183,7 @@ class Dynamics:
         """Compare every stored epoch with its checksum; raises an error that names a damaged one."""
         if self.path is None or self.logits is None:
             return
-        for epoch, checksum in enumerate(read_manifest(self.path)["checksums"]):
+        for epoch, checksum in zip(range(self.epochs), read_manifest(self.path)["checksums"], strict=False):
             if zlib.crc32(np.ascontiguousarray(self.logits[epoch]).data) != checksum:
                 raise StoreError(f"epoch {epoch} in {self.path / 'logits.npy'} differs from what was recorded")
 
@@ -197,10 +204,7 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
         if (folder / f"{name}.npy").exists():
             arrays[name] = load_array(folder / f"{name}.npy", mapped=True)
     for name, array in arrays.items():
-        columns = (num_classes,) if name == "swa_logits" else array.shape[1:]
-        if array.shape != (samples, *columns):
-            expected = f"{samples} samples and {num_classes} classes"
-            raise StoreError(f"{folder / f'{name}.npy'} has shape {array.shape}, but the manifest says {expected}")
+        _check_array(folder / f"{name}.npy", name, array, samples, num_classes)
     unchanged = {
         "labels": _are_labels(arrays["labels"], manifest),
         "ids": id_hash(arrays["ids"]) == manifest["id_hash"],
@@ -219,6 +223,18 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
         path=folder,
         **arrays,
     )
+
+
+def _check_array(file: Path, name: str, array: NDArray[Any], samples: int, num_classes: int) -> None:
+    try:
+        if name in ("features", "inputs"):
+            check_points(str(file), array, samples, finite=False)  # values are checked when they are used
+        else:
+            check_aligned(str(file), array, samples, num_classes if name == "swa_logits" else None)
+            if name in ("labels", "ids") and array.ndim != 1:
+                raise InputError(f"{file} must have shape ({samples},), not {array.shape}")
+    except InputError as error:
+        raise StoreError(f"{error}; the manifest says {samples} samples and {num_classes} classes") from None
 
 
 def _are_labels(array: NDArray[Any], manifest: dict[str, Any]) -> bool:
@@ -240,9 +256,15 @@ def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
 
 
 def start_folder(folder: Path, manifest: dict[str, Any], run: Dynamics) -> None:
-    """Write the files that exist before the first epoch; the manifest first, so that a crashed run can be resumed."""
+    """Write the files that exist before the first epoch; the manifest first, so that a crashed run can be resumed.
+
+    Files of an earlier run, which ends with its manifest, are removed.
+    """
     refuse_same_text(run.ids)
     write_manifest(folder, manifest)
+    for pattern in (*(f"{name}.npy" for name in ("logits", *OPTIONAL_ARRAYS)), SUMS):
+        for file in folder.glob(pattern):
+            file.unlink()  # rather than changed: it may be memory-mapped
     arrays = {"labels": run.labels, "ids": portable_ids(run.ids)}
     for name, array in (arrays | {name: getattr(run, name) for name in OPTIONAL_ARRAYS}).items():
         if array is not None:
@@ -254,10 +276,3 @@ def check_partial(partial: str) -> bool:
     if partial not in ("error", "allow"):
         raise InputError(f"partial must be 'error' or 'allow', not {partial!r}")
     return partial == "allow"
-
-
-def check_gathering(gathering: Gathering | None) -> Gathering | None:
-    """The gathering, or None if it is unknown."""
-    if gathering is not None and gathering not in get_args(Gathering):
-        raise InputError(f"gathering must be 'in-sample' or 'out-of-sample', not {gathering!r}")
-    return gathering

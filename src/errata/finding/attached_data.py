@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
-from errata.finding.found import DYNAMICS
 from errata.finding.found_files import SUMMARY, read_summary
 from errata.finding.model_training import FindOptions, RunToRank, changed_options
 from errata.finding.sources import DataSource

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -18,7 +19,7 @@ from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_r
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
-from errata.finding.found import DYNAMICS, Found, check_folder, confused_pairs, no_conflicts
+from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
 from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.sources import DataSource

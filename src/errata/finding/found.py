@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from errata.core.rates import NoiseRate
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import DYNAMICS, replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.finding.answer import answer, how_ranked, report_data
@@ -31,7 +31,7 @@ from errata.terminal import write_table
 if TYPE_CHECKING:
     import pandas as pd
 
-REPORT, DYNAMICS = "report.html", "dynamics"
+REPORT = "report.html"
 SHOWN_ROWS = 10  # when a result is printed
 MARK = ".errata-find"  # marks a folder that `errata find` may overwrite
 

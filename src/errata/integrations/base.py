@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
-from errata.dynamics.files import require_empty
-from errata.dynamics.manifest import has_manifest
 from errata.dynamics.recorder import Recorder
+from errata.dynamics.run import stored_run
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -36,6 +35,7 @@ class RecorderOptions(TypedDict, total=False):
     dtype: Literal["float16", "float32", "float64"]
     gathering: Gathering
     settings: dict[str, Any] | None
+    overwrite: bool
     quiet: bool
 
 
@@ -62,8 +62,8 @@ class BatchRecorder:
 
     def __init__(self, path: str | Path | None, trainer: str, labels: Any, options: BatchOptions) -> None:
         self._path = None if path is None else Path(path)
-        if self._path is not None and not has_manifest(self._path):
-            require_empty(self._path)
+        if self._path is not None:
+            stored_run(self._path, options.get("resume", False), options.get("overwrite", False))
         self._labels = labels
         self._classes, self._resume = options.pop("classes", None), options.pop("resume", False)
         settings = {"trainer": trainer} | (options.get("settings") or {})
@@ -135,7 +135,7 @@ class MarginRecorder:
         if not isinstance(every, int | np.integer) or every < 1:
             raise InputError(f"every must be a whole number of rounds, 1 or more, not {every!r}")
         if path is not None:
-            require_empty(Path(path))
+            stored_run(Path(path), False, options.get("overwrite", False))
         self._path, self._every, self._labels, self._classes = path, every, labels, options.pop("classes", None)
         settings = {"trainer": trainer, "every": int(every)} | (options.get("settings") or {})
         self._options: dict[str, Any] = {**options, "settings": settings}

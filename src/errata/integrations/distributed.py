@@ -43,6 +43,7 @@ class DistributedRecorder:
         num_classes: int | None = None,
         classes: Sequence[Any] | None = None,
         resume: bool | int = False,
+        overwrite: bool = False,
         quiet: bool = False,
         **options: Any,
     ) -> None:
@@ -65,7 +66,7 @@ class DistributedRecorder:
             self._merged = np.zeros(len(self._shard.names), dtype=np.bool_)
         with self._ranks.together():
             if self._ranks.own == 0:
-                self._whole = Recorder(self._folder, resume=resume, quiet=quiet, **arguments)
+                self._whole = Recorder(self._folder, resume=resume, overwrite=overwrite, quiet=quiet, **arguments)
                 _drop_shards(self._folder)  # of a run that was killed
         if self._shard is not None:
             epoch = 0 if self._whole is None else self._whole.epoch
@@ -177,7 +178,7 @@ class _ShardRecorder(Recorder):
 
     def update(self, ids: Any, logits: Any) -> None:
         """Record logits (n, K) of the samples of a batch that are new in this epoch."""
-        rows, values = self._ids.rows(ids), as_numpy(logits)
+        rows, values = self._ids.rows(ids), as_numpy(logits, "logits")
         self._ids.refuse_unknown(rows)
         new = _first_occurrence(rows, self._recorded)
         if len(new) < len(rows) and values.shape[:1] == rows.shape:
@@ -203,7 +204,7 @@ class _ShardRecorder(Recorder):
             "dtype": str(self._dtype),
         }
 
-    def _open(self, num_classes: int, found: dict[str, Any] | None) -> Run:
+    def _open(self, num_classes: int) -> Run:
         labels = check_labels(self._given_labels, num_classes, self._classes)
         self._run = self.shard = _Shard(self.file, labels, self._ids, num_classes, self._dtype)
         return self.shard
@@ -213,7 +214,7 @@ class _Shard(Run):
     """A run whose batches are appended to a file of records (row, logits), which rank 0 reads."""
 
     def __init__(self, file: Path, labels: Labels, ids: SampleIds, num_classes: int, dtype: np.dtype[Any]) -> None:
-        super().__init__(None, Dynamics(None, labels, ids.values, num_classes), dtype, None, None, False)
+        super().__init__(None, Dynamics(None, labels, ids.values, num_classes), dtype, None, False, False)
         self._path = file
         self.record = np.dtype([("row", np.int64), ("logits", dtype, (num_classes,))])
 
