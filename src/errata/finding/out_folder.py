@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 
 from errata.core.noise import label_hash
+from errata.dynamics.files import DYNAMICS
 from errata.dynamics.manifest import id_hash
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.finding.found import DYNAMICS, claim_folder
+from errata.finding.found import claim_folder
 from errata.finding.found_files import SUMMARY, read_summary
 from errata.finding.sources import DataSource
 from errata.locks import lock_folder
