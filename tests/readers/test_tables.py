@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from errata.errors import DataError, InputError, MissingDataError, StoreError
 from errata.readers import features, open_data
+from errata.readers.data_frames import unique_names
 
 N = 120
 
@@ -241,6 +242,25 @@ class TestIndex:
         table = self.table(index)
         error_of(InputError, words, "`id=`", "reset_index()", source=table, label="y")
         assert open_data(table, "y", id=np.arange(6)).ids.tolist() == list(range(6))
+
+
+class TestUniqueNames:
+    def test_columns_of_one_name_are_numbered(self):
+        assert unique_names(["a", "b", "a", "", "", "a"]) == (
+            ["a", "b", "a.1", "unnamed", "unnamed.1", "a.2"],
+            [
+                "several columns are named 'a': 2 are renamed 'a.1' and 'a.2'",
+                "several columns are named 'unnamed': one is renamed 'unnamed.1'",
+            ],
+        )
+        assert unique_names(["a.1", "a", "a"])[0] == ["a.1", "a", "a.2"]
+
+    @pytest.mark.parametrize("name", ["a", "a.1"])
+    def test_many_columns_of_one_name(self, name):
+        names, remarks = unique_names([name] * 50_000)
+        assert len(set(names)) == 50_000
+        (remark,) = remarks
+        assert len(remark) < 200
 
 
 class TestFeatures:

@@ -56,8 +56,8 @@ def inspect_columns(
 ) -> tuple[Column, ...]:
     """The treatment of each column. text: columns that are text in any case. ignored: columns to leave out."""
     return tuple(
-        Column(name, "left out", "ignored") if name in ignored else _inspect(name, frame[name], name in text)
-        for name in frame.columns
+        Column(name, "left out", "ignored") if name in ignored else _inspect(name, series, name in text)
+        for name, series in frame.items()
     )
 
 
@@ -109,7 +109,8 @@ def as_dates(series: "pd.Series[Any]") -> "pd.Series[pd.Timestamp]":
 
 
 def _inspect(name: str, series: "pd.Series[Any]", is_text: bool) -> Column:
-    present = series[~is_missing(series)]
+    missing = is_missing(series)
+    present = series[~missing] if missing.any() else series
     if not len(present):
         return Column(name, "left out", "empty")
     if is_text:

@@ -1,6 +1,6 @@
 """Data frames with a column of labels as user data."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -185,16 +185,19 @@ def unique_names(columns: Iterable[Any]) -> tuple[list[str], list[str]]:
     """Unique column names as text, in order, and remarks on renamed columns."""
     names: dict[str, None] = {}
     copies: Counter[str] = Counter()
-    remarks = []
+    renamed: dict[str, list[str]] = defaultdict(list)
     for column in columns:
         name = unique = str(column) or "unnamed"
         while unique in names:
             copies[name] += 1
             unique = f"{name}.{copies[name]}"
         if unique != name:
-            remarks.append(f"several columns are named {name!r}: one is renamed {unique!r}")
+            renamed[name].append(unique)
         names[unique] = None
-    return list(names), remarks
+    some = {name: "one is" if len(new) == 1 else f"{len(new):,} are" for name, new in renamed.items()}
+    return list(names), [
+        f"several columns are named {name!r}: {some[name]} renamed {listed(new)}" for name, new in renamed.items()
+    ]
 
 
 def _values(frame: "pd.DataFrame", source: Any, role: str, origin: str, roles: dict[str, str]) -> tuple[Any, str]:
