@@ -2,14 +2,12 @@
 
 from pathlib import Path
 from typing import Any
-from zipfile import ZipFile
 
 from errata.dynamics.files import load_array, load_arrays
 from errata.errors import InputError
-from errata.memory import check_fits
 from errata.readers.arrays import INPUT_NAMES, from_arrays, from_named
 from errata.readers.data_frames import is_name
-from errata.readers.file_access import file_errors, regular_file
+from errata.readers.file_access import regular_file
 from errata.readers.file_types import ArrayReader
 from errata.readers.user_data import UserData
 from errata.wording import listed
@@ -17,8 +15,6 @@ from errata.wording import listed
 
 def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     """Read a .npz file with inputs and labels. label, id: names of arrays in it, or arrays."""
-    with file_errors(path), ZipFile(path) as archive:
-        check_fits(sum(member.file_size for member in archive.infolist()), f"the arrays in {path}")
     arrays = load_arrays(path)
     if not any(name in arrays for name in INPUT_NAMES):
         raise InputError(
