@@ -57,7 +57,7 @@ def inspect_columns(
     """The treatment of each column. text: columns that are text in any case. ignored: columns to leave out."""
     return tuple(
         Column(name, "left out", "ignored") if name in ignored else _inspect(name, series, name in text)
-        for name, series in frame.items()
+        for name, series in ((str(name), series) for name, series in frame.items())
     )
 
 
