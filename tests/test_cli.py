@@ -328,3 +328,10 @@ def test_characters_that_a_terminal_lacks_are_replaced(monkeypatch):
         cli.main()
     print("schön")
     assert written.getvalue().endswith(b"sch?n\n")
+
+
+def test_help_shows_flags_without_a_type(run):
+    for words in (("find", "--help"), ("bench", "run", "--help"), ("--help",)):
+        _, out, _ = run(*words)
+        assert "--help" in out
+        assert "bool" not in out

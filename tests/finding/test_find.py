@@ -466,3 +466,20 @@ def test_a_folder_with_other_files_is_refused_before_training(run, table, tmp_pa
     code, _, err = run("bees.csv", "--label", "kind")
     assert code == 2
     assert "holds other files" in err
+
+
+def test_ignored_columns_are_not_used_and_are_named_in_the_next_command(run, tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"a": rng.normal(size=60), "leak": [0, 1] * 30, "b": rng.normal(size=60), "y": ["n", "y"] * 30}
+    pd.DataFrame(columns).to_csv("data.csv", index=False)
+    code, out, err = run("data.csv", "--label", "y", "--model", "mlp", "--ignore", "leak", "--ignore", "b")
+    assert code == 0, err
+    assert "2 left out" in out
+    found = errata.Found.open("errata-out")
+    assert found.summary["source"]["ignore"] == ["leak", "b"]
+    assert found.dynamics.inputs.shape == (60, 1)
+    again = DataSource.from_summary(found.summary, tmp_path / "errata-out")
+    assert again.ignore == ["leak", "b"]
+    code, _, err = run("data.csv", "--label", "y", "--model", "mlp", "--ignore", "gone")
+    assert code == 2
+    assert "gone" in err

@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 
+import errata
 from errata import InputError, cli
 from errata.core.noise import symmetric
+from errata.readers import open_data
 from errata.training import search as searching
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import Recipe
@@ -261,6 +263,9 @@ def test_trials_use_a_part_of_very_many_samples():
 
 # The command.
 
+MANY, BOTH = np.random.default_rng(0).normal(size=(20, 2)), np.arange(20) % 2
+PICTURES = np.random.default_rng(0).integers(0, 255, (20, 16, 16, 3))
+
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
@@ -288,8 +293,9 @@ def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch
     options = "--max-epochs", 12, "--batch-size", 32, "--seed", 4, "--device", "cpu", "--search", "halving"
     code, printed, errors = run("iris.npz", "--out", "best.json", *options)
     assert (code, errors) == (0, "")
+    standardised = open_data((inputs, noisy)).prepare().matrix  # the inputs that `errata find` trains on
     expected = choose_recipe(
-        TableInputs(inputs.astype(np.float32)), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
+        TableInputs(standardised), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
     )
     assert Recipe.load(tmp_path / "best.json") == expected.recipe
     first = next(line for line in printed.splitlines() if "%" in line)
@@ -301,17 +307,21 @@ def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("arrays_given", "options", "message"),
     [
-        ({"inputs": np.ones((4, 2))}, (), "has no array named labels; it has inputs"),
-        ({"labels": np.arange(4)}, (), "has no array named inputs; it has labels"),
-        ({"inputs": np.ones((4, 2)), "labels": np.zeros(4)}, (), "at least one feature and two classes"),
-        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0.5, 1]}, (), "label of sample 2 is 0.5, not a class number"),
-        ({"inputs": np.ones((0, 2)), "labels": np.ones(0)}, (), "labels are empty"),
-        ({"inputs": np.array([["x"]] * 4), "labels": [0, 1, 0, 1]}, (), "inputs must be numbers"),
-        ({"inputs": np.ones(4), "labels": [0, 1, 0, 1]}, (), "must have floats of shape"),
-        ({"inputs": [[1.0], [2.0], [np.nan], [1.0]], "labels": [0, 1, 0, 1]}, (), "row 2 of the table"),
-        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--device", "abacus"), "no device named 'abacus'"),
-        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--out", "r.txt"), "r.txt must end in .json"),
-        ({"inputs": np.ones((4, 2)), "labels": [0, 1, 0, 1]}, ("--out", "no/r.json"), "the folder no does not exist"),
+        ({"inputs": MANY}, (), "has no labels named 'y' or 'labels' or 'target'"),
+        ({"labels": BOTH}, (), "has neither inputs"),
+        ({"inputs": MANY, "labels": np.zeros(20)}, (), "has one class"),
+        ({"inputs": MANY, "labels": [0, 1, 0.5, *range(17)]}, (), "It looks like a measured quantity, not a label"),
+        ({"inputs": np.ones((0, 2)), "labels": np.ones(0)}, (), "Inputs must be numbers"),
+        ({"inputs": MANY[:, 0], "labels": BOTH}, (), "Inputs must be numbers"),
+        ({"inputs": np.where(MANY[3] == MANY, np.nan, MANY), "labels": BOTH}, (), "Row 3 of the inputs has a value"),
+        ({"inputs": MANY[:4], "labels": BOTH[:4]}, (), "there are 4 samples"),
+        ({"inputs": PICTURES, "labels": BOTH}, (), "mlp does not take images"),
+        ({"logits": MANY, "labels": BOTH}, (), "data.npz holds recorded logits"),
+        ({"inputs": MANY, "labels": BOTH}, ("--device", "abacus"), "no device named 'abacus'"),
+        ({"inputs": MANY, "labels": BOTH}, ("--seed", 2**64), "seed must be a whole number"),
+        ({"inputs": MANY, "labels": BOTH}, ("--batch-size", 2**64), "batch_size of a recipe must be a whole number"),
+        ({"inputs": MANY, "labels": BOTH}, ("--out", "r.txt"), "r.txt must end in .json"),
+        ({"inputs": MANY, "labels": BOTH}, ("--out", "no/r.json"), "the folder no does not exist"),
     ],
 )
 def test_the_command_refuses_in_one_line_and_writes_nothing(run, tmp_path, arrays_given, options, message):
@@ -321,3 +331,22 @@ def test_the_command_refuses_in_one_line_and_writes_nothing(run, tmp_path, array
     assert message in errors
     assert errors.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["data.npz"]
+
+
+def test_the_recipe_of_a_table_is_used_by_find(run, tmp_path, monkeypatch):
+    monkeypatch.setattr("errata.training.search.candidate_widths", lambda *_: [(8,)])
+    inputs = np.random.default_rng(0).normal(size=(60, 3))
+    columns = {"a": inputs[:, 0], "b": inputs[:, 1], "key": inputs[:, 2], "kind": np.where(inputs[:, 0] > 0, "x", "y")}
+    pd.DataFrame(columns).to_csv(tmp_path / "table.csv", index=False)
+    options = ("--label", "kind", "--ignore", "key", "--max-epochs", 6, "--batch-size", 16, "--device", "cpu")
+    code, _, errors = run("table.csv", *options)
+    assert (code, errors) == (0, "")
+    recipe = Recipe.load(tmp_path / "recipe.json")
+    found = errata.find("table.csv", "kind", ignore="key", recipe="recipe.json", folds=2)
+    assert recipe.widths == (8,)
+    assert found.dynamics.epochs == recipe.epochs
+    assert found.summary["model"].startswith("an MLP of 8 hidden units")
+    assert found.dynamics.inputs.shape == (60, 2)
+    assert "recipe.json" in found.summary["model_choice"]
+    with pytest.raises(InputError, match="`recipe=` is for an MLP"):
+        errata.find("table.csv", "kind", recipe="recipe.json", model="boosting")

@@ -4,7 +4,7 @@ import io
 import re
 import sys
 import warnings
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -34,11 +34,21 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     warnings.showwarning = lambda message, *_: print(f"errata: warning: {message}", file=sys.stderr)
     try:
-        app()
+        _with_plain_flags(typer.main.get_command(app))()
     except ErrataError as error:
         _exit_with(str(error))
     except OSError as error:
         _exit_with(f"{error.filename}: {error.strerror}" if error.strerror else str(error))
+
+
+def _with_plain_flags(command: Any) -> Any:
+    """The command, whose help shows flags without a type: `--overwrite`, not `--overwrite <bool>`."""
+    for subcommand in getattr(command, "commands", {}).values():
+        _with_plain_flags(subcommand)
+    for option in (*command.params, command.get_help_option(typer.Context(command))):
+        if getattr(option, "is_flag", False):
+            option.metavar = ""
+    return command
 
 
 def as_options(message: str) -> str:

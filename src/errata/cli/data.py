@@ -168,6 +168,7 @@ def inspect(
     label: Annotated[str | None, typer.Option(help="The column with the labels.")] = None,
     text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(help="A column that no model must use. May be repeated.")] = None,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Ignore images that cannot be read.")] = False,
 ) -> None:
     """Show how errata reads your data: samples, classes, column types, and ignored columns."""
@@ -176,7 +177,7 @@ def inspect(
 
     from errata.readers import open_data
 
-    data = open_data(source, label, text=text, id=id_column, skip_bad=skip_bad)
+    data = open_data(source, label, text=text, id=id_column, ignore=ignore, skip_bad=skip_bad)
     print(f"{source}: {data.samples:,} samples in {data.num_classes} classes, {data.kind}")
     counts = np.bincount(data.labels, minlength=data.num_classes)
     print_table(pd.DataFrame({"class": [str(name) for name in data.classes], "samples": counts}), "classes")

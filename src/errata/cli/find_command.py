@@ -36,9 +36,15 @@ def find(
     ] = None,
     text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
     id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column that the model must not use. May be repeated.")
+    ] = None,
     embed: Annotated[
         Path | None,
         typer.Option(help="Folder of a sentence-transformers model: embed texts with it instead of TF-IDF."),
+    ] = None,
+    recipe: Annotated[
+        Path | None, typer.Option(help="The file of `errata choose`: train this network, without trying others.")
     ] = None,
     model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn4`, `cnn9` or `resnet18`.")] = "auto",
     folds: Annotated[
@@ -64,7 +70,9 @@ def find(
                 data=data,
                 text=text,
                 id=id_column,
+                ignore=ignore,
                 embed=embed,
+                recipe=recipe,
                 model=model,  # type: ignore[arg-type]  # find refuses unknown names
                 folds=folds,
                 device=device,

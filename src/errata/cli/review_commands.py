@@ -96,6 +96,7 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
         return found, {}
     columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
     options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
+    options["ignore"] = ranked.ignore
     return folder, {**options, **changed_options(summary.get("settings", {})), "skip-bad": ranked.skip_bad}
 
 
@@ -150,7 +151,8 @@ def _find_command(source: Path, copy: Path, options: dict[str, Any]) -> str:
         if value is True:
             words.append(f"--{option}")
         elif value is not None and value is not False:
-            words += [f"--{option}", str(value)]
+            for one in value if isinstance(value, list) else [value]:
+                words += [f"--{option}", str(one)]
     return shlex.join(words)
 
 

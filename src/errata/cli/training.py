@@ -1,19 +1,30 @@
 """`errata choose`."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from errata.cli.app import app
 from errata.errors import InputError
 from errata.extras import require
+from errata.finding.sources import DataSource
 from errata.terminal import print_table, progress_bar
+
+if TYPE_CHECKING:
+    from errata.readers import UserData
 
 
 @app.command()
 def choose(
-    arrays: Annotated[Path, typer.Argument(help="A .npz with `inputs` (samples, features) and the given `labels`.")],
+    source: Annotated[Path, typer.Argument(help="A table, text or arrays, in all formats that `errata find` reads.")],
+    label: Annotated[
+        str | None, typer.Option(help="The label column of a table; for a .npy file, that of labels.")
+    ] = None,
+    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column that the network must not use. May be repeated.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="The file to write the recipe to (.json).")] = Path("recipe.json"),
     max_epochs: Annotated[int, typer.Option(help="Epochs to train each candidate for.", min=1)] = 800,
     batch_size: Annotated[int, typer.Option(help="Samples per batch.", min=1)] = 1024,
@@ -32,15 +43,15 @@ def choose(
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist")
     require("torch", "torch", "torch", "training")
-    inputs, labels, num_classes = _read_table(arrays)
+    data = _read_table(DataSource(source, label, text, ignore=ignore), device, seed)
     from errata.training.model_inputs import TableInputs
     from errata.training.search import choose_recipe
 
     with progress_bar("training candidates", 1) as advance:
         choice = choose_recipe(
-            TableInputs(inputs),
-            labels,
-            num_classes,
+            TableInputs(data.prepare().matrix),
+            data.labels,
+            data.num_classes,
             batch_size=batch_size,
             max_epochs=max_epochs,
             search=search,
@@ -57,26 +68,16 @@ def choose(
     )
     print_table(shown, "candidates by accuracy on noisy validation labels, best first")
     choice.recipe.save(out)
-    print(f"wrote the best recipe to {out}")
+    print(f"wrote the best recipe to {out}. Use it: errata find {source} --recipe {out} ...")
 
 
-def _read_table(arrays: Path) -> tuple[Any, Any, int]:
-    """Inputs (N, D) as float32, labels (N,) as class numbers, and the number of classes."""
-    import numpy as np
+def _read_table(source: DataSource, device: str, seed: int) -> "UserData":
+    """The samples, a table or texts, checked before the search starts."""
+    from errata.finding.model_training import FindOptions, check_options
+    from errata.readers import UserData
 
-    from errata.core.checks import check_labels
-    from errata.dynamics.files import load_arrays
-
-    stored = load_arrays(arrays)
-    for name in ("inputs", "labels"):
-        if name not in stored:
-            raise InputError(f"{arrays} has no array named {name}; it has {', '.join(stored) or 'none'}")
-    inputs, given = stored["inputs"], stored["labels"]
-    if inputs.dtype.kind not in "biuf":
-        raise InputError(f"inputs must be numbers, not {inputs.dtype}")
-    names = np.unique(given).tolist() if given.dtype.kind in "US" else None
-    labels = check_labels(given, None, names)
-    if not len(labels):
-        raise InputError("labels are empty: there is nothing to train on")
-    with np.errstate(over="ignore"):  # values too large for float32 become infinite, which TableInputs refuses
-        return inputs.astype(np.float32), labels, int(labels.max()) + 1
+    data = source.open()
+    if not isinstance(data, UserData):
+        raise InputError(f"{source.path} holds recorded logits; choosing a recipe needs the samples themselves")
+    check_options(data, FindOptions("mlp", device=device, seed=seed))
+    return data

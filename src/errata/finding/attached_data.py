@@ -22,8 +22,8 @@ from errata.readers.data_frames import frame_index
 def recorded_run(dynamics: Dynamics, described: DataSource, data: Any, options: FindOptions) -> RunToRank:
     """Recorded dynamics with `data`, or with the data that `find` trained them on, or without.
 
-    described: the source of the dynamics. Its label, text, id and skip_bad describe `data`, except that a .npy file of
-    logits needs `label` for its own labels.
+    described: the source of the dynamics. Its label, text, id, ignore and skip_bad describe `data`, except that a .npy
+    file of logits needs `label` for its own labels.
     """
     own_label = described.path is not None and described.path.suffix.lower() == ".npy"
     data_source = replace(described, source=data, label=None if own_label else described.label)
@@ -39,7 +39,7 @@ def _refuse_unused(described: DataSource, data_source: DataSource, options: Find
     training = changed_options(asdict(options))
     if training:
         raise InputError(f"{_no_effect(training)}: {recorded}, which are ranked without training")
-    reading = {name: getattr(data_source, name) for name in ("label", "text", "id", "skip_bad")}
+    reading = {name: getattr(data_source, name) for name in ("label", "text", "id", "ignore", "skip_bad")}
     unused = [name for name, value in reading.items() if value is not None and value is not False]
     if unused and data_source.source is None:
         raise InputError(f"{_no_effect(unused)}: {recorded}. To show its samples, pass `data=`")

@@ -20,7 +20,7 @@ from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
-from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, train_model
+from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, load_recipe, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
@@ -40,12 +40,14 @@ def find(
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
     embed: str | Path | None = None,
+    recipe: str | Path | None = None,
     model: "ModelName" = "auto",
     folds: int | None = None,
     device: str = "auto",
     seed: int = 0,
     out: str | Path | None = None,
     overwrite: bool = False,
+    ignore: str | Sequence[str] | None = None,
     skip_bad: bool = False,
     excel_safe: bool = False,
     progress: TrainingProgress | None = None,
@@ -55,11 +57,12 @@ def find(
     source: inputs with `label` as the labels, as in find(X, y); a data frame or a file with `label` as the name of the
     label column; or a folder of images. A model is trained on these, in-sample, or once per fold, out-of-sample, with
     `folds`. Dynamics, a folder of them, or saved logits with labels are ranked without training.
-    label, text, id, skip_bad: how to read the data, see `errata.readers.open_data`.
+    label, text, id, ignore, skip_bad: how to read the data, see `errata.readers.open_data`.
     data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
-    matched by id, by default the row number. label, text, id and skip_bad then describe `data`; arrays and data frames
-    need no label.
+    matched by id, by default the row number. label, text, id, ignore and skip_bad then describe `data`; arrays and data
+    frames need no label.
     embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
+    recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
@@ -72,8 +75,9 @@ def find(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
-    options = FindOptions(model, folds, device, seed, None if embed is None else str(embed))
-    described = DataSource(source, label, text, id, skip_bad)
+    paths = (None if path is None else str(path) for path in (embed, recipe))
+    options = FindOptions(model, folds, device, seed, *paths)
+    described = DataSource(source, label, text, id, skip_bad, ignore)
     opened = described.open()
     if isinstance(opened, Dynamics):
         recorded = recorded_run(opened, described, data, options)
@@ -105,9 +109,11 @@ def _train(
 
 def _work_key(data: UserData, options: FindOptions, sentences: Path | None) -> str:
     """The name of the folder with resume files: one per data, options and version."""
-    text = f"{data.content_hash} {options.model} {options.folds} {options.seed} {installed_version()}"
+    text = f"{data.content_hash} {data.columns} {options.model} {options.folds} {options.seed} {installed_version()}"
     if sentences is not None:
         text = f"{text} {model_key(sentences)}"
+    if options.recipe is not None:
+        text = f"{text} {load_recipe(options.recipe)}"
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 

@@ -43,7 +43,7 @@ ESTIMATE: dict[str, tuple[type, ...]] = {
 SOURCE: dict[str, tuple[type, ...]] = {
     "path": (str,),
     **dict.fromkeys(("label", "id"), (str, NONE)),
-    "text": (str, list, NONE),
+    **dict.fromkeys(("text", "ignore"), (str, list, NONE)),
     "skip_bad": (bool,),
 }
 NUMBERS = ("score", "label_probability", "suggested_probability", "p_wrong", "agree", "mean_loss")
@@ -63,7 +63,7 @@ def read_summary(folder: Path) -> dict[str, Any]:
     _check_entries({**dict.fromkeys(OPTIONAL, ...), **summary}, OPTIONAL, f"{path} is damaged:")
     _check_entries(summary["estimate"], ESTIMATE, f"{path} is damaged: in its estimate,")
     if summary.get("source") is not None:
-        _check_entries(summary["source"], SOURCE, f"{path} is damaged: in its source,")
+        _check_entries({"ignore": None, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,")
     if not 0 <= summary["estimate"]["rate"] <= 1:
         raise StoreError(f"{path} is damaged: the estimated rate is {summary['estimate']['rate']}, not 0 to 1")
     return summary

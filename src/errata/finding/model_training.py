@@ -21,6 +21,7 @@ from errata.terminal import TrainingProgress
 from errata.wording import counted
 
 if TYPE_CHECKING:
+    from errata.training.recipes import Recipe
     from errata.training.search import ModelTrial
     from errata.training.trials import Candidate
 
@@ -53,6 +54,7 @@ class FindOptions:
     """How `find` trains: model, folds (None: in-sample), device, seed.
 
     embed: the folder of the sentence model that embeds texts (None: texts become TF-IDF terms).
+    recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
     """
 
     model: ModelName = "auto"
@@ -60,6 +62,7 @@ class FindOptions:
     device: str = "auto"
     seed: int = 0
     embed: str | None = None
+    recipe: str | None = None
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -92,6 +95,8 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     from errata.training.recipes import BoostingRecipe
     from errata.training.search import choose_model
 
+    if options.recipe is not None:
+        return _train_by_recipe(data, options, folder, progress)
     candidates = candidates_for(data, options.model, options.seed, options.device)
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     progress.total(trial_epochs)
@@ -123,6 +128,38 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     )
 
 
+def _train_by_recipe(
+    data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
+) -> RunToRank:
+    """Train the MLP of a recipe, without trials."""
+    from errata.training.model_inputs import TableInputs
+    from errata.training.trials import Candidate
+
+    assert options.recipe is not None
+    recipe = load_recipe(options.recipe).with_seed(options.seed)
+    chosen = Candidate("mlp", TableInputs(data.prepare().matrix), None, recipe)
+    epochs = (options.folds or 1) * recipe.epochs
+    progress.total(epochs)
+    progress.begin(f"training {chosen.title}", epochs)
+    return RunToRank(
+        _with_ids(_train(chosen, data, options, folder, progress), data, options),
+        data,
+        settings={**asdict(options), "data": data.content_hash},
+        model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
+        how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
+    )
+
+
+def load_recipe(path: str) -> "Recipe":
+    """The recipe of an MLP in a file that `errata choose` wrote."""
+    from errata.training.recipes import Recipe
+
+    recipe = Recipe.load(path)
+    if recipe.parts > 1:
+        raise InputError(f"{path}: an epoch of this recipe is a part of a pass over the data, which find cannot rank")
+    return recipe
+
+
 def check_options(data: UserData, options: FindOptions) -> None:
     """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
     require("torch", "torch", "torch", "training")
@@ -131,6 +168,10 @@ def check_options(data: UserData, options: FindOptions) -> None:
     check_model(data, options.model)
     if options.embed is not None:
         model_folder(options.embed)
+    if options.recipe is not None:
+        load_recipe(options.recipe)
+        if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
+            raise InputError("`recipe=` is for an MLP on a table or text: pass neither images nor another `model=`")
     choose_device(options.device)
     check_seed(options.seed)
     if options.folds is not None:

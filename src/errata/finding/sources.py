@@ -15,13 +15,14 @@ from errata.readers import UserData, open_data
 
 @dataclass(frozen=True, eq=False)
 class DataSource:
-    """A path or an object in memory, and which of its columns or arrays hold labels, text and ids."""
+    """A path or an object in memory, and which of its columns or arrays hold labels, text and ids, or are ignored."""
 
     source: Any
     label: Any = None
     text: str | Sequence[str] | None = None
     id: Any = None
     skip_bad: bool = False
+    ignore: str | Sequence[str] | None = None
 
     @classmethod
     def from_summary(cls, summary: dict[str, Any], folder: Path) -> "DataSource | None":
@@ -29,7 +30,8 @@ class DataSource:
         stored = summary.get("source")
         if stored is None:
             return None
-        return cls(folder / stored["path"], stored["label"], stored["text"], stored["id"], stored["skip_bad"])
+        columns = {name: stored.get(name) for name in ("label", "text", "id", "ignore")}
+        return cls(folder / stored["path"], skip_bad=stored["skip_bad"], **columns)
 
     @property
     def path(self) -> Path | None:
@@ -40,9 +42,9 @@ class DataSource:
         """The entry for summary.json, with the path relative to `folder`; None unless all parts are names."""
         if self.path is None or not all(isinstance(name, str | None) for name in (self.label, self.id)):
             return None
-        text = self.text if isinstance(self.text, str | None) else list(self.text)
-        path = os.path.relpath(self.path, folder)
-        return {"path": path, "label": self.label, "text": text, "id": self.id, "skip_bad": self.skip_bad}
+        text, ignore = (names if isinstance(names, str | None) else list(names) for names in (self.text, self.ignore))
+        names = {"label": self.label, "text": text, "id": self.id, "ignore": ignore}
+        return {"path": os.path.relpath(self.path, folder), **names, "skip_bad": self.skip_bad}
 
     def open(self) -> UserData | Dynamics:
         """Dynamics if the source holds recorded logits, otherwise labelled data."""
@@ -52,7 +54,9 @@ class DataSource:
             logits = self._logits_in_file(self.path)
             if logits is not None:
                 return logits
-        return open_data(self.source, self.label, text=self.text, id=self.id, skip_bad=self.skip_bad)
+        return open_data(
+            self.source, self.label, text=self.text, id=self.id, ignore=self.ignore, skip_bad=self.skip_bad
+        )
 
     def _logits_in_file(self, path: Path) -> Dynamics | None:
         """The recorded logits; None if the file or folder holds inputs, as the shapes in a .npy file show."""
