@@ -1,6 +1,9 @@
 import contextlib
 import io
 import json
+import os
+import subprocess
+import sys
 import tempfile
 import zipfile
 from pathlib import Path
@@ -431,3 +434,15 @@ def test_ids_that_are_not_equal_to_themselves_are_refused(logits, labels):
     for ids in (np.full(6, np.nan), [1.0, 2.0, np.nan, 4.0, 5.0, 6.0]):
         with pytest.raises(InputError, match=r"the id of sample [02] is nan"):
             Dynamics.from_arrays(logits, labels, ids=ids)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="process numbers are checked on POSIX only")
+def test_unfinished_files_of_dead_processes_are_removed_when_the_file_is_written(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    kept = [".a.csv.1.part", f".b.csv.{ended.pid}.part", ".a.csv.note.part", "a.csv"]
+    for name in (*kept, f".a.csv.{ended.pid}.part", f".a.csv.{10**30}.part"):
+        (tmp_path / name).write_text("old")
+    replace_atomically(tmp_path / "a.csv", lambda file: file.write(b"new"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
+    assert (tmp_path / "a.csv").read_text() == "new"

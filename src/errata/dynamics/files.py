@@ -64,8 +64,15 @@ def check_path(path: object) -> Path:
 
 
 def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Call `write(file)` on a new file, which replaces `path` only when it is complete and on disk."""
+    """Call `write(file)` on a new file, which replaces `path` only when it is complete and on disk.
+
+    Unfinished files for `path` that killed processes left are removed.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        if _is_dead(left.name.split(".")[-2]):
+            with contextlib.suppress(OSError):
+                left.unlink()
     try:
         with _store_errors(path):
             for other in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
@@ -95,6 +102,19 @@ def _is_written(part: Path) -> bool:
     except PermissionError:  # a process of another user
         pass
     return True
+
+
+def _is_dead(process: str) -> bool:
+    """Whether this is the number of no process; False where it cannot be known."""
+    if os.name != "posix" or not process.isdecimal():
+        return False
+    try:
+        os.kill(int(process), 0)
+    except (ProcessLookupError, OverflowError):
+        return True
+    except OSError:  # of another user
+        return False
+    return False
 
 
 def _sync_folder(folder: Path) -> None:
