@@ -24,7 +24,6 @@ from errata.wording import one_line
 MANIFEST = "manifest.json"
 DYNAMICS = "dynamics"  # the dynamics in a folder that `errata find` wrote
 _PARTS = ".*.part"
-_FILL_BYTES = 1 << 24
 # All exceptions of numpy and zipfile for a file with one changed byte.
 _DAMAGED = (
     *(ValueError, EOFError, OverflowError, RuntimeError, KeyError),
@@ -33,7 +32,7 @@ _DAMAGED = (
 
 
 @contextlib.contextmanager
-def _store_errors(what: object, failure: str = "cannot be written") -> Iterator[None]:
+def store_errors(what: object, failure: str = "cannot be written") -> Iterator[None]:
     """Raise an OSError of the block as a StoreError: what failed, how, and the cause."""
     try:
         yield
@@ -74,7 +73,7 @@ def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
             with contextlib.suppress(OSError):
                 left.unlink()
     try:
-        with _store_errors(path):
+        with store_errors(path):
             for other in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
                 if not _is_written(other):
                     other.unlink(missing_ok=True)
@@ -234,76 +233,3 @@ def load_json(path: Path) -> dict[str, Any]:
     if not isinstance(stored, dict):
         raise StoreError(f"{path} must hold a JSON object with names and values, not {one_line(repr(stored))}")
     return stored
-
-
-class LogitsFile:
-    """logits.npy of shape (E, N, K), which grows by one epoch at a time. np.load can open it at any moment."""
-
-    def __init__(self, path: Path, samples: int, classes: int, dtype: np.dtype[Any], epochs: int) -> None:
-        """Create the file, or open it and cut it off after `epochs` epochs."""
-        self.path = path
-        self._shape = (samples, classes)
-        self._dtype = dtype
-        self.epoch_bytes = samples * classes * dtype.itemsize
-        self._pending: np.memmap[Any, Any] | None = None
-        with _store_errors(path), path.open("r+b" if epochs else "w+b") as file:
-            self._header_bytes = self._write_header(file, epochs)
-            file.truncate(self._header_bytes + epochs * self.epoch_bytes)
-        self.epochs = epochs
-
-    def begin_epoch(self, logits: NDArray[Any] | None = None) -> NDArray[Any]:
-        """The next epoch (N, K), memory-mapped: the given logits, or NaN.
-
-        Its disk space is allocated now, so that the disk cannot be full later.
-        """
-        start = self._header_bytes + self.epochs * self.epoch_bytes
-        try:
-            with _store_errors(f"{self.path}:", f"no room for epoch {self.epochs} ({self.epoch_bytes:,} bytes)"):
-                with self.path.open("r+b") as file:
-                    file.seek(start)
-                    if logits is None:
-                        self._fill(file)
-                    else:
-                        file.write(np.ascontiguousarray(logits, self._dtype).data)
-                self._pending = np.memmap(self.path, self._dtype, "r+", start, self._shape)
-        except StoreError:
-            with contextlib.suppress(OSError):
-                os.truncate(self.path, start)
-            raise
-        return self._pending
-
-    def _fill(self, file: BinaryIO) -> None:
-        blank = np.full(min(_FILL_BYTES, self.epoch_bytes) // self._dtype.itemsize, np.nan, self._dtype).tobytes()
-        for written in range(0, self.epoch_bytes, len(blank)):
-            file.write(blank[: self.epoch_bytes - written])
-
-    def flush_epoch(self, *, durable: bool) -> int:
-        """Add the epoch in progress to the header, and sync it to disk if `durable`; returns its checksum."""
-        assert self._pending is not None
-        with _store_errors(f"{self.path}: epoch {self.epochs}"):
-            if durable:
-                self._pending.flush()
-            with self.path.open("r+b") as file:
-                self._write_header(file, self.epochs + 1)
-                if durable:
-                    file.flush()
-                    os.fsync(file.fileno())
-        return zlib.crc32(self._pending.data)
-
-    def sync(self) -> None:
-        """Sync all epochs to disk."""
-        with _store_errors(self.path), self.path.open("r+b") as file:
-            os.fsync(file.fileno())
-
-    def end_epoch(self) -> None:
-        """Count the epoch in progress, after it was flushed."""
-        self._pending = None
-        self.epochs += 1
-
-    def _write_header(self, file: BinaryIO, epochs: int) -> int:
-        # numpy pads the header so that the first axis can grow: its length does not depend on `epochs`.
-        descr = np.lib.format.dtype_to_descr(self._dtype)
-        header = {"descr": descr, "fortran_order": False, "shape": (epochs, *self._shape)}
-        file.seek(0)
-        np.lib.format.write_array_header_1_0(file, header)
-        return file.tell()

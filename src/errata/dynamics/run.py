@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from errata.core.checks import check_aligned, check_points, warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import LogitsFile, new_folder, remove_unfinished, require_empty, save_array
+from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array
+from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import describe, has_manifest, is_stored, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.store import Dynamics, open_folder, start_folder

@@ -25,8 +25,9 @@ from errata.core.neighbours import METRICS, NeighbourSpaces
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
-from errata.dynamics.files import DYNAMICS, LogitsFile, check_path, load_array, new_folder, save_array
+from errata.dynamics.files import DYNAMICS, check_path, load_array, new_folder, save_array
 from errata.dynamics.ids import SampleIds, portable_ids, refuse_same_text
+from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import check_gathering, describe, has_manifest, id_hash, read_manifest, write_manifest
 from errata.dynamics.reducers import SUMS, Reducers
 from errata.errors import InputError, StoreError
