@@ -2,6 +2,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import errata
@@ -13,7 +18,11 @@ EXPECTED_FAILURES = {
 
 
 @parametrize_with_checks(
-    [errata.ErrataDetector(model="mlp")], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+    [
+        errata.ErrataDetector(model="mlp"),
+        errata.ErrataDetector(model="mlp", estimator=LogisticRegression()),
+    ],
+    expected_failed_checks=lambda estimator: EXPECTED_FAILURES,
 )
 def test_the_conventions_of_scikit_learn_are_met(estimator, check):
     check(estimator)
@@ -88,3 +97,58 @@ def test_missing_labels_are_refused_before_training(clouds, monkeypatch):
     for first in ([None, 1], ["x", None]):
         with pytest.raises(ValueError, match="rows without a label"):
             errata.ErrataDetector(model="mlp").fit(inputs, [*first, *noisy.labels[2:].tolist()])
+
+
+@pytest.mark.parametrize("treatment", ["drop", "down-weight"])
+def test_an_estimator_is_trained_without_the_errors_found(clouds, treatment):
+    inputs, noisy = clouds
+    detector = errata.ErrataDetector(model="mlp", estimator=LogisticRegression(), treatment=treatment)
+    detector.fit(inputs, noisy.labels)
+    kept = ~detector.flags_
+    weight = kept.astype(float) if treatment == "drop" else 1 - detector.p_wrong_
+    np.testing.assert_array_equal(detector.sample_weight_, weight)
+    expected = LogisticRegression().fit(inputs, noisy.labels, sample_weight=weight)
+    np.testing.assert_allclose(detector.predict_proba(inputs), expected.predict_proba(inputs), atol=1e-3)
+    assert detector.score(inputs, noisy.labels) == expected.score(inputs, noisy.labels)
+
+
+def test_the_samples_left_are_those_that_were_not_flagged(clouds):
+    inputs, noisy = clouds
+    table = pd.DataFrame(inputs, columns=list("abcd"))
+    detector = errata.ErrataDetector(model="mlp")
+    kept_inputs, kept_labels = detector.fit_resample(table, noisy.labels)
+    pd.testing.assert_frame_equal(kept_inputs, table[~detector.flags_])
+    np.testing.assert_array_equal(kept_labels, noisy.labels[~detector.flags_])
+    assert noisy.truth[~detector.flags_].mean() < noisy.truth.mean() / 2
+
+
+def test_cross_validation_grid_search_and_pipelines(clouds):
+    inputs, noisy = clouds
+    detector = errata.ErrataDetector(model="mlp", estimator=KNeighborsClassifier(1))
+    cleaned, plain = (
+        cross_val_score(model, inputs, noisy.labels, cv=2).mean() for model in (detector, KNeighborsClassifier(1))
+    )
+    assert cleaned > plain + 0.02  # a single neighbour repeats its wrong label
+    pipeline = make_pipeline(StandardScaler(), detector)
+    grid = {"erratadetector__treatment": ["drop"], "erratadetector__estimator__n_neighbors": [1, 5]}
+    search = GridSearchCV(pipeline, grid, cv=2).fit(inputs, noisy.labels)
+    assert search.best_score_ >= cleaned - 0.05
+    after = errata.ErrataDetector(model="mlp", estimator=make_pipeline(StandardScaler(), LogisticRegression()))
+    assert cross_val_score(after, inputs, noisy.labels, cv=2).mean() > 0.5
+
+
+def test_without_an_estimator_there_is_no_prediction(fitted, clouds):
+    inputs, noisy = clouds
+    assert not hasattr(fitted, "predict")
+    assert not hasattr(fitted, "score")
+    with pytest.raises(ValueError, match="takes no sample_weight: use treatment='drop'"):
+        errata.ErrataDetector(estimator=KNeighborsClassifier(), treatment="down-weight").fit(inputs, noisy.labels)
+    with pytest.raises(ValueError, match="treatment must be 'drop' or 'down-weight', not 'keep'"):
+        errata.ErrataDetector(treatment="keep").fit(inputs, noisy.labels)
+
+
+def test_ignored_columns_are_not_used(clouds):
+    inputs, noisy = clouds
+    table = pd.DataFrame(inputs, columns=list("abcd")).assign(leak=noisy.labels)
+    detector = errata.ErrataDetector(model="mlp", ignore=["leak"]).fit(table, noisy.labels)
+    assert detector.found_.dynamics.inputs.shape[1] == 4

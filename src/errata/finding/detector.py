@@ -1,13 +1,14 @@
 """ErrataDetector: `errata.find` as a scikit-learn estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator  # noqa: TID253  # the base class is needed at import
+from sklearn.utils.metaestimators import available_if  # noqa: TID253  # and so is the decorator
 
 from errata.errors import InputError
 from errata.readers.label_encoding import as_series, is_missing
@@ -19,14 +20,26 @@ if TYPE_CHECKING:
     from errata.finding.found import Found
 
 
+Treatment = Literal["drop", "down-weight"]
+
+
+def _estimator_has(name: str) -> Callable[["ErrataDetector"], bool]:
+    return lambda detector: hasattr(detector.estimator, name)
+
+
 class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Finds the samples of (X, y) whose labels are probably wrong.
 
     After fit: scores_ (N,), higher is more suspicious; flags_ (N,), True for the estimated errors; suggested_ (N,), the
-    suggested labels; p_wrong_ (N,); ranking_, the table of all samples with their row as id; classes_; found_, the
-    result of `errata.find`.
+    suggested labels; p_wrong_ (N,); kept_ (N,), True for samples without a flag, and for the least suspicious one of each
+    class; sample_weight_ (N,), see `treatment`; ranking_, the table of all samples with their row as id; classes_;
+    found_, the result of `errata.find`.
 
-    model, embed, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a numpy RandomState.
+    model, embed, ignore, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a numpy RandomState.
+    estimator: a classifier, or a pipeline that ends in one, to train on the samples that are left; estimator_ is the
+    trained copy, and predict, predict_proba, decision_function and score are its methods.
+    treatment: "drop" trains the estimator on the kept samples, and sets sample_weight_ to 0 for the others;
+    "down-weight" sets it to 1 - p_wrong_ for all samples, and passes it to the estimator.
     """
 
     def __init__(
@@ -34,22 +47,28 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         model: "ModelName" = "auto",
         *,
         embed: str | Path | None = None,
+        ignore: str | Sequence[str] | None = None,
         folds: int | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
+        estimator: Any = None,
+        treatment: Treatment = "drop",
     ) -> None:
         self.model = model
         self.embed = embed
+        self.ignore = ignore
         self.folds = folds
         self.device = device
         self.random_state = random_state
+        self.estimator = estimator
+        self.treatment = treatment
 
     def fit(self, X: Any, y: Any) -> "ErrataDetector":
         """Train on X, an array (N, D), a data frame, images or text, and the given labels y (N,) of any type."""
         from errata.finding.find import find
 
         labels = self._checked(X, y)
-        options = {name: getattr(self, name) for name in ("embed", "model", "folds", "device")}
+        options = {name: getattr(self, name) for name in ("embed", "ignore", "model", "folds", "device")}
         rows = np.arange(len(labels.values))  # as ids, since the index of a data frame may repeat in a resampled fold
         found = find(X, labels.values, id=rows, seed=self._seed(), **options)
         assert found.data is not None
@@ -61,17 +80,77 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.p_wrong_: NDArray[np.float64] = in_order["p_wrong"].to_numpy()
         self.flags_: NDArray[np.bool_] = (in_order["rank"] <= found.expected).to_numpy()
         self.suggested_: NDArray[Any] = labels.array_of(in_order["suggested"].tolist())
+        self.kept_: NDArray[np.bool_] = ~self.flags_
+        for number in range(found.data.num_classes):
+            members = np.flatnonzero(found.data.labels == number)
+            self.kept_[members[np.argmin(self.scores_[members])]] = True
+        drop = self.treatment == "drop"
+        self.sample_weight_: NDArray[np.float64] = self.kept_.astype(np.float64) if drop else 1 - self.p_wrong_
+        if self.estimator is not None:
+            self._fit_estimator(X, y)
         return self
+
+    def _fit_estimator(self, X: Any, y: Any) -> None:
+        from sklearn.base import clone
+
+        self.estimator_ = clone(self.estimator)
+        if self.treatment == "drop":
+            self.estimator_.fit(*self._kept(X, y))
+        else:
+            self.estimator_.fit(X, y, sample_weight=self.sample_weight_)
+
+    def _kept(self, X: Any, y: Any) -> tuple[Any, Any]:
+        from sklearn.utils import _safe_indexing, indexable
+
+        rows = np.flatnonzero(self.kept_)
+        inputs, labels = (_safe_indexing(values, rows) for values in indexable(X, y))
+        return inputs, labels
 
     def fit_predict(self, X: Any, y: Any) -> NDArray[np.bool_]:
         """Fit, and return flags_ (N,)."""
         return self.fit(X, y).flags_
 
+    def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Fit, and return X and y of the kept samples: a first step in pipelines of imbalanced-learn."""
+        return self.fit(X, y)._kept(X, y)
+
+    @available_if(_estimator_has("predict"))  # type: ignore[untyped-decorator]
+    def predict(self, X: Any) -> Any:
+        """The classes (n,) that the estimator predicts."""
+        return self._trained().predict(X)
+
+    @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Any) -> Any:
+        """The probabilities (n, K) that the estimator predicts."""
+        return self._trained().predict_proba(X)
+
+    @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
+    def decision_function(self, X: Any) -> Any:
+        """The decision function of the estimator."""
+        return self._trained().decision_function(X)
+
+    @available_if(_estimator_has("score"))  # type: ignore[untyped-decorator]
+    def score(self, X: Any, y: Any) -> float:
+        """The score of the estimator, its accuracy, on given labels."""
+        return float(self._trained().score(X, y))
+
+    def _trained(self) -> Any:
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(self, "estimator_")
+        return self.estimator_
+
     def _checked(self, X: Any, y: Any) -> "_Labels":
         """The labels. X and y are checked by scikit-learn as far as it supports their types."""
         from sklearn.utils import assert_all_finite, check_array, check_consistent_length, column_or_1d
         from sklearn.utils.multiclass import check_classification_targets
+        from sklearn.utils.validation import has_fit_parameter
 
+        if self.treatment not in get_args(Treatment):
+            raise InputError(f"treatment must be 'drop' or 'down-weight', not {self.treatment!r}")
+        weighted = self.treatment == "down-weight" and self.estimator is not None
+        if weighted and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise InputError("fit of the estimator takes no sample_weight: use treatment='drop'")
         if y is None:
             raise InputError("This ErrataDetector estimator requires y to be passed, but the target y is None.")
         labels: NDArray[Any] = column_or_1d(y, warn=True)
@@ -99,6 +178,12 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        if self.estimator is not None:
+            from sklearn.utils import get_tags
+
+            own = get_tags(self.estimator)
+            tags.estimator_type, tags.classifier_tags = own.estimator_type, own.classifier_tags
+            tags.input_tags.sparse = own.input_tags.sparse
         return tags
 
 
