@@ -360,3 +360,10 @@ class TestBadArrays:
     def test_one_hot_labels_are_refused(self, digits):
         inputs, labels = digits
         error_of("For one-hot, use the argmax", (inputs, np.eye(10)[labels]))
+
+
+def test_masked_inputs_are_refused_with_the_place():
+    inputs = np.ma.masked_array(np.ones((8, 2)), np.zeros((8, 2), dtype=bool))
+    inputs[5, 1] = np.ma.masked
+    with pytest.raises(InputError, match=r"the value at \[5, 1\] is masked"):
+        arrays.from_arrays(inputs, np.arange(8) % 2)

@@ -106,3 +106,8 @@ def test_very_many_different_decisions_are_cut_off():
     with pytest.raises(ErrataError, match=r"150 samples have") as refused:
         Decisions.from_table(pd.DataFrame(rows, columns=HEADER.split(",")))
     assert str(refused.value).splitlines()[-1].strip() == "and 50 more"
+
+
+def test_decisions_are_read_from_paths_only():
+    with pytest.raises(ErrataError, match="a path must be text, not 1"):
+        Decisions.read(1)

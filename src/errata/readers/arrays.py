@@ -119,6 +119,8 @@ def _as_array(inputs: Any) -> NDArray[Any]:
     except ValueError as error:
         sizes = [len(row) if hasattr(row, "__len__") else None for row in inputs]
         other = next((row for row, size in enumerate(sizes) if size != sizes[0]), None)
+        if other is None and isinstance(error, InputError):  # such as a masked value
+            raise
         where = "" if other is None else f"; row {other} differs from row 0"
         raise InputError(f"The rows of the inputs must have the same shape{where}") from error
     if not array.ndim:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.dynamics.files import check_path
 from errata.errors import InputError, MissingDataError
 from errata.readers.number_columns import MAX_EXACT_FLOAT
 from errata.readers.whole_rows import rows_by_line
@@ -65,7 +66,7 @@ class Decisions:
         import pandas as pd
 
         entries: list[Decision] = []
-        for file in (Path(path).expanduser() for path in paths):
+        for file in (check_path(path).expanduser() for path in paths):
             if not file.is_file():
                 raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
             header, lines = rows_by_line(file)
