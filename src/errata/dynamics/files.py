@@ -74,9 +74,6 @@ def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
                 left.unlink()
     try:
         with store_errors(path):
-            for other in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
-                if not _is_written(other):
-                    other.unlink(missing_ok=True)
             with part.open("wb") as file:
                 write(file)
                 file.flush()
@@ -87,20 +84,6 @@ def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         with contextlib.suppress(OSError):
             part.unlink()
         raise
-
-
-def _is_written(part: Path) -> bool:
-    """Whether the process that writes an unfinished file is alive. Only POSIX can tell."""
-    process = part.name.removesuffix(".part").rpartition(".")[2]
-    if os.name != "posix" or not process.isdecimal():
-        return True
-    try:
-        os.kill(int(process), 0)
-    except (ProcessLookupError, OverflowError):
-        return False
-    except PermissionError:  # a process of another user
-        pass
-    return True
 
 
 def _is_dead(process: str) -> bool:
