@@ -13,4 +13,7 @@ def test_without_a_terminal_a_line_is_printed_at_intervals(capsys, monkeypatch):
         for _ in range(8):
             now[0] += terminal.LOG_SECONDS / 4
             bar.advance(1)
-    assert capsys.readouterr().err.splitlines() == ["trying cnn9: 4 of 40 epochs", "trying cnn9: 8 of 40 epochs"]
+    assert capsys.readouterr().err.splitlines() == [  # 40 epochs of 7.5 s take 5 min
+        "trying cnn9: 10% in all, about 5 min left",
+        "trying cnn9: 20% in all, about 4 min left",
+    ]

@@ -1,5 +1,6 @@
 """Tables and progress bars in the terminal, and tables in files."""
 
+import math
 import sys
 import tempfile
 import time
@@ -76,17 +77,18 @@ def progress_bar(title: str, total: int) -> Iterator[Any]:
 
 
 class TrainingBar:
-    """Prints lines to standard output. Shows epochs on stderr: a bar on a terminal, else a line every LOG_SECONDS.
+    """Prints lines to standard output. Progress is on stderr: a bar on a terminal, else a line every LOG_SECONDS.
 
     It implements `TrainingProgress`.
     """
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import BarColumn, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-        description, epochs = TextColumn("{task.description}"), TextColumn("epochs")
-        self._bar = _bar_on_stderr(description, BarColumn(), MofNCompleteColumn(), epochs, TimeRemainingColumn())
-        self._name, self._last_line = "training", time.monotonic()
+        left = TimeRemainingColumn(), TextColumn("left")
+        self._bar = _bar_on_stderr(TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), *left)
+        self._name, self._started = "training", time.monotonic()
+        self._last_line = self._started
         self._task = self._bar.add_task(self._name, total=None)
 
     def __enter__(self) -> "TrainingBar":
@@ -111,7 +113,7 @@ class TrainingBar:
         self._bar.start()
         self._log()
 
-    def advance(self, epochs: int) -> None:
+    def advance(self, epochs: float) -> None:
         """Add finished epochs."""
         self._bar.advance(self._task, epochs)
         self._log()
@@ -122,8 +124,10 @@ class TrainingBar:
         if self._bar.disable and now - self._last_line >= LOG_SECONDS:
             self._last_line = now
             task = self._bar.tasks[self._task]
-            done = f": {task.completed:.0f} of {task.total:.0f} epochs" if task.total else ""
-            print(f"{self._name}{done}", file=sys.stderr, flush=True)
+            done = task.completed / task.total if task.total else 0.0
+            minutes = math.ceil((now - self._started) * (1 - done) / done / 60) if done else 0
+            left = f": {done:.0%} in all, about {minutes:,} min left" if done else ""
+            print(f"{self._name}{left}", file=sys.stderr, flush=True)
 
 
 def _bar_on_stderr(*columns: "ProgressColumn") -> "Progress":
@@ -141,10 +145,10 @@ class TrainingProgress(Protocol):
         """Show a line."""
 
     def total(self, epochs: int) -> None:
-        """Set how many epochs are trained in all, as far as is known."""
+        """Set how many epochs are trained in all, at most."""
 
     def begin(self, name: str, epochs: int) -> None:
         """A training of that many epochs starts."""
 
-    def advance(self, epochs: int) -> None:
-        """That many epochs are done."""
+    def advance(self, epochs: float) -> None:
+        """That many epochs are done. A training that takes fewer epochs than expected counts each as more than one."""

@@ -255,8 +255,9 @@ def test_an_interrupted_training_resumes(clouds, tmp_path, monkeypatch, slow_net
     log = ProgressLog()
     found = find(out=tmp_path / "out", progress=log)
     assert not any(name.startswith("trying") for name in log.begun)
-    assert max(log.steps[1:]) >= 5  # the epochs that were done already are reported at once
-    assert sum(log.steps) == log.totals[-1]
+    assert max(log.steps[1:]) >= 2 * log.steps[-1]  # the epochs that were done already are reported at once
+    assert len(log.totals) == 1
+    assert sum(log.steps) == pytest.approx(log.totals[0])
     assert not (tmp_path / "out" / "work").exists()
     whole = find()
     pd.testing.assert_frame_equal(found.ranking, whole.ranking)

@@ -31,7 +31,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     """Finds the samples of (X, y) whose labels are probably wrong.
 
     After fit: scores_ (N,), higher is more suspicious; flags_ (N,), True for the estimated errors; suggested_ (N,), the
-    suggested labels; p_wrong_ (N,); kept_ (N,), True for samples without a flag, and for the least suspicious one of each
+    suggested labels; p_wrong_ (N,); kept_ (N,), True for samples without a flag and for the least suspicious of each
     class; sample_weight_ (N,), see `treatment`; ranking_, the table of all samples with their row as id; classes_;
     found_, the result of `errata.find`.
 

@@ -1,6 +1,6 @@
 """Choose a model for a user's data, train it, and return the dynamics of every sample."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,7 +46,7 @@ class NoProgress:
     def say(self, line: str) -> None: ...  # noqa: D102
     def total(self, epochs: int) -> None: ...  # noqa: D102
     def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
-    def advance(self, epochs: int) -> None: ...  # noqa: D102
+    def advance(self, epochs: float) -> None: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,9 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
         return _train_by_recipe(data, options, folder, progress)
     candidates = candidates_for(data, options.model, options.seed, options.device)
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
-    progress.total(trial_epochs)
+    # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
+    planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
+    progress.total(trial_epochs + planned)
     trials = choose_model(
         candidates,
         data.labels,
@@ -114,9 +116,8 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     chosen = trials[0].candidate
     unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"
     epochs = (options.folds or 1) * chosen.recipe.epochs
-    progress.total(trial_epochs + epochs)
     progress.begin(f"training {chosen.title}", epochs)
-    dynamics = _train(chosen, data, options, folder, progress)
+    dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(
         _with_ids(dynamics, data, options),
         data,
@@ -142,7 +143,7 @@ def _train_by_recipe(
     progress.total(epochs)
     progress.begin(f"training {chosen.title}", epochs)
     return RunToRank(
-        _with_ids(_train(chosen, data, options, folder, progress), data, options),
+        _with_ids(_train(chosen, data, options, folder, progress.advance), data, options),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
@@ -186,7 +187,11 @@ def check_options(data: UserData, options: FindOptions) -> None:
 
 
 def _train(
-    chosen: "Candidate", data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
+    chosen: "Candidate",
+    data: UserData,
+    options: FindOptions,
+    folder: Path | None,
+    progress: Callable[[int], object],
 ) -> Dynamics:
     """Train on all samples, once or once per fold."""
     from errata.training.gather import gather
@@ -210,7 +215,7 @@ def _train(
         ),
         device=options.device,
         folder=None if streams else folder,
-        progress=progress.advance,
+        progress=progress,
     )
     if result.dynamics is None:
         raise InputError(f"the training failed: {result.stopped}; try another `model=` or `seed=`")
