@@ -57,10 +57,10 @@ class StuckError(BaseException):
 def mutation_attacks(count: int, seed: int) -> Iterator[Attack]:
     """About `count` mutated files, the same number of each kind, in batches."""
     chosen = specimens()
-    batches = -(-count // (BATCH * len(chosen)))
+    each = -(-count // len(chosen))
     for specimen in chosen:
-        for number in range(batches):
-            yield _batch(specimen, seed * 1_000_003 + number)
+        for start in range(0, each, BATCH):
+            yield _batch(specimen, seed * 1_000_003 + start, min(BATCH, each - start))
 
 
 def mutated(content: bytes, rng: Random) -> bytes:
@@ -117,7 +117,7 @@ def _place(length: int, rng: Random) -> int:
     )
 
 
-def _batch(specimen: Specimen, seed: int) -> Attack:
+def _batch(specimen: Specimen, seed: int, size: int) -> Attack:
     def run(folder: Path) -> Verdict:
         valid = folder / "valid"
         valid.mkdir()
@@ -125,7 +125,7 @@ def _batch(specimen: Specimen, seed: int) -> Attack:
         content = (valid / specimen.file).read_bytes()
         report = folder / "verdicts"
         outcome = run_victim(
-            lambda: _read_mutated(specimen, content, seed, report), valid, time_limit=BATCH * TIME_LIMIT
+            lambda: _read_mutated(specimen, content, seed, size, report), valid, time_limit=size * TIME_LIMIT
         )
         counts, details = dict.fromkeys(KINDS, 0), []
         for line in report.read_text().splitlines() if report.exists() else []:
@@ -133,18 +133,18 @@ def _batch(specimen: Specimen, seed: int) -> Attack:
             counts[kind] += 1
             if detail:
                 details.append(f"{kind}: {detail}")
-        missing = BATCH - sum(counts.values())
+        missing = size - sum(counts.values())
         if missing:  # the process died or hung on a file
             died: Kind = "stuck" if outcome.code is None else "traceback"
             counts[died] += missing
-            details.append(f"{died}: file {BATCH - missing} ended the process: {outcome.code} {outcome.output[-800:]}")
+            details.append(f"{died}: file {size - missing} ended the process: {outcome.code} {outcome.output[-800:]}")
         return Counts("fine", "\n".join(details), counts)
 
     return Attack(PART, f"{specimen.name}, seed {seed}", run)
 
 
-def _read_mutated(specimen: Specimen, content: bytes, seed: int, report: Path) -> None:
-    """Read `BATCH` mutated files; one line of the report each."""
+def _read_mutated(specimen: Specimen, content: bytes, seed: int, size: int, report: Path) -> None:
+    """Read `size` mutated files; one line of the report each."""
     from errata.errors import ErrataError
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -153,7 +153,7 @@ def _read_mutated(specimen: Specimen, content: bytes, seed: int, report: Path) -
     signal.signal(signal.SIGALRM, stop)
     rng, path = Random(seed), Path(specimen.file)
     with report.open("w") as verdicts:
-        for number in range(BATCH):
+        for number in range(size):
             damaged = mutated(content, rng)
             path.write_bytes(damaged)
             kind, detail = "fine", ""
