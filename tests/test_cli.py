@@ -163,7 +163,7 @@ def test_a_warning_is_one_line(run, tmp_path, curves):
     code, _, errors = run("score", "p.npz")
     assert code == 0
     assert len(errors) == 1
-    assert errors[0].startswith("errata: warning: these rows sum to one")
+    assert errors[0].startswith("errata: warning: epoch 0: these rows sum to one")
 
 
 # methods.

@@ -52,6 +52,7 @@ def write(results, cell, scores, complete=True, default=None):
         {
             "method": methods,
             "metric": "fnr",
+            "budget": int(truth.sum()),
             "value": [metrics.fnr(scores[name], truth) for name in methods],
             "setting": cell.setting,
             "gathering": cell.gathering,

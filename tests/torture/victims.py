@@ -177,7 +177,10 @@ def _watch_operations(log: Path, kill_before: int | None) -> None:
         def call(*arguments: Any, **options: Any) -> object:
             if kill_before is not None and os.fstat(records).st_size == kill_before * RECORD:
                 os.killpg(0, signal.SIGKILL)
-            os.write(records, f"{name} {_file_name(arguments[0])}".encode()[: RECORD - 1].ljust(RECORD - 1) + b"\n")
+            os.write(
+                records,
+                f"{name} {_file_name(arguments[0])}".encode(errors="replace")[: RECORD - 1].ljust(RECORD - 1) + b"\n",
+            )
             return operation(*arguments, **options)
 
         return call

@@ -236,8 +236,8 @@ def test_a_recipe_is_read_back_unchanged(tmp_path):
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"epochs": 0}, "at least one round"),
-        ({"leaves": 1}, "two leaves"),
+        ({"epochs": 0}, "epochs of a recipe must be a whole number, 1 or above"),
+        ({"leaves": 1}, "leaves of a recipe must be a whole number, 2 or above"),
         ({"learning_rate": 0.0}, "learning_rate > 0"),
         ({"l2": -1.0}, "l2 >= 0"),
         ({"row_share": 0.0}, "row_share"),
