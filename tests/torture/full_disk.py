@@ -52,12 +52,12 @@ def _attack(scenario: Scenario, expected: Reference, part: float) -> Attack:
 
 
 def _needed(scenario: Scenario, folder: Path) -> int:
-    """The bytes that an undisturbed run adds."""
+    """The bytes that an undisturbed run adds; none if it removes more than it adds."""
     folder.mkdir()
     scenario.prepare(folder)
     before = _bytes(folder)
     run_victim(scenario.work, folder)
-    return _bytes(folder) - before
+    return max(0, _bytes(folder) - before)
 
 
 def _bytes(folder: Path) -> int:
