@@ -13,10 +13,11 @@ from torch import Generator, Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from errata.errors import InputError
-from errata.training.graph_steps import Step, make_optimizer
+from errata.training.graph_steps import Step
 from errata.training.jobs import TrainingJob
 from errata.training.model_inputs import Inputs
 from errata.training.models import penultimate
+from errata.training.optimizers import Optimizer
 
 EVALUATION_BATCH = 2048
 
@@ -145,14 +146,14 @@ class ModuleExecutor(Executor):
 
     def state(self, job: int) -> dict[str, Any]:
         module = self._modules[job]
-        trained = {"model": dict(module.model.state_dict()), "optimizer": module.optimizer.state_dict()}
+        trained = {"model": dict(module.model.state_dict()), "optimizer": module.optimizer.state}
         copied: dict[str, Any] = _on_cpu(trained)
         return copied | {"order": self.order_state(job), "draws": module.rng_state}
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
         module = self._modules[job]
         module.model.load_state_dict(state["model"])
-        module.optimizer.load_state_dict(state["optimizer"])
+        module.optimizer.load_state(state["optimizer"])
         module.rng_state = state["draws"]
         self.load_order_state(job, state["order"])
 
@@ -176,7 +177,7 @@ class _JobModule:
             self.model = build().to(inputs.device)
         if inputs.device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.optimizer = make_optimizer((p for p in self.model.parameters() if p.requires_grad), job.recipe)
+        self.optimizer = Optimizer((p for p in self.model.parameters() if p.requires_grad), job.recipe)
         self._train_rows = torch.from_numpy(job.train_rows).to(inputs.device)
         self.logits = torch.zeros((len(job.train_rows) if keep_passes else 0, num_classes), device=inputs.device)
         self.model.train()
@@ -199,8 +200,7 @@ class _JobModule:
                 yield
             self._step.end()
             return
-        for group in self.optimizer.param_groups:
-            group["lr"] = rate
+        self.optimizer.rate = rate
         rows = [self._train_rows[batch] for batch in positions]
         for batch, raw in zip(positions, self._inputs.fetch(rows), strict=True):
             self._update(batch, raw)
@@ -228,7 +228,7 @@ class _JobModule:
                 f"the model returns logits of shape {tuple(logits.shape)} for {len(positions)} samples "
                 f"of {self.logits.shape[1]} classes"
             )
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad()
         cross_entropy(logits, self._labels[self._train_rows[positions]]).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         if self._keep_passes:

@@ -1,37 +1,18 @@
-"""Optimisers, and what is special about training on a GPU: steps as CUDA graphs, and orders shuffled on the device."""
+"""What is special about training on a GPU: steps as CUDA graphs, and orders shuffled on the device."""
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
+from itertools import chain
 from typing import Any
 
 import torch
 from torch import Generator, Tensor
 
 from errata.training.jobs import TrainingJob
-from errata.training.recipes import Recipe
+from errata.training.optimizers import Optimizer
 
 WARM_UP_STEPS = 3
 EPOCHS_AHEAD = 32
 NUMBERS_AHEAD = 1 << 20
-
-
-def make_optimizer(parameters: Iterable[Tensor], recipe: Recipe) -> torch.optim.Optimizer:
-    """The recipe's optimiser, with L2 in the gradient, in a form that a CUDA graph can contain."""
-    trained = list(parameters)
-    if recipe.optimizer == "sgd":
-        return torch.optim.SGD(
-            trained, recipe.learning_rate, momentum=recipe.momentum, weight_decay=recipe.weight_decay, foreach=True
-        )
-    # On a CPU, rounding in the fused form depends on the position in the tensor, so stacking would change the bits.
-    on_gpu = trained[0].device.type == "cuda"
-    return torch.optim.Adam(
-        trained,
-        recipe.learning_rate,
-        weight_decay=recipe.weight_decay,
-        fused=on_gpu,
-        foreach=not on_gpu,
-        capturable=on_gpu,
-    )
 
 
 class Step:
@@ -44,7 +25,7 @@ class Step:
     def __init__(
         self,
         step: Callable[[Tensor], None],
-        optimizer: torch.optim.Optimizer,
+        optimizer: Optimizer,
         tensors: Callable[[], Iterable[Tensor]],
         example: Tensor,
     ) -> None:
@@ -54,15 +35,14 @@ class Step:
         self._rate = float("nan")
         self._stream = torch.cuda.Stream() if example.is_cuda else None  # type: ignore[no-untyped-call]
         if self._stream is not None:
-            self.warm_up()
+            self._warm_up(self._stream)
 
     def __call__(self, rows: Tensor, rate: float) -> None:
         """Take a step with that learning rate."""
         if rate != self._rate:
             self._graphs.clear()
             self._rate = rate
-            for group in self._optimizer.param_groups:
-                group["lr"] = rate
+            self._optimizer.rate = rate
         if self._stream is None:
             self._step(rows)
             return
@@ -94,22 +74,19 @@ class Step:
             self._step(graph_rows)
         return graph, graph_rows
 
-    def warm_up(self) -> None:
-        """Take a few steps, so that kernels are chosen and the optimiser has a state; then restore all tensors."""
+    def _warm_up(self, stream: torch.cuda.Stream) -> None:
+        """Take a few steps, so that kernels are chosen; then restore all tensors."""
         before = [tensor.detach().clone() for tensor in self._tensors()]
         self.begin()
-        side = nullcontext() if self._stream is None else torch.cuda.stream(self._stream)
-        with side, torch.backends.cudnn.flags(enabled=True, benchmark=self._stream is not None):
+        with torch.cuda.stream(stream), torch.backends.cudnn.flags(enabled=True, benchmark=True):
             for _ in range(WARM_UP_STEPS):
                 self._step(self._example)
         self.end()
         with torch.no_grad():
             for tensor, saved in zip(self._tensors(), before, strict=True):
                 tensor.copy_(saved)
-            for state in self._optimizer.state.values():
-                for value in state.values():
-                    if isinstance(value, Tensor):
-                        value.zero_()
+            for value in chain(*self._optimizer.state.values()):
+                value.zero_()
 
 
 class DeviceOrders:

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
-from errata.training.graph_steps import DeviceOrders, Step, make_optimizer
+from errata.training.graph_steps import DeviceOrders, Step
 from errata.training.jobs import TrainingJob
 from errata.training.models import mlp
+from errata.training.optimizers import Optimizer
 from errata.training.recipes import Recipe
 
 _relu_backward = torch.ops.aten.threshold_backward.grad_input  # works in place
@@ -49,7 +50,7 @@ class Stack:
         self._parameters = list(self._flat) if values.is_cuda else [self._flat]
         for parameter, gradient in zip(self._parameters, gradients if values.is_cuda else [gradients], strict=True):
             parameter.grad = gradient
-        self._optimizer = make_optimizer(self._parameters, shape.recipe)
+        self._optimizer = Optimizer(self._parameters, shape.recipe)
         padding_row = len(values) - 1
         train_rows = [torch.from_numpy(np.append(job.train_rows, padding_row)) for job in jobs]
         self._train_rows = pad_sequence(train_rows, batch_first=True, padding_value=padding_row).to(values.device)
@@ -65,7 +66,6 @@ class Stack:
             self.orders = DeviceOrders(jobs, shape.width, self._padding, values.device)
         example = torch.full((len(jobs), shape.recipe.batch_size), self._padding, device=values.device)
         self._step = Step(self._train_steps, self._optimizer, lambda: [self._flat], example)
-        self._step.warm_up()  # on a CPU too: a checkpoint is loaded into the existing state of the optimiser
 
     def train_epoch(self, epoch: int, positions: Tensor) -> None:
         """Train every job on positions in its train_rows (R, T), batch by batch.
@@ -106,9 +106,8 @@ class Stack:
     def state(self, slot: int) -> dict[str, Tensor]:
         """The weights and optimiser state of a job, not copied. The number of steps is that of the whole stack."""
         whole = self._parameters[0] is self._flat
-        parameter = self._parameters[0 if whole else slot]
-        moments = {name: value for name, value in self._optimizer.state[parameter].items() if value is not None}
-        own = {"weights": parameter, **moments}
+        own = {name: tensors[0 if whole else slot] for name, tensors in self._optimizer.state.items()}
+        own["weights"] = self._parameters[0 if whole else slot]
         return {name: value[slot] if whole and value.ndim else value for name, value in own.items()}
 
     def _initial(self) -> Tensor:
