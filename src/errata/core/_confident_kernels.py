@@ -19,8 +19,13 @@ def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -
     sizes = np.zeros(num_classes, np.int64)
     for label in labels:
         sizes[label] += 1
-    ends = sizes.cumsum()
-    place = ends - sizes
+    ends = np.empty(num_classes, np.int64)
+    place = np.empty(num_classes, np.int64)
+    total = 0
+    for k in range(num_classes):
+        place[k] = total
+        total += sizes[k]
+        ends[k] = total
     for row in range(len(labels)):
         label = labels[row]
         order[place[label]] = row

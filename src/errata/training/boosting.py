@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 MODEL = "model.txt"
 MAX_ROUNDS = 1000
+SMALL_TABLE = 1 << 18  # numbers; below, threads wait for each other longer than they work, above all on busy cores
 PATIENCE = 50  # rounds without a lower validation loss after which boosting stops
 
 
@@ -138,6 +139,7 @@ class _Boosting:
             "feature_fraction": self.recipe.column_share,
             "seed": self.recipe.seed,
             "deterministic": True,
+            "num_threads": 1 if self.values.size < SMALL_TABLE else 0,  # 0: all; the model is the same
             "force_col_wise": True,  # otherwise LightGBM times both layouts, and its choice may differ between runs
             "metric": metric,
             "verbose": -1,

@@ -37,8 +37,8 @@ class StackedExecutor(Executor):
     ) -> None:
         super().__init__(jobs, inputs, labels, num_classes)
         self._widths = (inputs.values.shape[1], *widths, num_classes)
-        largest = max(before * after for before, after in pairwise(self._widths))
-        self._is_large = max(job.recipe.batch_size for job in jobs) * largest >= LARGE_PRODUCT
+        self._largest_layer = max(before * after for before, after in pairwise(self._widths))
+        self._is_large = max(job.recipe.batch_size for job in jobs) * self._largest_layer >= LARGE_PRODUCT
         by_shape: dict[StackShape, list[int]] = {}
         for number, job in enumerate(jobs):
             by_shape.setdefault(_shape(job), []).append(number)
@@ -73,7 +73,10 @@ class StackedExecutor(Executor):
 
     def evaluate(self, job: int, rows: Tensor) -> Tensor:
         stack, slot = self._place[job]
-        return stack.evaluate(slot, rows)
+        logits: list[Tensor] = []
+        work = lambda slot: logits.append(stack.evaluate(slot, rows))  # noqa: E731
+        _on_threads(work, [slot], self.inputs.values, large=len(rows) * self._largest_layer >= LARGE_PRODUCT)
+        return logits[0]
 
     def module(self, job: int) -> nn.Module:
         with torch.device("meta"):  # no weights are drawn, because they are replaced
@@ -139,6 +142,9 @@ def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tenso
         return
     torch.set_num_threads(1)
     try:
+        if len(items) == 1:
+            work(items[0])
+            return
         with ThreadPoolExecutor(cores) as pool:
             for _ in pool.map(work, items):
                 pass
