@@ -38,7 +38,8 @@ def compensated_sum(values: NDArray[Any]) -> tuple[float, float]:
     """The sum of `values` as a float and a remainder: exact to about 100 bits, so independent of their order."""
     total = 0.0
     remainder = 0.0
-    for value in values:
+    for number in values:
+        value = np.float64(number)
         larger = total + value
         remainder += (total - larger) + value if total >= value else (value - larger) + total
         total = larger
@@ -71,7 +72,7 @@ def confident_classes(
         reached_last = NO_CLASS
         for k in range(num_classes):
             probability = probabilities[row, k]
-            total += probability
+            total += np.float64(probability)
             if probability < lowest:
                 lowest = probability
             if probability > highest:
@@ -80,7 +81,8 @@ def confident_classes(
             if probability >= thresholds[k]:
                 reached += 1
                 reached_last = k
-        if not (abs(total - 1) <= SUM_TOLERANCE and lowest >= -ROUNDING and highest <= 1 + ROUNDING):
+        in_range = np.float64(lowest) >= -ROUNDING and np.float64(highest) <= 1 + ROUNDING
+        if not (in_range and abs(total - 1) <= SUM_TOLERANCE):
             return row
         confident[row] = arg_max if reached > 1 else reached_last
         label = labels[row]

@@ -1,5 +1,7 @@
 """Compiled loops over classes that the measures and the averages of probabilities use."""
 
+import math
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -64,7 +66,13 @@ def log_add(a: float, b: float) -> float:
     high, low = max(a, b), min(a, b)
     if low == -np.inf:
         return high
-    return float(high + np.log1p(np.exp(low - high)))
+    return high + math.log1p(math.exp(low - high))
+
+
+@compiled
+def safe_log(value: float) -> float:
+    """The logarithm, also of 0, which Python refuses."""
+    return math.log(value) if value > 0.0 else -np.inf
 
 
 @compiled
@@ -102,11 +110,11 @@ def blend_probabilities(
             blended[i] = -np.inf
         for k in range(classes):
             old = blended[i, k]
-            linear = old if old >= 0.0 else np.exp(old)
+            linear = old if old >= 0.0 else math.exp(old)
             new = keep * linear + scale * exponentials[i, k]
             if new < TINY:
-                log_old = old if old < 0.0 else np.log(old)
-                new = log_add(np.log(keep) + log_old, np.log(scale) + shifted[i, k])
+                log_old = old if old < 0.0 else safe_log(old)
+                new = log_add(safe_log(keep) + log_old, safe_log(scale) + shifted[i, k])
             blended[i, k] = new
 
 

@@ -176,12 +176,14 @@ def distance_between(i: int, j: int, cloud: Cloud) -> np.float32:
     in_fours = columns - columns % 4
     first, second, third, fourth = 0.0, 0.0, 0.0, 0.0  # independent sums, which run in parallel
     for d in range(0, in_fours, 4):
-        first += (points[i, d] * scale_i - points[j, d] * scale_j) ** 2
-        second += (points[i, d + 1] * scale_i - points[j, d + 1] * scale_j) ** 2
-        third += (points[i, d + 2] * scale_i - points[j, d + 2] * scale_j) ** 2
-        fourth += (points[i, d + 3] * scale_i - points[j, d + 3] * scale_j) ** 2
+        a = points[i, d] * scale_i - points[j, d] * scale_j
+        b = points[i, d + 1] * scale_i - points[j, d + 1] * scale_j
+        c = points[i, d + 2] * scale_i - points[j, d + 2] * scale_j
+        e = points[i, d + 3] * scale_i - points[j, d + 3] * scale_j
+        first, second, third, fourth = first + a * a, second + b * b, third + c * c, fourth + e * e
     for d in range(in_fours, columns):
-        first += (points[i, d] * scale_i - points[j, d] * scale_j) ** 2
+        a = points[i, d] * scale_i - points[j, d] * scale_j
+        first += a * a
     squared = (first + second) + (third + fourth)
     if not cloud.cosine:
         return np.float32(np.sqrt(squared))

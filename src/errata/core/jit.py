@@ -1,24 +1,75 @@
-"""Compiled loops, run on all cores in blocks of rows.
+"""Kernels: loops over arrays, which are compiled where there is enough to do, and run on all cores in blocks of rows.
 
-Kernels release the GIL, and do not use the threads of numba. Blocks of rows run on Python threads, so that results do
-not depend on the number of cores and processes can be forked.
+Compiled kernels release the GIL, and do not use the threads of numba. Blocks of rows run on Python threads, so that
+results do not depend on the number of cores and processes can be forked.
 """
 
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property, update_wrapper
+from types import FunctionType
 from typing import Any, TypeVar, cast
 
-from numba import njit
+import numpy as np
 
+INTERPRETED_NUMBERS = 200_000  # of the arguments of all calls of a kernel; compiling it takes as long as so many do
 BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows; it and derived arrays fit into the cache
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def compiled(function: Function) -> Function:
-    """Compile with numba on first call and cache the machine code on disk."""
-    return cast(Function, njit(nogil=True, cache=True, error_model="numpy")(function))
+    """A kernel: Python runs the first calls, and numba compiles it for the rest and caches the machine code on disk.
+
+    Small data then needs neither numba nor its compiler, which take longer. The results are the same bit for bit, so a
+    kernel converts numbers of arrays to np.float64 where numba would do so and numpy would not, and calls `math`.
+    """
+    return cast(Function, Kernel(cast(FunctionType, function)))
+
+
+class Kernel:
+    """A function of arrays, and how many numbers it is interpreted for before it is compiled."""
+
+    def __init__(self, function: FunctionType) -> None:
+        update_wrapper(self, function)
+        self._function = function
+        self.numbers_left = INTERPRETED_NUMBERS
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Call the function, interpreted or compiled."""
+        if self.numbers_left > 0:
+            self.numbers_left -= _numbers(arguments)
+        if self.numbers_left > 0:
+            with np.errstate(all="ignore"):
+                return self.interpreted(*arguments)
+        return self.machine_code(*arguments)
+
+    @cached_property
+    def interpreted(self) -> Callable[..., Any]:
+        """The function, in which calls of other kernels are interpreted too."""
+        return self._linked(lambda kernel: kernel.interpreted)
+
+    @cached_property
+    def machine_code(self) -> Callable[..., Any]:
+        """The function, which numba compiles on the first call for each combination of types."""
+        from numba import njit
+
+        linked = self._linked(lambda kernel: kernel.machine_code)
+        return cast(Callable[..., Any], njit(nogil=True, cache=True, error_model="numpy")(linked))
+
+    def _linked(self, link: "Callable[[Kernel], Callable[..., Any]]") -> FunctionType:
+        """The function with its kernels replaced."""
+        code, names = self._function.__code__, self._function.__globals__
+        kernels = {name: names[name] for name in code.co_names if isinstance(names.get(name), Kernel)}
+        linked = FunctionType(code, names | {name: link(kernel) for name, kernel in kernels.items()})
+        return update_wrapper(linked, self._function)
+
+
+def _numbers(arguments: tuple[Any, ...]) -> int:
+    """How many numbers the arrays in arguments and tuples of arguments have."""
+    arrays = [one.size for one in arguments if isinstance(one, np.ndarray)]
+    return sum(arrays) + sum(_numbers(one) for one in arguments if isinstance(one, tuple))
 
 
 def row_blocks(rows: int, block: int) -> Iterator[slice]:

@@ -15,6 +15,7 @@ evidence):
 - Only features are known: the probabilities of the 50 nearest features by cosine distance, a = 0.5.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, get_args
 
@@ -144,7 +145,7 @@ def _log_means(logs: Floats, probabilities: Floats, neighbours: NDArray[Any], me
                 row[c] += neighbour[c]
         for c in range(classes):
             if row[c] > TINY:
-                row[c] = np.log(row[c] / count)
+                row[c] = math.log(row[c] / count)
                 continue
             largest = -np.inf
             for j in neighbours[i]:
@@ -154,5 +155,5 @@ def _log_means(logs: Floats, probabilities: Floats, neighbours: NDArray[Any], me
                 continue
             total = 0.0
             for j in neighbours[i]:
-                total += np.exp(logs[j, c] - largest)
-            row[c] = largest + np.log(total / count)
+                total += math.exp(logs[j, c] - largest)
+            row[c] = largest + math.log(total / count)
