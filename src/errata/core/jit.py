@@ -58,7 +58,7 @@ class Kernel:
         linked = self._linked(lambda kernel: kernel.machine_code)
         return cast(Callable[..., Any], njit(nogil=True, cache=True, error_model="numpy")(linked))
 
-    def _linked(self, link: "Callable[[Kernel], Callable[..., Any]]") -> FunctionType:
+    def _linked(self, link: "Callable[[Kernel], Callable[..., Any]]") -> Callable[..., Any]:
         """The function with its kernels replaced."""
         code, names = self._function.__code__, self._function.__globals__
         kernels = {name: names[name] for name in code.co_names if isinstance(names.get(name), Kernel)}
