@@ -13,9 +13,10 @@ SETTINGS = ("digits-symmetric-20", "cifar10n-worse")
 METHODS = ("MeanProb-LM", "Mean-CE", "Last-CE", "CL-PBNR (IS)")
 
 
-@pytest.fixture
-def results(tmp_path):
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
     """Two settings, two seeds, four methods whose scores correlate with the truth."""
+    root = tmp_path_factory.mktemp("report")
     rng = np.random.default_rng(0)
     truth = np.arange(300) % 5 == 0
     for setting in SETTINGS:
@@ -27,7 +28,7 @@ def results(tmp_path):
             points = {"CL-PBNR (IS)": (40, 0.5)}
             complete = setting != "cifar10n-worse"
             folder = write_cell(
-                tmp_path / "results",
+                root / "results",
                 setting,
                 seed,
                 fnr,
@@ -40,11 +41,12 @@ def results(tmp_path):
     return folder
 
 
-@pytest.fixture
-def report(results, tmp_path, monkeypatch):
-    monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
-    path = tmp_path / "out" / "report.html"
-    missing = write_report(results, path)
+@pytest.fixture(scope="module")
+def report(results):
+    path = results.folder.parent / "out" / "report.html"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ERRATA_DATA", str(results.folder.parent / "nothing"))
+        missing = write_report(results, path)
     assert any(sentence.startswith("noise-cifar10n-worse: cifar10 is not in") for sentence in missing)
     return path
 
@@ -122,7 +124,8 @@ def test_what_is_missing_stays_last_whichever_way_it_is_sorted(report, page):
         assert column(page, 4)[0] == "40"
 
 
-def test_the_same_results_give_the_same_bytes(report, results, tmp_path):
+def test_the_same_results_give_the_same_bytes(report, results, tmp_path, monkeypatch):
+    monkeypatch.setenv("ERRATA_DATA", str(results.folder.parent / "nothing"))
     again = tmp_path / "again.html"
     write_report(results, again)
     assert again.read_bytes() == report.read_bytes()
@@ -135,13 +138,13 @@ def test_results_the_paper_knows_nothing_of_have_a_page_too(tmp_path):
 
 
 def test_the_command_writes_it_and_says_what_it_could_not_show(results, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(results.folder.parent)
     monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
-    monkeypatch.setattr(sys, "argv", ["errata", "bench", "report", "--out", "page.html"])
+    monkeypatch.setattr(sys, "argv", ["errata", "bench", "report", "--out", str(tmp_path / "page.html")])
     with pytest.raises(SystemExit) as left:
         cli.main()
     assert left.value.code == 0
     out = capsys.readouterr().out
     assert "not shown: table tuned" in out
-    assert "wrote page.html" in out
+    assert f"wrote {tmp_path / 'page.html'}" in " ".join(out.split())
     assert (tmp_path / "page.html").exists()

@@ -211,7 +211,12 @@ class ImageFiles(_NormalisedImages):
             collate_fn=_collate,
             generator=Generator(),  # otherwise the loader draws a seed from torch's default generator
         )
-        return (_raise_error(raw).to(self.device, non_blocking=True) for raw in loader)
+        decoded = iter(loader)
+        try:
+            for raw in decoded:
+                yield _raise_error(raw).to(self.device, non_blocking=True)
+        finally:
+            del decoded  # ends the workers, even if the traceback of an error keeps this frame
 
 
 class _Decoded(Dataset[Tensor | InputError]):
