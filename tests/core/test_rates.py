@@ -128,14 +128,30 @@ def test_mixture_of_many_samples_is_the_fit_to_all_of_them():
     assert estimate.low <= wrong.mean() <= estimate.high
 
 
-def test_refits_to_resamples_are_those_of_scikit_learn():
+def fit_of_scikit_learn(points, weights, means, variances):
+    """The upper weight and the mean log-likelihood."""
+    mixture = GaussianMixture(
+        2,
+        covariance_type="diag",
+        tol=rates.MIXTURE_TOLERANCE,
+        max_iter=rates.MIXTURE_ITERATIONS,
+        weights_init=weights,
+        means_init=means[:, None],
+        precisions_init=1 / variances[:, None],
+    ).fit(points[:, None])
+    return mixture.weights_[1], mixture.lower_bound_
+
+
+def test_mixtures_fitted_to_resamples_are_those_of_scikit_learn():
     points = np.sort(two_groups(500, 0.2, seed=5)[0])
     points = (points - points.mean()) / points.std()
-    fit = rates._fit_mixture(points, *rates._split(points, 0.2))
-    counts = np.random.default_rng(0).multinomial(len(points), np.full(len(points), 1 / len(points)), size=12)
-    start = fit.weights_, fit.means_, fit.precisions_
-    expected = [rates._upper_weight(rates._fit_mixture(np.repeat(points, row), *start)) for row in counts]
-    np.testing.assert_allclose(rates._refits(fit, points, counts.astype(float)), expected, atol=2e-5)
+    counts = np.random.default_rng(0).multinomial(len(points), np.full(len(points), 1 / len(points)), size=5)
+    counts[0] = 1
+    starts = rates._splits(points)
+    fits = rates._fit_mixtures(points, counts.astype(float), starts)
+    arguments = zip(counts, starts.weights, starts.means, starts.variances, strict=True)
+    expected = [fit_of_scikit_learn(np.repeat(points, row), *start) for row, *start in arguments]
+    np.testing.assert_allclose(np.c_[fits.weights[:, 1], fits.likelihoods], expected, rtol=1e-9)
 
 
 def test_mixture_of_two_values_is_the_share_of_the_higher():

@@ -4,11 +4,10 @@ Each interval covers the choice of samples, but not the bias of the estimate's a
 differ by more than the width of their intervals, and the median is more reliable than any single one.
 """
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -68,14 +67,16 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
         raise InputError(f"(nearly) every sample has the score {points[0]}, so there are no two groups of scores")
     centre, scale = points.mean(), points.std()
     points = (points - centre) / scale
-    starts = [_fit_mixture(points, *_split(points, share)) for share in MIXTURE_STARTS]
-    likeliest = max(starts, key=lambda mixture: mixture.lower_bound_)
-    fit = _fit_mixture((ordered - centre) / scale, likeliest.weights_, likeliest.means_, likeliest.precisions_)
-    rate = _upper_weight(fit)
+    starts = _fit_mixtures(points, np.ones((len(MIXTURE_STARTS), len(points))), _splits(points))
+    likeliest = starts.rows([int(np.argmax(starts.likelihoods))])
+    fit = _fit_mixtures((ordered - centre) / scale, np.ones((1, len(ordered))), likeliest)
+    upper = int(fit.means[0].argmax())
+    rate = float(fit.weights[0, upper])
     resampled = np.random.default_rng(0).multinomial(
         len(points), np.full(len(points), 1 / len(points)), size=MIXTURE_REPLICATES
     )
-    replicates = _refits(fit, points, resampled.astype(np.float64))
+    all_alike = fit.rows([0] * MIXTURE_REPLICATES)
+    replicates = _fit_mixtures(points, resampled.astype(np.float64), all_alike).weights[:, upper]
     # A resample has fewer points than there are samples; its deviation is scaled accordingly.
     spread = _log_odds(replicates).std(ddof=1) * np.sqrt(len(points) / len(checked))
     low, high = 1 / (1 + np.exp(spread * _normal_quantile(confidence) * np.array([1, -1]) - _log_odds(rate)))
@@ -166,48 +167,41 @@ def _even_points(ordered: Floats) -> Floats:
     return ordered[((np.arange(size) + 0.5) * len(ordered) / size).astype(np.int64)]
 
 
-def _split(points: Floats, share: float) -> tuple[Floats, Floats, Floats]:
-    """Weights (2,), means (2, 1) and precisions (2, 1) of the upper `share` of sorted points and of the rest."""
-    cut = min(max(round(len(points) * (1 - share)), 1), len(points) - 1)
-    halves = points[:cut], points[cut:]
-    weights = np.array([len(half) for half in halves]) / len(points)
-    means = np.array([[half.mean()] for half in halves])
-    precisions = np.array([[1 / (half.var() + 1e-3)] for half in halves])
-    return weights, means, precisions
+class _Mixtures(NamedTuple):
+    """R mixtures of two Gaussians: weights, means and variances (R, 2), and mean log-likelihoods of the points (R,)."""
+
+    weights: Floats
+    means: Floats
+    variances: Floats
+    likelihoods: Floats
+
+    def rows(self, rows: Sequence[int]) -> "_Mixtures":
+        """Some of the mixtures."""
+        return _Mixtures(*(values[rows] for values in self))
 
 
-def _fit_mixture(points: Floats, weights: Floats, means: Floats, precisions: Floats) -> Any:
-    from sklearn.exceptions import ConvergenceWarning
-    from sklearn.mixture import GaussianMixture
-
-    mixture = GaussianMixture(
-        n_components=2,
-        covariance_type="diag",
-        tol=MIXTURE_TOLERANCE,
-        max_iter=MIXTURE_ITERATIONS,
-        weights_init=weights,
-        means_init=means,
-        precisions_init=precisions,
-    )
-    with warnings.catch_warnings():
-        # If there are no two groups, the fit may not converge; the interval is then wide.
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return mixture.fit(points[:, None])
+def _splits(points: Floats) -> _Mixtures:
+    """For each of the MIXTURE_STARTS, the moments of this upper share of sorted points and of the rest."""
+    moments = []
+    for share in MIXTURE_STARTS:
+        cut = min(max(round(len(points) * (1 - share)), 1), len(points) - 1)
+        moments.append(
+            [(len(half) / len(points), half.mean(), half.var() + 1e-3) for half in (points[:cut], points[cut:])]
+        )
+    weights, means, variances = np.moveaxis(np.array(moments), 2, 0)
+    return _Mixtures(weights, means, variances, np.full(len(moments), -np.inf))
 
 
-def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
-    """Upper weights (R,) of refits to points (P,) with counts (R, P), all started from one fit.
+def _fit_mixtures(points: Floats, counts: Floats, start: _Mixtures) -> _Mixtures:
+    """Mixtures fitted to points (P,) with counts (R, P) by expectation-maximisation, as in scikit-learn.
 
-    The same expectation-maximisation as in scikit-learn, which takes no weights, for all refits at once.
+    All are fitted at once. If there are no two groups, a fit may not converge; the interval is then wide.
     """
-    order = np.argsort(fit.means_[:, 0])
-    weights, means, variances = (
-        np.tile(values[order], (len(counts), 1)) for values in (fit.weights_, fit.means_[:, 0], fit.covariances_[:, 0])
-    )
-    totals, bounds = counts.sum(axis=1), np.full(len(counts), -np.inf)
-    left = np.arange(len(counts))  # refits that have not converged
+    weights, means, variances = start.weights.copy(), start.means.copy(), start.variances.copy()
+    totals, likelihoods = counts.sum(axis=1), np.full(len(counts), -np.inf)
+    left = np.arange(len(counts))  # mixtures that have not converged
     for _ in range(MIXTURE_ITERATIONS):
-        lower, upper = (
+        first, second = (
             np.log(weights[left, k, None])
             - (
                 np.log(2 * np.pi * variances[left, k, None])
@@ -216,24 +210,22 @@ def _refits(fit: Any, points: Floats, counts: Floats) -> Floats:
             / 2
             for k in (0, 1)
         )
-        density = np.logaddexp(lower, upper)
-        bound = (counts[left] * density).sum(axis=1) / totals[left]
-        shares = counts[left] * np.exp(upper - density)
+        smaller = np.exp(-np.abs(second - first))  # the smaller density, relative to the larger one
+        density = np.maximum(first, second) + np.log1p(smaller)  # np.logaddexp takes several times as long
+        likelihood = (counts[left] * density).sum(axis=1) / totals[left]
+        shares = counts[left] * np.where(second > first, 1, smaller) / (1 + smaller)
         for k, share in enumerate((counts[left] - shares, shares)):
             mass = share.sum(axis=1) + 10 * np.finfo(np.float64).eps
             weights[left, k] = mass / totals[left]
             means[left, k] = share @ points / mass
             variances[left, k] = (share * (points - means[left, k, None]) ** 2).sum(axis=1) / mass + 1e-6
-        converged = np.abs(bound - bounds[left]) < MIXTURE_TOLERANCE
-        bounds[left] = bound
+        weights[left] /= weights[left].sum(axis=1, keepdims=True)
+        converged = np.abs(likelihood - likelihoods[left]) < MIXTURE_TOLERANCE
+        likelihoods[left] = likelihood
         left = left[~converged]
         if not len(left):
             break
-    return np.asarray(weights[:, 1] / weights.sum(axis=1))
-
-
-def _upper_weight(mixture: Any) -> float:
-    return float(mixture.weights_[np.argmax(mixture.means_[:, 0])])
+    return _Mixtures(weights, means, variances, likelihoods)
 
 
 def _wilson(successes: int, trials: int, confidence: float) -> tuple[float, float]:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from errata.report.contents import loss_curves, sample_contents
 
 if TYPE_CHECKING:
     import pandas as pd
+    from jinja2 import Template
 
 # Each script uses what the ones before it define.
 SCRIPTS = ("data", "csv", "decisions", "filters", "drawing", "charts", "list", "detail", "relabel", "conflicts", "main")
@@ -59,24 +61,25 @@ class ReportData:
 
 def write_report(report: ReportData, path: str | Path) -> Path:
     """Write the page to `path` in one atomic step. Equal data gives equal bytes."""
-    from jinja2 import Environment
-
     target = Path(path)
     script = "\n".join(_static(f"{name}.js") for name in SCRIPTS)
-    text = (
-        Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-        .from_string(_static("report.html.j2"))
-        .render(
-            report=report,
-            data=_as_script_json(payload(report, target.parent)),
-            script=script,
-            script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-            style=_static("report.css"),
-        )
+    text = _template().render(
+        report=report,
+        data=_as_script_json(payload(report, target.parent)),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        style=_static("report.css"),
     )
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
     return target
+
+
+@cache
+def _template() -> "Template":
+    from jinja2 import Environment
+
+    return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_static("report.html.j2"))
 
 
 def payload(report: ReportData, folder: Path) -> dict[str, Any]:
