@@ -60,7 +60,7 @@ class Trainer:
             options=TrainingOptions(swa=False, features=True),
             device=self.device,
         )
-        return result, test_accuracy(self.labelled, self.recipe, result, self.device)
+        return result, test_accuracy(self.labelled, self.recipe, result, self.device, as_published=False)
 
 
 def measure(setting: str, seed: int, table: "Table", results: Results, device: str, data_dir: Path | None) -> None:

@@ -136,16 +136,17 @@ def test_cnn9_is_the_network_of_co_teaching():
     assert {layer.negative_slope for layer in model if isinstance(layer, nn.LeakyReLU)} == {0.01}
 
 
-def test_whole_channels_are_dropped_in_training_only():
+@pytest.mark.parametrize(("training", "always_drop"), [(True, False), (True, True), (False, True)])
+def test_whole_channels_are_dropped(training, always_drop):
     torch.manual_seed(0)
-    model = cnn9(10, dropout=0.25)
+    model = cnn9(10, dropout=0.25, always_drop=always_drop)
     dropped = []
     for layer in model:
         if isinstance(layer, nn.Dropout2d):
             layer.register_forward_hook(lambda _, given, output: dropped.append((given[0], output)))
     images = torch.randn(8, 3, 32, 32)
     with torch.no_grad():
-        model.train()(images)
+        model.train(training)(images)
         shares = []
         for before, after in dropped:
             gone = (after == 0).flatten(2).all(dim=2)
@@ -154,8 +155,22 @@ def test_whole_channels_are_dropped_in_training_only():
             shares.append(gone.float().mean().item())
         assert len(shares) == 2
         assert all(abs(share - 0.25) < 0.06 for share in shares)
-        model.eval()
-        torch.testing.assert_close(model(images), model(images), rtol=0, atol=0)
+
+
+def test_dropout_in_evaluation_is_an_option_with_draws_of_its_own():
+    torch.manual_seed(0)
+    images = torch.randn(8, 3, 32, 32)
+    plain, always, again = cnn9(10).eval(), cnn9(10, always_drop=True).eval(), cnn9(10, always_drop=True).eval()
+    always.load_state_dict(plain.state_dict())
+    again.load_state_dict(plain.state_dict())
+    with torch.no_grad():
+        torch.testing.assert_close(plain(images), plain(images), rtol=0, atol=0)
+        first, second = always(images), always(images)
+        assert not torch.equal(first[:4], first[4:])
+        assert not torch.allclose(first, second)
+        torch.rand(1)  # the draws do not depend on torch's own generator
+        torch.testing.assert_close(again(images), first, rtol=0, atol=0)
+        torch.testing.assert_close(again(images), second, rtol=0, atol=0)
 
 
 def test_features_are_the_inputs_of_the_last_linear_layer():

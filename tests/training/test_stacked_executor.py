@@ -3,6 +3,7 @@ import pytest
 import torch
 from torch import nn
 
+from errata.errors import InputError
 from errata.training.engine import train
 from errata.training.gather import executor_for, gather
 from errata.training.jobs import TrainingJob, TrainingOptions, in_sample_jobs
@@ -48,7 +49,7 @@ def sgd_by_hand(parameters, gradients, memory, rate, decay, momentum):
         parameter -= rate * memory[number]
 
 
-def train_by_hand(data, rows, recipe, widths):
+def train_by_hand(data, rows, recipe, widths, weight=None):
     """A plain training loop: yields the logits (n, K) of each training pass and the weights after it."""
     x, y = data[0].values, torch.from_numpy(data[1])
     torch.manual_seed(recipe.seed)
@@ -62,7 +63,7 @@ def train_by_hand(data, rows, recipe, widths):
             batch = torch.from_numpy(rows)[positions]
             output = model(x[batch])
             logits[positions] = output.detach()
-            gradients = torch.autograd.grad(nn.functional.cross_entropy(output, y[batch]), parameters)
+            gradients = torch.autograd.grad(nn.functional.cross_entropy(output, y[batch], weight), parameters)
             with torch.no_grad():
                 if recipe.optimizer == "adam":
                     adam_by_hand(parameters, gradients, memory, rate, recipe.weight_decay)
@@ -93,6 +94,35 @@ def test_a_stack_equals_plain_loops(data, name, widths):
             with torch.no_grad():
                 expected_logits = module(data[0].values)
             torch.testing.assert_close(executor.evaluate(number, everyone), expected_logits, rtol=1e-10, atol=1e-10)
+
+
+def test_balanced_classes_are_those_of_weighted_cross_entropy(data):
+    """As CTRL's code weights them, up to a factor that the weighted mean cancels: N / K / samples of the class."""
+    recipe = OPTIMIZERS["adam with decay"]
+    labels = np.where(np.arange(SAMPLES) < 50, 0, data[1])  # classes of different size
+    inputs, rows = data[0], np.random.default_rng(1).permutation(SAMPLES)[:55]
+    jobs = [TrainingJob("some", recipe.with_seed(4), rows, rows), TrainingJob("other", recipe, rows[:39], rows)]
+    executor = StackedExecutor(jobs, inputs, torch.from_numpy(labels), CLASSES, (7, 6), balanced=True)
+    by_hand = []
+    for job in jobs:
+        counts = np.bincount(labels[job.train_rows], minlength=CLASSES)
+        weight = torch.from_numpy(len(job.train_rows) / CLASSES / counts)
+        assert weight.max() > 3 * weight.min()
+        by_hand.append(train_by_hand((inputs, labels), job.train_rows, job.recipe, (7, 6), weight))
+    for epoch in range(recipe.epochs):
+        for number, (found, expected) in enumerate(zip(executor.train_epoch(epoch), by_hand, strict=True)):
+            logits, weights = next(expected)
+            torch.testing.assert_close(found, logits, rtol=1e-10, atol=1e-10)
+            torch.testing.assert_close(executor.weights(number), weights, rtol=1e-10, atol=1e-10)
+
+
+def test_only_an_mlp_given_by_its_widths_can_be_balanced(data):
+    options = TrainingOptions(swa=False, class_weights="balanced")
+    recipe = OPTIMIZERS["adam"]
+    (result,) = gather(*data, CLASSES, (8,), recipe, options=options, device="cpu")
+    assert result.dynamics is not None
+    with pytest.raises(InputError, match="only for MLPs"):
+        gather(*data, CLASSES, lambda: mlp([FEATURES, 8, CLASSES]).double(), recipe, options=options, device="cpu")
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])

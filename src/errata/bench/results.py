@@ -107,10 +107,10 @@ class Results:
             return read_parquet(self.file(cell, RANKS), RANK_COLUMNS)
         return read_packed_ranks(self.packed_path(cell.setting), cell)
 
-    def recipe(self, setting: Setting) -> AnyRecipe:
-        """The recipe that was found for the setting, or else the setting's own."""
+    def recipe(self, setting: Setting, default: AnyRecipe | None = None) -> AnyRecipe:
+        """The recipe that was found for the setting, or else `default`, or else the setting's own."""
         path = self.recipe_path(setting.name)
-        return type(setting.recipe).load(path) if path.exists() else setting.recipe
+        return type(setting.recipe).load(path) if path.exists() else default or setting.recipe
 
     def recipe_path(self, setting: str) -> Path:
         """Where `errata bench choose` stores the recipe of a setting."""

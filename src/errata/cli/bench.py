@@ -79,8 +79,18 @@ def run(
     ] = None,
     seeds: SeedsOption = None,
     device: DeviceOption = "auto",
-    out: OutOption = Path("results"),
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the results, by default results. Results that it has are reused."),
+    ] = None,
     keep_dynamics: Annotated[bool, typer.Option(help="Keep the logits of every epoch after scoring.")] = False,
+    as_published: Annotated[
+        bool,
+        typer.Option(
+            "--as-published",
+            help="Train and score as the paper did where errata does it better. Results go to results/as-published.",
+        ),
+    ] = False,
     data_dir: DataDir = None,
 ) -> None:
     """Train and score every cell that has no results yet. If it is interrupted, run it again to resume."""
@@ -94,7 +104,8 @@ def run(
     plugin_methods(plugins)  # --methods may name a method of a plugin
     cells = planned_cells(suite, setting, gathering, seeds)
     extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
-    options = RunOptions(device, data_dir, extra, plugins, keep_dynamics)
+    out = out or (Path("results", "as-published") if as_published else Path("results"))
+    options = RunOptions(device, data_dir, extra, plugins, keep_dynamics, as_published)
     with TrainingBar() as bar:
         outcome = BenchmarkRun(out, options, bar).run(cells)
     _print_outcome(outcome, "cells done", out)
@@ -131,14 +142,6 @@ def tune(
 def choose(
     setting: Annotated[list[str], typer.Option("--setting", help="A setting of tabular data. May be repeated.")],
     device: DeviceOption = "auto",
-    printed: Annotated[
-        bool,
-        typer.Option(
-            "--printed",
-            help="Use the rates and epochs that the paper prints, and choose the network whose test accuracy is "
-            "closest to the printed one.",
-        ),
-    ] = False,
     out: OutOption = Path("results"),
     data_dir: DataDir = None,
 ) -> None:
@@ -148,7 +151,7 @@ def choose(
 
     for name in setting:
         with progress_bar(name, 1) as advance:
-            found = choose_for(name, out, data_dir, device, advance, printed=printed)
+            found = choose_for(name, out, data_dir, device, advance)
         print(f"{name}: {found}", flush=True)
 
 

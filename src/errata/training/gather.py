@@ -81,6 +81,7 @@ def gather(
         num_classes,
         device,
         keep_passes=options.when == "training pass",
+        balanced=options.class_weights == "balanced",
     )
     results = train(jobs, labels, make_executor, options, folder, side_by_side, progress)
     if folds is None:
@@ -118,8 +119,12 @@ def executor_for(
     device: str | torch.device = "auto",
     *,
     keep_passes: bool = True,
+    balanced: bool = False,
 ) -> MakeExecutor:
-    """A function that makes the executor of a group of jobs: stacked for MLPs on a table, else one module per job."""
+    """A function that makes the executor of a group of jobs: stacked for MLPs on a table, else one module per job.
+
+    balanced: in the loss of MLPs, a sample has the weight 1 / samples with its label.
+    """
     placed = inputs.to(choose_device(device))
     label_tensor = torch.from_numpy(labels)
     if isinstance(model, nn.Module):
@@ -127,10 +132,12 @@ def executor_for(
 
     def make(jobs: Sequence[TrainingJob]) -> Executor:
         if callable(model):
+            if balanced:
+                raise InputError("class_weights='balanced' is only for MLPs that are given by their widths")
             return ModuleExecutor(jobs, placed, label_tensor, num_classes, model, keep_passes=keep_passes)
         if not isinstance(placed, TableInputs):
             raise InputError("hidden widths describe an MLP, which needs a table; pass a function that builds a module")
-        return StackedExecutor(jobs, placed, label_tensor, num_classes, model)
+        return StackedExecutor(jobs, placed, label_tensor, num_classes, model, balanced=balanced)
 
     return make
 

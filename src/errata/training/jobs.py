@@ -41,6 +41,7 @@ class TrainingOptions:
     swa: record the logits of the averaged weights, with batch-norm statistics recomputed for them.
     features: record the inputs of the last layer and, for a table, its scaled columns, both used to find neighbours.
     stream: keep running sums for these methods instead of all logits; only without a folder.
+    class_weights: "balanced" weights a sample in the loss of an MLP by 1 / samples with its label.
     """
 
     when: Literal["training pass", "after epoch"] = "training pass"
@@ -48,6 +49,7 @@ class TrainingOptions:
     features: bool = False
     checkpoint_seconds: float = 30.0
     stream: tuple[str, ...] | None = None
+    class_weights: Literal["balanced"] | None = None
 
 
 @dataclass(frozen=True)

@@ -37,9 +37,19 @@ class Stack:
     """R MLPs as weights (R, out, in) and biases (R, out, 1) per layer, which are views of one tensor (R, P)."""
 
     def __init__(
-        self, shape: StackShape, jobs: Sequence[TrainingJob], values: Tensor, labels: Tensor, widths: Sequence[int]
+        self,
+        shape: StackShape,
+        jobs: Sequence[TrainingJob],
+        values: Tensor,
+        labels: Tensor,
+        widths: Sequence[int],
+        *,
+        balanced: bool = False,
     ) -> None:
-        """The last row of values (N + 1, D) and labels (N + 1,) is padding, and has no weight."""
+        """The last row of values (N + 1, D) and labels (N + 1,) is padding, and has no weight.
+
+        balanced: in the loss, a sample has the weight 1 / samples with its label.
+        """
         self._shape, self._jobs, self._widths = shape, jobs, widths
         self._values, self._labels = values, labels
         self._flat = self._initial()
@@ -55,6 +65,7 @@ class Stack:
         train_rows = [torch.from_numpy(np.append(job.train_rows, padding_row)) for job in jobs]
         self._train_rows = pad_sequence(train_rows, batch_first=True, padding_value=padding_row).to(values.device)
         self._padding = self._train_rows.shape[1] - 1  # a position that is padding in every job
+        self._class_weights = _balanced_weights(jobs, labels, widths[-1]).to(values) if balanced else None
         self._logits = values.new_zeros((*self._train_rows.shape, widths[-1]))
         self._minus_one = values.new_full((), -1)
         self._offsets = torch.arange(len(jobs), device=values.device)[:, None] * self._train_rows.shape[1]
@@ -133,25 +144,29 @@ class Stack:
     def _train_steps(self, positions: Tensor) -> None:
         """Several updates of every job, from positions (R, steps * size)."""
         rows = self._train_rows.gather(1, positions)
-        labels = self._labels[rows][:, None]
+        labels = self._labels[rows]
         places = positions + self._offsets
-        sample_weights = self._sample_weights(positions)[:, None]
+        sample_weights = self._sample_weights(positions, labels)[:, None]
         steps = [
-            torch.split(part, self._shape.recipe.batch_size, dim=-1) for part in (rows, labels, places, sample_weights)
+            torch.split(part, self._shape.recipe.batch_size, dim=-1)
+            for part in (rows, labels[:, None], places, sample_weights)
         ]
         for batch in zip(*steps, strict=True):
             self._train_step(*(part.contiguous() for part in batch))
 
-    def _sample_weights(self, positions: Tensor) -> Tensor:
-        """The weight (R, T) of each position in the loss: 1 / samples in its batch, and 0 for padding."""
-        real = (positions != self._padding).to(self._values.dtype)
+    def _sample_weights(self, positions: Tensor, labels: Tensor) -> Tensor:
+        """The weight (R, T) of each position in the loss: they add up to 1 in a batch, and padding has 0."""
+        weights = (positions != self._padding).to(self._values.dtype)
+        if self._class_weights is not None:
+            weights *= self._class_weights.gather(1, labels)
         size = self._shape.recipe.batch_size
-        batches = nn.functional.pad(real, (0, -real.shape[1] % size)).view(len(real), -1, size)
-        counts = batches.sum(dim=2).clamp(min=1)
-        return real / counts.repeat_interleave(size, dim=1)[:, : real.shape[1]]
+        batches = nn.functional.pad(weights, (0, -weights.shape[1] % size)).view(len(weights), -1, size)
+        totals = batches.sum(dim=2)
+        totals = torch.where(totals > 0, totals, 1)
+        return weights / totals.repeat_interleave(size, dim=1)[:, : weights.shape[1]]
 
     def _train_step(self, rows: Tensor, labels: Tensor, places: Tensor, sample_weights: Tensor) -> None:
-        """One update of every job from rows (R, B), by the mean cross-entropy without padding.
+        """One update of every job from rows (R, B), by the weighted mean of the cross-entropy.
 
         labels and sample_weights: (R, 1, B). places (R, B): where the logits are stored.
         """
@@ -167,6 +182,12 @@ class Stack:
         backward.delta.mul_(sample_weights)
         backward()
         self._optimizer.step()
+
+
+def _balanced_weights(jobs: Sequence[TrainingJob], labels: Tensor, num_classes: int) -> Tensor:
+    """The weight (R, K) of a sample of each class: 1 / samples of the class among the training rows of the job."""
+    counts = [torch.bincount(labels[torch.from_numpy(job.train_rows)], minlength=num_classes) for job in jobs]
+    return 1 / torch.stack(counts).clamp(min=1).double()
 
 
 class _Buffers:

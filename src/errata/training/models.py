@@ -5,7 +5,7 @@ from itertools import pairwise
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Generator, Tensor, nn
 from torch.nn.functional import conv2d
 
 from errata.errors import InputError
@@ -19,20 +19,42 @@ def mlp(widths: Sequence[int]) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def cnn9(num_classes: int, dropout: float = 0.25) -> nn.Sequential:
-    """The nine-layer network of Co-teaching for 32 x 32 images, with dropout of whole channels."""
+def cnn9(num_classes: int, dropout: float = 0.25, *, always_drop: bool = False) -> nn.Sequential:
+    """The nine-layer network of Co-teaching for 32 x 32 images, with dropout of whole channels.
+
+    always_drop: dropout stays on in evaluation mode.
+    """
+    drop = _AlwaysDropout2d if always_drop else nn.Dropout2d
     return nn.Sequential(
         *_convolutions(3, 128, 128, 128),
         nn.MaxPool2d(2),
-        nn.Dropout2d(dropout),
+        drop(dropout),
         *_convolutions(128, 256, 256, 256),
         nn.MaxPool2d(2),
-        nn.Dropout2d(dropout),
+        drop(dropout),
         *_convolutions(256, 512, 256, 128, padding=0),
         nn.AdaptiveAvgPool2d(1),
         nn.Flatten(),
         nn.Linear(128, num_classes),
     )
+
+
+class _AlwaysDropout2d(nn.Dropout2d):
+    """Dropout of whole channels, in evaluation mode too. A batch has its own draws, the same in every run."""
+
+    def __init__(self, p: float) -> None:
+        super().__init__(p)
+        self._evaluated = 0  # batches
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The input with about p of the channels set to 0, and the others scaled up."""
+        if self.training:
+            return super().forward(x)
+        self._evaluated += 1
+        samples, channels = x.shape[:2]
+        generator = Generator(x.device).manual_seed(1000 * self._evaluated + channels)  # other draws in other layers
+        kept = torch.rand((samples, channels, 1, 1), generator=generator, device=x.device) >= self.p
+        return x * (kept / (1 - self.p)).to(x.dtype)
 
 
 def cnn4(num_classes: int) -> nn.Sequential:

@@ -33,8 +33,16 @@ class StackedExecutor(Executor):
     inputs: TableInputs
 
     def __init__(
-        self, jobs: Sequence[TrainingJob], inputs: TableInputs, labels: Tensor, num_classes: int, widths: Sequence[int]
+        self,
+        jobs: Sequence[TrainingJob],
+        inputs: TableInputs,
+        labels: Tensor,
+        num_classes: int,
+        widths: Sequence[int],
+        *,
+        balanced: bool = False,
     ) -> None:
+        """balanced: in the loss, a sample has the weight 1 / samples with its label."""
         super().__init__(jobs, inputs, labels, num_classes)
         self._widths = (inputs.values.shape[1], *widths, num_classes)
         self._largest_layer = max(before * after for before, after in pairwise(self._widths))
@@ -48,7 +56,8 @@ class StackedExecutor(Executor):
         given = torch.cat([self.labels, self.labels.new_zeros(1)])
         for shape, numbers in by_shape.items():
             for members in _cut(numbers, self._stack_size(shape)):
-                stack = Stack(shape, [jobs[number] for number in members], values, given, self._widths)
+                chosen = [jobs[number] for number in members]
+                stack = Stack(shape, chosen, values, given, self._widths, balanced=balanced)
                 self._stacks.append((stack, members))
                 self._place |= {number: (stack, slot) for slot, number in enumerate(members)}
 

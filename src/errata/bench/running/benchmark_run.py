@@ -1,6 +1,6 @@
 """Run benchmark cells: train a model, score its dynamics by every method, store numbers and scores."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ import pandas as pd
 
 from errata.bench.plan import Cell, CellGroup
 from errata.bench.results import RATE_METRICS, Results, as_json
+from errata.bench.running.as_published import published_method, published_recipe
 from errata.bench.running.campaign import Campaign, RunOptions, TrainedCell
 from errata.bench.running.cell_training import test_accuracy
 from errata.core import metrics
 from errata.core.default import DEFAULT, own_methods
 from errata.core.method_registry import load_file, load_plugins
-from errata.core.methods import paper_methods, parse
+from errata.core.methods import Method, paper_methods, parse
 from errata.datasets.loading import LabelledSetting, load_setting
+from errata.datasets.registry import setting as find_setting
 from errata.dynamics.ranking import RunAnalysis, analyse, rates_table
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
@@ -40,22 +42,30 @@ class BenchmarkRun(Campaign):
     def score(trained: TrainedCell) -> None:
         """Score a cell and write its results."""
         plugins = plugin_methods(trained.options.plugins)  # a new process has not loaded them
-        every = (*paper_methods(), *own_methods(), *map(parse, (*trained.options.methods, *plugins)))
-        methods = dict.fromkeys(method.name for method in every if method.gathering == trained.cell.gathering)
-        Results(trained.out).write(trained.cell, *_score_cell(trained, list(methods)))
+        own = () if trained.options.as_published else own_methods()
+        every = (*paper_methods(), *own, *map(parse, (*trained.options.methods, *plugins)))
+        methods = {method.name: method for method in every if method.gathering == trained.cell.gathering}
+        if trained.options.as_published:
+            dataset = find_setting(trained.cell.setting).dataset
+            methods = {name: published_method(method, dataset) for name, method in methods.items()}
+        Results(trained.out).write(trained.cell, *_score_cell(trained, methods))
 
     def _work(self, group: CellGroup) -> Path:
         return self.results.work(f"{group.setting.name}-{group.gathering}")
 
     def _recipe(self, group: CellGroup) -> AnyRecipe:
-        return self.results.recipe(group.setting)
+        default = published_recipe(group.setting) if self.options.as_published else group.setting.recipe
+        return self.results.recipe(group.setting, default)
 
     def _model_metrics(
         self, cell: Cell, gathered: SeedResult, recipe: AnyRecipe, labelled: LabelledSetting
     ) -> dict[str, float]:
         if cell.gathering == "out-of-sample" or not len(labelled.data.test_labels):
             return {}
-        return {"test_accuracy": test_accuracy(labelled, recipe, gathered, self.options.device)}
+        as_published = self.options.as_published
+        return {
+            "test_accuracy": test_accuracy(labelled, recipe, gathered, self.options.device, as_published=as_published)
+        }
 
 
 def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
@@ -74,9 +84,10 @@ def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def _score_cell(trained: TrainedCell, methods: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _score_cell(trained: TrainedCell, methods: Mapping[str, Method]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numbers (one row per method and metric) and scores (one row per sample whose truth is known) of a training.
 
+    methods: by the name under which their results are stored.
     The numbers also contain estimates of the noise rate, with the kind of estimate as method, and one row with the
     metric `default` for the method that errata ranks these dynamics by. As in the paper, CTRL receives the number of
     wrong labels for its ranking, and chooses its operating point without it. Budgets are numbers of samples.
@@ -97,7 +108,8 @@ def _score_cell(trained: TrainedCell, methods: list[str]) -> tuple[pd.DataFrame,
     scores = pd.DataFrame({"id": rows[known], "given": labelled.given[rows][known], "truth": wrong})
     for metric, value in trained.model_metrics.items():
         add("", metric, value)
-    for name, result in method_results(dynamics, methods, budget=errors).items():
+    results = method_results(dynamics, [method.name for method in methods.values()], budget=errors)
+    for name, result in zip(methods, results.values(), strict=True):
         scores[name] = result.scores[known]
         add(name, "fnr", metrics.fnr(result.scores[known], wrong), errors)
         if 0 < errors < len(wrong):
@@ -115,7 +127,9 @@ def _score_cell(trained: TrainedCell, methods: list[str]) -> tuple[pd.DataFrame,
         "gathering": trained.cell.gathering,
         "seed": trained.cell.seed,
         "parameters": as_json(
-            asdict(trained.recipe.with_seed(trained.cell.seed)) | {"network": labelled.setting.network}
+            asdict(trained.recipe.with_seed(trained.cell.seed))
+            | {"network": labelled.setting.network}
+            | ({"as_published": True} if trained.options.as_published else {})
         ),
         "samples": len(wrong),
         "noisy": errors,

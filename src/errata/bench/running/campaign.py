@@ -28,13 +28,17 @@ PROCESSES = 3  # score three seeds of a group in parallel
 
 @dataclass(frozen=True)
 class RunOptions:
-    """Device, data folder, extra methods, plugin files, and whether the dynamics are kept after scoring."""
+    """Device, data folder, extra methods, plugin files, and whether the dynamics are kept after scoring.
+
+    as_published: see errata.bench.running.as_published.
+    """
 
     device: str = "auto"
     data_dir: Path | None = None
     methods: tuple[str, ...] = ()
     plugins: tuple[Path, ...] = ()
     keep_dynamics: bool = False
+    as_published: bool = False
 
 
 @dataclass
@@ -187,7 +191,15 @@ class Campaign(ABC):
             self._progress.say(f"{group.name}: incomplete data: {remark}")
         self._progress.begin(group.name, _model_epochs(group, recipe))
         start = time.monotonic()
-        seeds = train_group(group, labelled, recipe, self.options.device, self._work(group), self._progress.advance)
+        seeds = train_group(
+            group,
+            labelled,
+            recipe,
+            self.options.device,
+            self._work(group),
+            self._progress.advance,
+            as_published=self.options.as_published,
+        )
         seconds = (time.monotonic() - start) / len(group.seeds)
         self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
         device = "cpu" if isinstance(recipe, BoostingRecipe) else self._machine.removesuffix(" auto")

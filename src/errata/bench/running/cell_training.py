@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ import numpy as np
 import torch
 
 from errata.bench.plan import CellGroup
+from errata.bench.running.as_published import min_max_scaled, published_network
 from errata.datasets.loading import LabelledSetting
 from errata.datasets.training_inputs import inputs
 from errata.training import models
@@ -19,7 +21,7 @@ from errata.training.boosting import boosted_classes
 from errata.training.executors import evaluate
 from errata.training.gather import Model, choose_device, gather
 from errata.training.jobs import SeedResult, TrainingOptions
-from errata.training.model_inputs import TableInputs
+from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.recipes import AnyRecipe, Recipe
 
 FOLDS = 4
@@ -89,18 +91,23 @@ def train_group(
     device: str,
     work: Path,
     progress: Callable[[int], object],
+    *,
+    as_published: bool = False,
 ) -> list[SeedResult]:
     """Train every seed in the folder `work`, from which an interrupted training resumes."""
     in_sample = group.gathering == "in-sample"
+    options = TrainingOptions(swa=in_sample, features=in_sample)
+    if as_published and group.setting.network == "mlp":
+        options = replace(options, class_weights="balanced")
     return gather(
-        inputs(labelled.data, "train"),
+        setting_inputs(labelled, "train", as_published=as_published),
         labelled.given,
         labelled.data.num_classes,
-        network(labelled),
+        network(labelled, as_published=as_published),
         recipe,
         folds=None if in_sample else FOLDS,
         seeds=group.seeds,
-        options=TrainingOptions(swa=True, features=True) if in_sample else None,
+        options=options,
         device=device,
         folder=work,
         watched=labelled.scored if in_sample and recipe.parts > 1 else None,
@@ -108,12 +115,22 @@ def train_group(
     )
 
 
-def network(labelled: LabelledSetting) -> Model | None:
+def network(labelled: LabelledSetting, *, as_published: bool = False) -> Model | None:
     """A function that builds the setting's network; None for an MLP or boosting, which the recipe describes."""
     if labelled.setting.network in ("mlp", "boosting"):
         return None
+    if as_published:
+        return published_network(labelled.setting, labelled.data.num_classes)
     build = getattr(models, labelled.setting.network)
     return lambda: build(labelled.data.num_classes)
+
+
+def setting_inputs(labelled: LabelledSetting, part: Literal["train", "test"], *, as_published: bool) -> Inputs:
+    """The training or test part of a setting."""
+    values = inputs(labelled.data, part)
+    if as_published and isinstance(values, TableInputs):
+        return min_max_scaled(values, table(labelled, "train"))
+    return values
 
 
 def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> TableInputs:
@@ -123,11 +140,13 @@ def table(labelled: LabelledSetting, part: Literal["train", "test"]) -> TableInp
     return values
 
 
-def test_accuracy(labelled: LabelledSetting, recipe: AnyRecipe, result: SeedResult, device: str) -> float:
+def test_accuracy(
+    labelled: LabelledSetting, recipe: AnyRecipe, result: SeedResult, device: str, *, as_published: bool
+) -> float:
     """The share of the test samples that the model of an in-sample run classifies correctly."""
     if isinstance(recipe, Recipe):
-        placed = inputs(labelled.data, "test").to(choose_device(device))
-        build = network(labelled)
+        placed = setting_inputs(labelled, "test", as_published=as_published).to(choose_device(device))
+        build = network(labelled, as_published=as_published)
         widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
         module = build() if callable(build) else models.mlp(widths)
         module.load_state_dict(result.weights[0])
