@@ -23,14 +23,16 @@ from errata.bench.evaluation.fnr_tables import noise_rate_summary
 from errata.bench.evaluation.result_table import MISSING
 from errata.bench.plan import suite
 from errata.bench.results import Results
+from errata.bench.running.as_published import published_recipe
 from errata.core.memorising import FEWEST_REJECTED
-from errata.training.recipes import Recipe
+from errata.datasets.registry import setting as find_setting
+from errata.training.recipes import AnyRecipe, Recipe
 
 ROOT = Path(__file__).parents[2]
 BEGINS, ENDS = "<!-- table: ", "<!-- end of table -->"
 TABLE = re.compile(rf"({BEGINS}(?P<maker>.+?) -->\n)(?:(?!{BEGINS}).)*?({ENDS})", re.DOTALL)
 TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
-FOUND, PRINTED = Results(ROOT / "results"), Results(ROOT / "results" / "printed")
+FOUND, PUBLISHED = Results(ROOT / "results"), Results(ROOT / "results" / "as-published")
 RESEARCH = FOUND.folder / "research"
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), RESEARCH / "README.md"]
 METHODS_BY_NOISE = (
@@ -49,13 +51,13 @@ SETTINGS_BY_NOISE = (
 
 def agreement() -> str:
     """Agreement with the paper by setting: cells inside the band, and rank correlation of the methods."""
-    found, printed = (compare.by_setting(compare.compare(results)) for results in (FOUND, PRINTED))
-    shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in printed.itertuples()}
+    found, published = (compare.by_setting(compare.compare(results)) for results in (FOUND, PUBLISHED))
+    shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in published.itertuples()}
     rows = [
         [row.setting, f"{row.inside} of {row.cells}", f"{row.spearman:.2f}", *shown.get(row.setting, [MISSING] * 2)]
         for row in found.itertuples()
     ]
-    return _pipes(["setting", "inside", "Spearman", "by the printed recipe: inside", "Spearman"], rows)
+    return _pipes(["setting", "inside", "Spearman", "as published: inside", "Spearman"], rows)
 
 
 def families(results: Results) -> str:
@@ -70,11 +72,11 @@ def families(results: Results) -> str:
 
 def recipes() -> str:
     """The training recipes of the tables."""
-    titles = ["table", "found by the search: widths, rate, decay, epochs", "printed rates and epochs, widths sought"]
+    titles = ["table", "found by the search: widths, rate, decay, epochs", "as published"]
     rows = []
     for path in sorted((FOUND.folder / "recipes").glob("*.json")):
-        texts = (_recipe(results.recipe_path(path.stem)) for results in (FOUND, PRINTED))
-        rows.append([path.stem.removesuffix("-symmetric-20"), *texts])
+        recipes = Recipe.load(path), published_recipe(find_setting(path.stem))
+        rows.append([path.stem.removesuffix("-symmetric-20"), *map(_recipe, recipes)])
     return _pipes(titles, rows, labels=3)
 
 
@@ -147,7 +149,7 @@ def learning() -> str:
 MAKERS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "families": lambda: families(FOUND),
-    "families, printed recipes": lambda: families(PRINTED),
+    "families, as published": lambda: families(PUBLISHED),
     "recipes": recipes,
     "by noise": by_noise,
     "memorising": memorising,
@@ -185,10 +187,8 @@ def _output_of(arguments: list[str]) -> str:
     return result.stdout
 
 
-def _recipe(path: Path) -> str:
-    if not path.exists():
-        return MISSING
-    recipe = Recipe.load(path)
+def _recipe(recipe: AnyRecipe) -> str:
+    assert isinstance(recipe, Recipe)
     widths = "-".join(map(str, recipe.widths))
     return f"{widths}, {recipe.learning_rate:g}, {recipe.weight_decay:g}, {recipe.epochs}"
 

@@ -87,10 +87,10 @@ def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
 def _score_cell(trained: TrainedCell, methods: Mapping[str, Method]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Numbers (one row per method and metric) and scores (one row per sample whose truth is known) of a training.
 
-    methods: by the name under which their results are stored.
-    The numbers also contain estimates of the noise rate, with the kind of estimate as method, and one row with the
-    metric `default` for the method that errata ranks these dynamics by. As in the paper, CTRL receives the number of
-    wrong labels for its ranking, and chooses its operating point without it. Budgets are numbers of samples.
+    methods: by the name under which their results are stored. Unless trained as published, the numbers also contain
+    estimates of the noise rate, with the kind of estimate as method, and one row with the metric `default` for the
+    method that errata ranks these dynamics by. As in the paper, CTRL receives the number of wrong labels for its
+    ranking, and chooses its operating point without it. Budgets are numbers of samples.
     """
     dynamics = Dynamics.open(trained.dynamics)
     labelled = load_setting(trained.cell.setting, trained.options.data_dir)
@@ -119,9 +119,10 @@ def _score_cell(trained: TrainedCell, methods: Mapping[str, Method]) -> tuple[pd
             flags = result.flags[known].astype(np.float64)
             flagged = int(flags.sum())
             add(name, "fnr_at_operating_point", metrics.fnr(flags, wrong, flagged), flagged)
-    analysis = analyse(dynamics)
-    numbers += rate_numbers(analysis)
-    add(analysis.method.name, DEFAULT, 1.0)
+    if not trained.options.as_published:
+        analysis = analyse(dynamics)
+        numbers += rate_numbers(analysis)
+        add(analysis.method.name, DEFAULT, 1.0)
     columns = {
         "setting": trained.cell.setting,
         "gathering": trained.cell.gathering,

@@ -96,7 +96,7 @@ def train_group(
 ) -> list[SeedResult]:
     """Train every seed in the folder `work`, from which an interrupted training resumes."""
     in_sample = group.gathering == "in-sample"
-    options = TrainingOptions(swa=in_sample, features=in_sample)
+    options = TrainingOptions(swa=in_sample, features=in_sample and not as_published)  # only errata's methods use them
     if as_published and group.setting.network == "mlp":
         options = replace(options, class_weights="balanced")
     return gather(
