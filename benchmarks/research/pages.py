@@ -18,12 +18,13 @@ from pathlib import Path
 import pandas as pd
 
 import cleaning
-from errata.bench.evaluation import compare
+from errata.bench.evaluation import compare, published
 from errata.bench.evaluation.fnr_tables import noise_rate_summary
 from errata.bench.evaluation.result_table import MISSING
 from errata.bench.plan import suite
 from errata.bench.results import Results
 from errata.bench.running.as_published import published_recipe
+from errata.bench.tuning_results import CANDIDATES, CLUSTERED_METHOD, TuningResults
 from errata.core.memorising import FEWEST_REJECTED
 from errata.datasets.registry import setting as find_setting
 from errata.training.recipes import AnyRecipe, Recipe
@@ -51,8 +52,8 @@ SETTINGS_BY_NOISE = (
 
 def agreement() -> str:
     """Agreement with the paper by setting: cells inside the band, and rank correlation of the methods."""
-    found, published = (compare.by_setting(compare.compare(results)) for results in (FOUND, PUBLISHED))
-    shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in published.itertuples()}
+    found, as_published = (compare.by_setting(compare.compare(results)) for results in (FOUND, PUBLISHED))
+    shown = {row.setting: [f"{row.inside} of {row.cells}", f"{row.spearman:.2f}"] for row in as_published.itertuples()}
     rows = [
         [row.setting, f"{row.inside} of {row.cells}", f"{row.spearman:.2f}", *shown.get(row.setting, [MISSING] * 2)]
         for row in found.itertuples()
@@ -78,6 +79,23 @@ def recipes() -> str:
         recipes = Recipe.load(path), published_recipe(find_setting(path.stem))
         rows.append([path.stem.removesuffix("-symmetric-20"), *map(_recipe, recipes)])
     return _pipes(titles, rows, labels=3)
+
+
+def ctrl_configurations() -> str:
+    """FNR of CTRL-CE on the evaluation part: the paper's, that of the choice here, and of the nearest configuration."""
+    paper = published.fnr_optimized()
+    paper = paper[(paper["tuning_fraction"] == 0) & (paper["method"] == CLUSTERED_METHOD)].set_index("setting")
+    rows = []
+    for name in suite("cifar"):
+        candidates = TuningResults(FOUND.folder).read(name, CANDIDATES)
+        candidates = candidates[candidates["method"] == CLUSTERED_METHOD]
+        default = candidates[candidates["tuning_fraction"] == 0]
+        every = 100 * candidates[candidates["tuning_fraction"] == 0.1].groupby("chosen")["value"].mean()
+        printed = float(paper.loc[name, "fnr_percent"])
+        nearest = (every - printed).abs().idxmin()
+        chosen = f"{100 * default['value'].mean():.2f} ({'; '.join(default['chosen'].unique())})"
+        rows.append([name, f"{printed:.2f}", chosen, f"{every[nearest]:.2f} ({nearest})"])
+    return _pipes(["setting", "paper", "chosen here", "nearest to the paper"], rows)
 
 
 def by_noise() -> str:
@@ -151,6 +169,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "families": lambda: families(FOUND),
     "families, as published": lambda: families(PUBLISHED),
     "recipes": recipes,
+    "ctrl configurations": ctrl_configurations,
     "by noise": by_noise,
     "memorising": memorising,
     "learning": learning,

@@ -175,10 +175,10 @@ def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, run_digit
     results = short()
     train_group = campaign.train_group
 
-    def fail_out_of_sample(group, *rest):
+    def fail_out_of_sample(group, *rest, **options):
         if group.gathering == "out-of-sample":
             raise RuntimeError("the disk is on fire")
-        return train_group(group, *rest)
+        return train_group(group, *rest, **options)
 
     monkeypatch.setattr(campaign, "train_group", fail_out_of_sample)
     outcome, progress = run_digits(results, seeds=1, gatherings=("out-of-sample", "in-sample"))
@@ -199,8 +199,8 @@ def test_a_seed_that_diverges_fails_alone(short, run_digits, monkeypatch):
     results = short()
     train_group = campaign.train_group
 
-    def diverge(group, *rest):
-        first, *others = train_group(group, *rest)
+    def diverge(group, *rest, **options):
+        first, *others = train_group(group, *rest, **options)
         return [replace(first, dynamics=None, stopped="seed0 diverged: its logits are not finite at epoch 3"), *others]
 
     monkeypatch.setattr(campaign, "train_group", diverge)

@@ -348,10 +348,10 @@ def test_seeds_kept_at_the_same_moment_are_all_kept(tmp_path, whole):
 def test_a_failure_is_recorded_hides_nothing_and_is_tried_again(short, monkeypatch):
     results, gather = short(), campaign.train_group
 
-    def fail_pairflip(group, *rest):
+    def fail_pairflip(group, *rest, **options):
         if group.setting.name == PAIRFLIP:
             raise RuntimeError("the disk is on fire")
-        first, *others = gather(group, *rest)
+        first, *others = gather(group, *rest, **options)
         return [first, *(replace(one, dynamics=None, stopped="seed1 diverged at epoch 3") for one in others)]
 
     monkeypatch.setattr(campaign, "train_group", fail_pairflip)

@@ -32,7 +32,7 @@ WIDTHS = {
     "cardiotocography": (42, 21, 10),
     "credit_fraud": (30, 15),
     "human_activity": (189, 94),
-    "letter": (320, 160),
+    "letter": (640, 160),
     "mushroom": (268, 134),
     "satellite": (108, 54),
     "sensorless_drive": (960, 480),
