@@ -62,7 +62,7 @@ def _family(method: Method) -> str:
 
 
 def _is_swa(method: Method) -> bool:
-    """SWA here recomputes batch statistics, which the paper seems not to do; a better result counts as agreement."""
+    """The paper seems to evaluate SWA with dropout, and errata does not; a better result counts as agreement."""
     return isinstance(method, ComposedMethod) and isinstance(method.aggregation, SWA)
 
 
