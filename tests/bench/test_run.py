@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -128,10 +129,12 @@ def test_nothing_but_results_is_left(whole):
 # Resuming.
 
 
-def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, tmp_path, run_digits, short):
+def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, run_digits, short):
     results = short()
-    first, _ = run_digits(results, seeds=1)
-    assert len(first.done) == 2
+    for path in whole.folder.glob("cells/**/*seed0.*"):
+        copy = results.folder / path.relative_to(whole.folder)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, copy)
     before = files(results)
     second, progress = run_digits(results, seeds=2)
     assert len(second.reused) == 2
@@ -139,32 +142,33 @@ def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, tmp_path, r
     assert progress.epochs == EPOCHS * (1 + 4)
     after = files(results)
     assert_same(before, {name: after[name] for name in before})
+    assert_same(after, files(whole))
     third, progress = run_digits(results, seeds=2)
     assert len(third.reused) == 4
     assert progress.lines == []
 
 
-@pytest.mark.parametrize("moment", [3.0, 4.5, 6.0])
-def test_a_killed_run_goes_on_to_the_same_files(whole, tmp_path, tmp_path_factory, moment):
+def test_a_run_killed_several_times_goes_on_to_the_same_files(whole, tmp_path, tmp_path_factory, run_digits):
     cache = tmp_path_factory.mktemp("cache")
     results = _prepare(tmp_path / "killed")
     arguments = _arguments(results.folder, "--seeds", "2")
-    process = subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.DEVNULL)
-    time.sleep(moment)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    _command(results.folder, cache, "--seeds", "2")
+    for moment in (2.5, 4.0, 6.0):  # seconds: before the training, during the training, and later
+        process = subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.DEVNULL)
+        time.sleep(moment)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    run_digits(results)
     assert_same(files(results), files(whole))
 
 
-def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_factory):
+def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_factory, run_digits):
     cache = tmp_path_factory.mktemp("cache")
     results = _prepare(tmp_path / "shared")
     arguments = _arguments(results.folder, "--seeds", "2")
     both = [subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate()[0] for process in both]
     assert all(process.returncode == 0 for process in both), said
-    _command(results.folder, cache, "--seeds", "2")  # what neither process has done
+    run_digits(results)  # what neither process has done
     assert_same(files(results), files(whole))
 
 

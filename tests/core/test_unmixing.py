@@ -3,7 +3,7 @@
 import numpy as np
 import oracle
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import log_softmax, softmax
 
@@ -44,6 +44,7 @@ def test_every_round_increases_the_likelihood_of_the_labels(seed):
     assert (np.diff(likelihoods) >= -1e-12).all()
 
 
+@settings(max_examples=10)  # each example takes 20,000 steps
 @given(seed=seeds)
 def test_it_converges_to_the_distribution_of_true_classes(seed):
     q, T, p = a_mixture(seed)

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -124,6 +124,7 @@ def test_tsv_without_quotes_stays_without_quotes(tmp_path):
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0", exclude_categories=["Cs"]), max_size=6)
 
 
+@settings(max_examples=20)  # each example writes files
 @given(
     rows=st.lists(st.tuples(CELL, st.sampled_from([ANT, BEE, "a, b", 'c"d'])), min_size=4, max_size=12),
     changed=st.sets(st.integers(0, 11)),

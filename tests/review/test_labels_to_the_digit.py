@@ -196,7 +196,7 @@ def test_floats_that_may_have_lost_digits_are_refused(tmp_path):
 WHOLE = st.integers(-(2**63), 2**63 - 1).filter(lambda number: number not in (3, 5))
 TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=8).filter(str.strip)
 BELOW_2_53 = st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9)
-ANY_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)
+ANY_FOLDER = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15, deadline=None)
 
 
 @ANY_FOLDER
