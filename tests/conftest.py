@@ -35,7 +35,7 @@ def learned_curves(seed, epochs=12, samples=60, classes=5, noise=0.2, dtype=np.f
     return logits.astype(dtype), labels, wrong
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def curves():
     return learned_curves
 

@@ -63,12 +63,18 @@ def test_the_same_twice(curves, method):
     np.testing.assert_array_equal(first.scores, second.scores)
 
 
-@every_method
-def test_computed_together_or_alone(curves, method):
+@pytest.fixture(scope="module")
+def together(curves):
+    """The results of all methods, computed in one call, and the run."""
     logits, labels, _ = curves(3)
     epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels))
-    together = replay(epochs, METHODS)[METHODS.index(method)]
-    np.testing.assert_array_equal(together.scores, run(method, logits, labels).scores)
+    return dict(zip(METHODS, replay(epochs, METHODS), strict=True)), logits, labels
+
+
+@every_method
+def test_computed_together_or_alone(together, method):
+    results, logits, labels = together
+    np.testing.assert_array_equal(results[method].scores, run(method, logits, labels).scores)
 
 
 @every_method
