@@ -27,7 +27,8 @@ from errata.training import models
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import AnyRecipe, Recipe
 
-# One of the eight networks that CTRL's code searches for each table. Which one the paper used is not known.
+# Of the eight networks that CTRL's code searches for each table: the one that agreed best with the paper among those
+# tried (docs/results.md), and the smallest for tables whose data is incomplete here.
 WIDTHS = {
     "cardiotocography": (42, 21, 10),
     "credit_fraud": (30, 15),
