@@ -8,7 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from errata.bench.running.cell_training import network
+from errata.bench.running.cell_training import test_accuracy as accuracy_of_model
 from errata.datasets.loading import load_setting
+from errata.training.jobs import SeedResult
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "generated_images.py"
 
@@ -39,3 +42,9 @@ def test_pictures_have_the_sizes_of_the_official_ones(generated, name, sides):
         with Image.open(labelled.data.root / path.decode()) as picture:
             assert set(picture.size) <= sides
             assert picture.format == "JPEG"
+
+
+def test_a_network_is_tested_on_files(generated):
+    labelled = load_setting("clothing1m", generated)
+    result = SeedResult(0, None, (network(labelled, as_published=False)().state_dict(),))
+    assert 0 <= accuracy_of_model(labelled, labelled.setting.recipe, result, "cpu", as_published=False) <= 1

@@ -119,6 +119,19 @@ def test_logits_averages_and_features_equal_those_of_a_plain_loop(images, labels
         np.testing.assert_allclose(result.dynamics.features, last.eval()[:-1](test_inputs), rtol=1e-3, atol=1e-4)
 
 
+def test_several_batches_in_one_call_are_one_update_each(table, labels):
+    """On a GPU, a CUDA graph contains several batches; the last one may be short."""
+    jobs = in_sample_jobs(SAMPLES, RECIPE, (3,))
+    given = torch.from_numpy(labels)
+    rows = torch.randperm(SAMPLES, generator=torch.Generator().manual_seed(0))
+    one, other = (executors.ModuleExecutor(jobs, table, given, CLASSES, lambda: mlp([4, 8, CLASSES])) for _ in range(2))
+    one._modules[0]._fetch_and_update(rows)
+    for batch in torch.split(rows, RECIPE.batch_size):
+        other._modules[0]._fetch_and_update(batch)
+    torch.testing.assert_close(one.weights(0), other.weights(0), rtol=0, atol=0)
+    assert torch.equal(one._modules[0].logits, other._modules[0].logits)
+
+
 def test_batch_norm_statistics_weigh_all_samples_equally(images, labels, monkeypatch):
     """22 samples in batches of at most 7: a last batch of one would weigh too much, or could not be normalised."""
     monkeypatch.setattr("errata.training.job_runs.EVALUATION_BATCH", 7)

@@ -10,16 +10,20 @@ from typing import Any
 
 import torch
 from torch import Generator, Tensor, nn
+from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from errata.errors import InputError
-from errata.training.graph_steps import Step
+from errata.training.fused_norm import fuse_norms
+from errata.training.graph_steps import Step, batches_per_graph
 from errata.training.jobs import TrainingJob
+from errata.training.low_precision import LowPrecision, matrices
 from errata.training.model_inputs import Inputs
 from errata.training.models import penultimate
 from errata.training.optimizers import Optimizer
 
 EVALUATION_BATCH = 2048
+EVALUATION_BATCH_OF_FILES = 256  # a worker decodes a whole batch, and several of them wait in memory
 
 
 class Executor(ABC):
@@ -92,7 +96,7 @@ class Executor(ABC):
 def evaluate(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
     """Logits (n, K) of some rows, in evaluation mode and with the test transforms."""
     model.eval()
-    batches = torch.split(rows, EVALUATION_BATCH)
+    batches = torch.split(rows, EVALUATION_BATCH if inputs.resident else EVALUATION_BATCH_OF_FILES)
     return torch.cat([forward(model, inputs.test(raw)) for raw in inputs.fetch(batches)])
 
 
@@ -108,7 +112,7 @@ def features(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
     return torch.cat(parts)
 
 
-def forward(model: nn.Module, batch: Tensor) -> Tensor:
+def forward(model: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
     """Logits of a batch. On a GPU, matrix products are in bfloat16, and the logits in float32."""
     with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.device.type == "cuda", cache_enabled=False):
         logits: Tensor = model(batch)
@@ -177,7 +181,9 @@ class _JobModule:
             self.model = build().to(inputs.device)
         if inputs.device.type == "cuda":
             self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            fuse_norms(self.model)
         self.optimizer = Optimizer((p for p in self.model.parameters() if p.requires_grad), job.recipe)
+        self._matrices = matrices(self.model)
         self._train_rows = torch.from_numpy(job.train_rows).to(inputs.device)
         self.logits = torch.zeros((len(job.train_rows) if keep_passes else 0, num_classes), device=inputs.device)
         self.model.train()
@@ -187,22 +193,23 @@ class _JobModule:
             self._step = Step(self._fetch_and_update, self.optimizer, changed, first)
 
     def epoch(self, epoch: int, batches: list[Tensor]) -> Iterator[None]:
-        """Train on batches of positions in train_rows, yielding after every batch."""
+        """Train on batches of positions in train_rows, yielding after every batch, on a GPU after every graph."""
         if not batches:
             return
         self.model.train()
-        rate = self._recipe.rate(epoch)
-        positions = torch.split(torch.cat(batches).to(self._inputs.device), self._recipe.batch_size)
+        rate, batch_size = self._recipe.rate(epoch), self._recipe.batch_size
+        positions = torch.cat(batches).to(self._inputs.device)
         if self._inputs.resident:
+            together = batches_per_graph(batch_size) if positions.is_cuda else 1
             self._step.begin()
-            for batch in positions:
-                self._step(batch, rate)
+            for some in torch.split(positions, together * batch_size):
+                self._step(some, rate)
                 yield
             self._step.end()
             return
         self.optimizer.rate = rate
-        rows = [self._train_rows[batch] for batch in positions]
-        for batch, raw in zip(positions, self._inputs.fetch(rows), strict=True):
+        split = torch.split(positions, batch_size)
+        for batch, raw in zip(split, self._inputs.fetch([self._train_rows[batch] for batch in split]), strict=True):
             self._update(batch, raw)
             yield
 
@@ -214,15 +221,27 @@ class _JobModule:
             yield
             self.rng_state = torch.get_rng_state()
 
+    def _low_precision(self) -> Callable[[Tensor], Tensor]:
+        """The model with its matrices in bfloat16."""
+        low = dict(zip(self._matrices, LowPrecision.apply(*self._matrices.values()), strict=True))  # type: ignore[no-untyped-call]
+        return lambda batch: functional_call(self.model, low, batch)
+
     def _fetch_and_update(self, positions: Tensor) -> None:
         (raw,) = self._inputs.fetch([self._train_rows[positions]])
         self._update(positions, raw)
 
     def _update(self, positions: Tensor, raw: Tensor) -> None:
-        """One update; the logits before it are kept if keep_passes is set."""
+        """One update per batch, all transformed at once."""
         # On a GPU, all jobs share the default generator: a CUDA graph cannot switch generators.
         with self._own_rng() if self._inputs.device.type == "cpu" else nullcontext():
-            logits = forward(self.model, self._inputs.train(raw, None))
+            samples = self._inputs.train(raw, None)
+            size = self._recipe.batch_size
+            for batch, part in zip(torch.split(positions, size), torch.split(samples, size), strict=True):
+                self._update_once(batch, part)
+
+    def _update_once(self, positions: Tensor, batch: Tensor) -> None:
+        """One update; the logits before it are kept if keep_passes is set."""
+        logits = forward(self._low_precision() if batch.is_cuda and self._matrices else self.model, batch)
         if logits.shape != (len(positions), self.logits.shape[1]):
             raise InputError(
                 f"the model returns logits of shape {tuple(logits.shape)} for {len(positions)} samples "

@@ -147,8 +147,10 @@ def test_accuracy(
     if isinstance(recipe, Recipe):
         placed = setting_inputs(labelled, "test", as_published=as_published).to(choose_device(device))
         build = network(labelled, as_published=as_published)
-        widths = (labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes)
-        module = build() if callable(build) else models.mlp(widths)
+        if callable(build):
+            module = build()
+        else:
+            module = models.mlp((labelled.data.train_inputs.shape[1], *recipe.widths, labelled.data.num_classes))
         module.load_state_dict(result.weights[0])
         logits = evaluate(module.to(placed.device), placed, torch.arange(len(placed), device=placed.device))
         classes = logits.argmax(dim=1).cpu().numpy()
