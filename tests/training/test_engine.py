@@ -97,6 +97,25 @@ def train_by_hand(images, labels, epochs):
     return logits, weights
 
 
+@pytest.fixture
+def in_float32(monkeypatch):
+    monkeypatch.setattr(executors, "cpu_has_bfloat16", lambda: False)
+
+
+@pytest.mark.parametrize("has_bfloat16", [False, True])
+def test_only_images_are_computed_in_bfloat16_and_only_if_the_cpu_has_it(images, table, monkeypatch, has_bfloat16):
+    monkeypatch.setattr(executors, "cpu_has_bfloat16", lambda: has_bfloat16)
+    torch.manual_seed(0)
+    for inputs, model in ((images, small_network()), (table, mlp([4, 8, CLASSES]))):
+        (raw,) = inputs.fetch([torch.arange(SAMPLES)])
+        model.eval()
+        logits, expected = executors.forward(model, inputs.test(raw)), model(inputs.test(raw))
+        assert logits.dtype == torch.float32
+        torch.testing.assert_close(logits, expected, rtol=0.02, atol=0.02)
+        assert torch.equal(logits, expected) == (inputs is table or not has_bfloat16)
+
+
+@pytest.mark.usefixtures("in_float32")
 def test_logits_averages_and_features_equal_those_of_a_plain_loop(images, labels):
     options = TrainingOptions(features=True)
     (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
@@ -132,6 +151,7 @@ def test_several_batches_in_one_call_are_one_update_each(table, labels):
     assert torch.equal(one._modules[0].logits, other._modules[0].logits)
 
 
+@pytest.mark.usefixtures("in_float32")
 def test_batch_norm_statistics_weigh_all_samples_equally(images, labels, monkeypatch):
     """22 samples in batches of at most 7: a last batch of one would weigh too much, or could not be normalised."""
     monkeypatch.setattr("errata.training.job_runs.EVALUATION_BATCH", 7)
@@ -152,6 +172,7 @@ def test_batch_norm_statistics_weigh_all_samples_equally(images, labels, monkeyp
         np.testing.assert_allclose(result.dynamics.swa_logits, model.eval()[2:](hidden), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("in_float32")
 def test_logits_after_the_epoch_are_from_evaluation_mode(images, labels):
     options = TrainingOptions(when="after epoch")
     (result,) = gather(images, labels, CLASSES, small_network, RECIPE, seeds=(5,), options=options, device="cpu")
@@ -486,7 +507,8 @@ INTERRUPTED = (
 def report(done):
     print("epoch", flush=True)
 
-train(folder, progress=report)
+for name in sys.argv[2:]:
+    train(Path(name), progress=report)
 """
 )
 
@@ -529,6 +551,6 @@ def test_an_interrupted_process_exits_and_resumes(tmp_path):
     assert errors.rstrip().endswith("KeyboardInterrupt")
     interrupted = Dynamics.open(tmp_path / "interrupted" / "seed0" / "dynamics").epochs
     assert 1 <= interrupted < 10
-    for name in ("unhurt", "interrupted"):
-        subprocess.run(run_python(INTERRUPTED, "images", tmp_path / name), capture_output=True, check=True)
+    both = run_python(INTERRUPTED, "images", tmp_path / "unhurt", tmp_path / "interrupted")
+    subprocess.run(both, capture_output=True, check=True)
     same_folders(tmp_path / "unhurt", tmp_path / "interrupted")

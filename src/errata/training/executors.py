@@ -5,6 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
+from functools import cache
 from itertools import chain, zip_longest
 from typing import Any
 
@@ -113,10 +114,18 @@ def features(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
 
 
 def forward(model: Callable[[Tensor], Tensor], batch: Tensor) -> Tensor:
-    """Logits of a batch. On a GPU, matrix products are in bfloat16, and the logits in float32."""
-    with torch.autocast(batch.device.type, torch.bfloat16, enabled=batch.device.type == "cuda", cache_enabled=False):
+    """Logits of a batch in float32. Products are in bfloat16 on a GPU, and for images on a CPU that has it."""
+    small = batch.device.type == "cuda" or (batch.ndim == 4 and batch.dtype == torch.float32 and cpu_has_bfloat16())
+    with torch.autocast(batch.device.type, torch.bfloat16, enabled=small, cache_enabled=False):
         logits: Tensor = model(batch)
     return logits.float() if logits.dtype == torch.bfloat16 else logits
+
+
+@cache
+def cpu_has_bfloat16() -> bool:
+    """Whether the CPU has instructions for products in bfloat16. Without them, float32 is faster."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16"))
 
 
 class ModuleExecutor(Executor):
@@ -179,8 +188,8 @@ class _JobModule:
         self.rng_state = Generator().manual_seed(job.recipe.seed).get_state()
         with self._own_rng():
             self.model = build().to(inputs.device)
+        self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         if inputs.device.type == "cuda":
-            self.model = self.model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
             fuse_norms(self.model)
         self.optimizer = Optimizer((p for p in self.model.parameters() if p.requires_grad), job.recipe)
         self._matrices = matrices(self.model)
