@@ -72,6 +72,11 @@ def _numbers(arguments: tuple[Any, ...]) -> int:
     return sum(arrays) + sum(_numbers(one) for one in arguments if isinstance(one, tuple))
 
 
+def usable_cpus() -> int:
+    """The number of CPUs that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def row_blocks(rows: int, block: int) -> Iterator[slice]:
     """Consecutive slices of at most `block` rows that cover `rows` rows."""
     return (slice(start, min(start + block, rows)) for start in range(0, rows, block))
@@ -80,7 +85,7 @@ def row_blocks(rows: int, block: int) -> Iterator[slice]:
 def over_blocks(rows: int, block: int, work: Callable[[slice], None]) -> None:
     """Call `work` on every block of rows, on one thread per core; raises the first error."""
     blocks = list(row_blocks(rows, block))
-    workers = min(len(blocks), os.process_cpu_count() if hasattr(os, "process_cpu_count") else os.cpu_count() or 1)
+    workers = min(len(blocks), usable_cpus())
     if workers <= 1:
         for rows_of_block in blocks:
             work(rows_of_block)

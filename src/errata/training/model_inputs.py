@@ -13,11 +13,14 @@ from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from errata.core.checks import check_labels
+from errata.core.jit import usable_cpus
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.image_decoding import decode_image
 from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
 from errata.wording import one_line
+
+MAX_WORKERS = 16  # processes that decode images
 
 Rows = Tensor
 
@@ -171,7 +174,7 @@ class ImageFiles(_NormalisedImages):
     """Image files that do not fit in memory: worker processes decode and resize them, batch by batch.
 
     Images become squares of side `decoded_size`; with `keep_shape`, they keep their proportions and this is the longer
-    side.
+    side. `workers` is the number of processes; by default one per usable CPU, at most 16.
     """
 
     resident = False
@@ -186,7 +189,7 @@ class ImageFiles(_NormalisedImages):
         *,
         decoded_size: int = 256,
         keep_shape: bool = False,
-        workers: int = 4,
+        workers: int | None = None,
     ) -> None:
         super().__init__(mean, std, augment, prepare)
         if keep_shape and not (isinstance(augment, RandomResizedCrop) and isinstance(prepare, ResizeCentreCrop)):
@@ -196,7 +199,8 @@ class ImageFiles(_NormalisedImages):
         missing = next((path for path in self._paths if not Path(path).is_file()), None)
         if missing is not None:
             raise InputError(f"image {missing} does not exist")
-        self._decoded_size, self._keep_shape, self._workers = decoded_size, keep_shape, workers
+        self._decoded_size, self._keep_shape = decoded_size, keep_shape
+        self._workers = min(MAX_WORKERS, usable_cpus()) if workers is None else workers
 
     def __len__(self) -> int:
         return len(self._paths)
