@@ -11,7 +11,6 @@ from torch.nn.functional import cross_entropy
 
 from errata import Dynamics, InputError
 from errata.errors import StoreError
-from errata.training import executors
 from errata.training.engine import train
 from errata.training.gather import executor_for, gather
 from errata.training.jobs import TrainingOptions, in_sample_jobs
@@ -152,14 +151,14 @@ def test_several_batches_in_one_call_are_one_update_each(table, labels):
 
 
 @pytest.mark.usefixtures("in_float32")
-def test_batch_norm_statistics_weigh_all_samples_equally(images, labels, monkeypatch):
+def test_batch_norm_statistics_weigh_all_samples_equally(images, labels):
     """22 samples in batches of at most 7: a last batch of one would weigh too much, or could not be normalised."""
-    monkeypatch.setattr("errata.training.job_runs.EVALUATION_BATCH", 7)
 
     def network():
         return nn.Sequential(nn.Flatten(), nn.Linear(192, 4), nn.BatchNorm1d(4), nn.Linear(4, CLASSES))
 
     plain = Images(images.pixels, [0.5] * 3, [0.25] * 3)
+    plain.evaluation_batch = 7
     recipe = Recipe(epochs=1, batch_size=11, learning_rate=0.01)
     (result,) = gather(plain, labels, CLASSES, network, recipe, device="cpu")
     model = network()
@@ -188,7 +187,7 @@ def test_logits_after_the_epoch_are_from_evaluation_mode(images, labels):
 
 def test_features_are_the_same_in_several_batches(table, labels, monkeypatch):
     whole = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
-    monkeypatch.setattr(executors, "EVALUATION_BATCH", 5)
+    monkeypatch.setattr(table, "evaluation_batch", 5)
     parts = gather(table, labels, CLASSES, (8,), RECIPE, options=TrainingOptions(features=True), device="cpu")[0]
     np.testing.assert_allclose(whole.dynamics.features, parts.dynamics.features, rtol=1e-5)
     model = mlp([4, 8, CLASSES])

@@ -187,3 +187,11 @@ def test_inputs_and_labels_are_not_modified(pixels):
     gather(TableInputs(table), labels, 3, (6,), recipe, options=options)
     for before, after in zip(kept, (pixels, labels, table), strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize(("side", "batch"), [(8, 2048), (32, 2048), (64, 512), (128, 128), (256, 64), (1000, 64)])
+def test_large_images_are_evaluated_in_small_batches(side, batch, tmp_path):
+    """Activations of 2,048 images of 256 × 256 pixels would take many gigabytes."""
+    assert Images(torch.zeros(1, 3, side, side, dtype=torch.uint8), MEAN, STD).evaluation_batch == batch
+    Image.new("RGB", (9, 9)).save(tmp_path / "one.png")
+    assert ImageFiles([tmp_path / "one.png"], MEAN, STD, decoded_size=side).evaluation_batch == batch

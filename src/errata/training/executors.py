@@ -23,9 +23,6 @@ from errata.training.model_inputs import Inputs
 from errata.training.models import penultimate
 from errata.training.optimizers import Optimizer
 
-EVALUATION_BATCH = 2048
-EVALUATION_BATCH_OF_FILES = 256  # a worker decodes a whole batch, and several of them wait in memory
-
 
 class Executor(ABC):
     """The models of R jobs on shared inputs and labels. The result of a job does not depend on the other jobs."""
@@ -97,7 +94,7 @@ class Executor(ABC):
 def evaluate(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
     """Logits (n, K) of some rows, in evaluation mode and with the test transforms."""
     model.eval()
-    batches = torch.split(rows, EVALUATION_BATCH if inputs.resident else EVALUATION_BATCH_OF_FILES)
+    batches = torch.split(rows, inputs.evaluation_batch)
     return torch.cat([forward(model, inputs.test(raw)) for raw in inputs.fetch(batches)])
 
 

@@ -18,7 +18,7 @@ from errata.dynamics.files import replace_atomically
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.training.executors import EVALUATION_BATCH, Executor, evaluate, features, forward
+from errata.training.executors import Executor, evaluate, features, forward
 from errata.training.jobs import JobResult, TrainingOptions, check_provenance, provenance
 from errata.training.model_inputs import Inputs, TableInputs
 
@@ -173,7 +173,7 @@ def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor, generat
         layer.momentum = None  # the plain mean over batches
         layer.train()
     # Batches of equal size: in a mean over batches, a small last batch would have too much weight.
-    for raw in inputs.fetch(torch.tensor_split(rows, math.ceil(len(rows) / EVALUATION_BATCH))):
+    for raw in inputs.fetch(torch.tensor_split(rows, math.ceil(len(rows) / inputs.evaluation_batch))):
         forward(model, inputs.train(raw, generator))
     for layer, momentum in zip(layers, momenta, strict=True):
         layer.momentum = momentum

@@ -20,6 +20,8 @@ from errata.image_decoding import decode_image
 from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
 from errata.wording import one_line
 
+EVALUATION_BATCH, MIN_EVALUATION_BATCH = 2048, 64  # rows of a table, or images of at most 32 × 32 pixels; at least
+EVALUATED_PIXELS = EVALUATION_BATCH * 32 * 32
 MAX_WORKERS = 16  # processes that decode images
 
 Rows = Tensor
@@ -30,6 +32,7 @@ class Inputs(ABC):
 
     device: torch.device
     resident = True  # whether all samples are on the device
+    evaluation_batch = EVALUATION_BATCH  # samples that are evaluated at a time
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -140,6 +143,11 @@ class _NormalisedImages(Inputs):
         return floats.contiguous(memory_format=torch.channels_last)
 
 
+def _evaluation_batch(height: int, width: int) -> int:
+    """Images per batch, such that the activations of large images fit in memory."""
+    return min(EVALUATION_BATCH, max(MIN_EVALUATION_BATCH, EVALUATED_PIXELS // (height * width)))
+
+
 class Images(_NormalisedImages):
     """Images of one size that fit in memory, uint8 (N, 3, H, W)."""
 
@@ -157,6 +165,7 @@ class Images(_NormalisedImages):
             raise InputError(f"images must be uint8 (N, C, H, W), not {self.pixels.dtype} {tuple(self.pixels.shape)}")
         if self.pixels.shape[1] != len(mean):
             raise InputError(f"images have {self.pixels.shape[1]} channels, but there are {len(mean)} means")
+        self.evaluation_batch = _evaluation_batch(*self.pixels.shape[2:])
 
     def __len__(self) -> int:
         return len(self.pixels)
@@ -200,6 +209,7 @@ class ImageFiles(_NormalisedImages):
         if missing is not None:
             raise InputError(f"image {missing} does not exist")
         self._decoded_size, self._keep_shape = decoded_size, keep_shape
+        self.evaluation_batch = _evaluation_batch(decoded_size, decoded_size)
         self._workers = min(MAX_WORKERS, usable_cpus()) if workers is None else workers
 
     def __len__(self) -> int:
