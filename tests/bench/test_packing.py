@@ -112,6 +112,8 @@ def test_an_interrupted_pack_leaves_everything_readable(results, monkeypatch, st
 
     def interrupt(function):
         def wrapped(*arguments, **options):
+            if arguments[0].suffix == ".lock":  # some versions of filelock remove their file by Path.unlink
+                return function(*arguments, **options)
             calls.append(function)
             if len(calls) > step:
                 raise KeyboardInterrupt
