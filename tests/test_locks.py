@@ -32,7 +32,7 @@ def test_only_one_holds_a_lock_at_a_time(lock, tmp_path, monkeypatch):
         assert first.held
         for same in (path, tmp_path / "out"):
             with pytest.raises(
-                StoreError, match=r"out is being written elsewhere in this process; finish or close that first$"
+                StoreError, match=r"out is being written elsewhere in this process. Finish or close that first$"
             ):
                 lock(same)
     assert not first.held
@@ -62,7 +62,7 @@ def test_a_deleted_lock_is_released(tmp_path):
 def test_another_process_is_refused_and_a_killed_one_holds_nothing(tmp_path):
     with subprocess.Popen([sys.executable, "-c", HOLD, tmp_path], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "locked\n"
-        with pytest.raises(StoreError, match=f"^{tmp_path} is being written by another process$"):
+        with pytest.raises(StoreError, match=f"^{tmp_path} is being written by another process. Wait"):
             lock_folder(tmp_path)
         other.send_signal(signal.SIGKILL)
         other.wait()

@@ -30,9 +30,9 @@ class WriteLock:
             lock.acquire(timeout=0)
         except Timeout:
             holder = (
-                "elsewhere in this process; finish or close that first"
+                "elsewhere in this process. Finish or close that first"
                 if (os.getpid(), file) in _held
-                else "by another process"
+                else "by another process. Wait for it, or choose another place"
             )
             raise StoreError(f"{path} is being written {holder}") from None
         except OSError as error:

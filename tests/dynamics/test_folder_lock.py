@@ -73,7 +73,7 @@ def test_another_process_is_refused_and_a_killed_one_can_be_resumed(tmp_path, lo
     command = [sys.executable, "-c", OTHER, tmp_path / "run"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "recording\n"
-        with pytest.raises(StoreError, match=r"run is being written by another process$"):
+        with pytest.raises(StoreError, match=r"run is being written by another process. Wait for it"):
             make(resume=True)
         other.send_signal(signal.SIGKILL)
         other.wait()

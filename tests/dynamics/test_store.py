@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import errata
 from errata import Dynamics, ErrataError, InputError, Recorder, StoreError
-from errata.dynamics.files import load_array, load_arrays, replace_atomically
+from errata.dynamics.files import load_array, load_arrays, load_json, replace_atomically
 from errata.dynamics.reading import read_npz
 
 ARRAYS = ("logits", "labels", "ids")
@@ -154,7 +154,7 @@ DAMAGE = {
     "text for logits": (lambda f: (f / "logits.npy").write_text("1,2,3"), "logits.npy is not a whole .npy file"),
     "a folder for logits": (
         lambda f: ((f / "logits.npy").unlink(), (f / "logits.npy").mkdir()),
-        "logits.npy cannot be read: Is a directory",
+        "logits.npy is not a regular file",
     ),
     "foreign logits": (lambda f: np.save(f / "logits.npy", np.zeros((4, 7, 3), np.float32)), "holds float32"),
     "cut labels": (lambda f: cut(f, "labels.npy", -8), "labels.npy is not a whole .npy file"),
@@ -446,3 +446,17 @@ def test_unfinished_files_of_dead_processes_are_removed_when_the_file_is_written
     replace_atomically(tmp_path / "a.csv", lambda file: file.write(b"new"))
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(kept)
     assert (tmp_path / "a.csv").read_text() == "new"
+
+
+@pytest.mark.parametrize("read", [load_json, load_array, load_arrays, read_npz])
+def test_a_fifo_is_not_opened(tmp_path, read):
+    """Reading it would never end."""
+    os.mkfifo(tmp_path / "file")
+    with pytest.raises(StoreError, match=r"file is not a regular file"):
+        read(tmp_path / "file")
+
+
+def test_an_archive_of_python_objects_is_refused(tmp_path):
+    np.savez(tmp_path / "run.npz", logits=np.array([None, {}]), allow_pickle=True)
+    with pytest.raises(StoreError, match="holds Python objects, which are never read; save text"):
+        load_arrays(tmp_path / "run.npz")

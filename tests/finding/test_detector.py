@@ -2,6 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -152,3 +153,12 @@ def test_ignored_columns_are_not_used(clouds):
     table = pd.DataFrame(inputs, columns=list("abcd")).assign(leak=noisy.labels)
     detector = errata.ErrataDetector(model="mlp", ignore=["leak"]).fit(table, noisy.labels)
     assert detector.found_.dynamics.inputs.shape[1] == 4
+
+
+def test_a_masked_label_is_refused_with_its_place():
+    X, y = load_iris(return_X_y=True)
+    masked = np.ma.array(y, mask=np.arange(len(y)) == 7)
+    detector = errata.ErrataDetector(model="mlp")
+    for fit in (detector.fit, detector.fit_resample):
+        with pytest.raises(errata.InputError, match=r"y: the value at \[7\] is masked"):
+            fit(X, masked)

@@ -299,7 +299,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("labels", "words"),
         [
-            (np.zeros(4, dtype=[("a", "i4"), ("b", "f4")]), "must be numbers or text, not [('a'"),
+            (np.zeros(4, dtype=[("a", "i4"), ("b", "f4")]), "must be numbers or text, not records of several fields"),
             (np.zeros(4, dtype="V8"), "must be numbers or text, not |V8"),
             (np.array([1, 2j, 1, 2j]), "must be numbers or text, not complex128"),
             (np.array(1), "one of the labels per sample"),

@@ -186,7 +186,7 @@ class TestColumns:
             label = None if isinstance(source, tuple) else "kind"
             data = open_data(source, label, ignore=["length", "note"])
             assert data.left_out["length"] == data.left_out["note"] == "ignored"
-            assert "columns 'length' and 'note' were named by --ignore and are left out" in data.remarks
+            assert "columns 'length' and 'note' were named by `ignore` and are left out" in data.remarks
             assert not any(name.startswith(("length", "note")) for name in data.prepare().names)
             np.testing.assert_array_equal(data.labels, open_data(frame, "kind").labels)
         assert open_data(frame, "kind", ignore="length").left_out["length"] == "ignored"

@@ -9,6 +9,7 @@ import typer
 from errata.cli.app import ExcelSafe, app
 from errata.errors import InputError
 from errata.terminal import check_out, intervals, print_table, progress_bar, write_table
+from errata.wording import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,7 +79,7 @@ def score(
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
     write_table(table.reset_index(), out, excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {len(table.columns)} methods for {len(table):,} samples to {out}")
+    print(f"{dynamics}: wrote scores of {counted(len(table.columns), 'method')} for {len(table):,} samples to {out}")
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
 

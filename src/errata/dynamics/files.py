@@ -23,6 +23,7 @@ from errata.wording import one_line
 
 MANIFEST = "manifest.json"
 DYNAMICS = "dynamics"  # the dynamics in a folder that `errata find` wrote
+ENCRYPTED = 1  # a bit of the flags of a member of a zip file
 _PARTS = ".*.part"
 # All exceptions of numpy and zipfile for a file with one changed byte.
 _DAMAGED = (
@@ -42,8 +43,13 @@ def store_errors(what: object, failure: str = "cannot be written") -> Iterator[N
 
 @contextlib.contextmanager
 def _whole_file(path: Path, kind: str) -> Iterator[None]:
-    """Raise an error of the block, which reads a file, as a StoreError that says what is wrong with the file."""
+    """Raise an error of the block, which reads a file, as a StoreError that says what is wrong with the file.
+
+    Only regular files are read: reading a FIFO would never end.
+    """
     try:
+        if path.exists() and not path.is_file():
+            raise StoreError(f"{path} is not a regular file")
         yield
     except ErrataError:
         raise
@@ -51,6 +57,8 @@ def _whole_file(path: Path, kind: str) -> Iterator[None]:
         raise StoreError(f"{path} is missing") from None
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror or error}") from error
+    except RecursionError:
+        raise StoreError(f"{path} is nested too deeply") from None
     except _DAMAGED as error:
         raise StoreError(f"{path} is not a whole {kind} file: {one_line(error)}") from None
 
@@ -193,6 +201,8 @@ def load_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 def _check_header(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
     """Refuse an array whose header and size differ, so that no memory is allocated for it."""
+    if member.flag_bits & ENCRYPTED:
+        raise ValueError(f"{member.filename} is encrypted; save it without a password")
     with packed.open(member) as file:
         version = np.lib.format.read_magic(file)
         read_header = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -200,7 +210,9 @@ def _check_header(packed: zipfile.ZipFile, member: zipfile.ZipInfo) -> None:
             raise ValueError(f"{member.filename} has version {version} of the format")
         shape, _, dtype = read_header[version](file)
         stored = member.file_size - file.tell()
-    if min(shape, default=0) < 0 or (not dtype.hasobject and math.prod(shape) * dtype.itemsize != stored):
+    if dtype.hasobject:
+        raise ValueError(f"{member.filename} holds Python objects, which are never read; save text or numbers")
+    if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != stored:
         raise ValueError(f"{member.filename} holds {stored:,} bytes, but its header says {shape} {dtype}")
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator  # noqa: TID253  # the base class is needed at import
 from sklearn.utils.metaestimators import available_if  # noqa: TID253  # and so is the decorator
 
+from errata.core.checks import as_numpy
 from errata.errors import InputError
 from errata.readers.label_encoding import as_series, is_missing
 
@@ -153,7 +154,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
             raise InputError("fit of the estimator takes no sample_weight: use treatment='drop'")
         if y is None:
             raise InputError("This ErrataDetector estimator requires y to be passed, but the target y is None.")
-        labels: NDArray[Any] = column_or_1d(y, warn=True)
+        labels: NDArray[Any] = column_or_1d(as_numpy(y, "y"), warn=True)
         checked = _Labels.of(y, labels)
         if labels.dtype.kind in "biufc":
             assert_all_finite(labels, input_name="y", estimator_name="ErrataDetector")

@@ -35,7 +35,7 @@ REASONS = {
     ),
     "nested": ("holds lists, objects or bytes", "hold lists, objects or bytes"),
     "like the label": ("repeats the label", "repeat the label"),
-    "ignored": ("was named by --ignore", "were named by --ignore"),
+    "ignored": ("was named by `ignore`", "were named by `ignore`"),
 }
 
 

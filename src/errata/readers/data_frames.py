@@ -217,7 +217,8 @@ def _columns_named(
     frame: "pd.DataFrame", source: str | Sequence[str] | None, use: str, origin: str, roles: dict[str, str]
 ) -> list[str]:
     """The columns that an option names for this use. roles: columns that have another use."""
-    names = [_find_column(frame, name, origin, use) for name in ([source] if is_name(source) else source or ())]
+    sources = [source] if is_name(source) else source or ()
+    names = [_find_column(frame, name, origin, f"{use} columns") for name in sources]
     for name in names:
         if name in roles:
             raise InputError(f"Column {name!r} cannot be both the {roles[name]} and {use}")

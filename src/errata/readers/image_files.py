@@ -112,10 +112,10 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
     )
 
 
-def list_images(root: Path, skip_bad: bool = False) -> ImageListing:
+def list_images(root: Path, skip_bad: bool | None = None) -> ImageListing:
     """List the image files in class folders, sorted, with remarks on ignored files.
 
-    skip_bad: leave out folders that cannot be read.
+    skip_bad: whether to leave out folders that cannot be read; None: they cannot be left out.
     """
     with file_errors(root):
         entries = [entry for entry in sorted(root.iterdir()) if not entry.name.startswith(".")]
@@ -129,8 +129,8 @@ def list_images(root: Path, skip_bad: bool = False) -> ImageListing:
     files = [path for folder in folders for path in _files(root / folder, unreadable)]
     if unreadable and not skip_bad:
         place, reason = next(iter(unreadable.items()))
-        hint = "Change its permissions, or leave such folders out with `skip_bad=True`"
-        raise DataError(f"The folder {printable(place)} cannot be read: {reason}. {hint}")
+        hint = "" if skip_bad is None else ", or leave such folders out with `skip_bad=True`"
+        raise DataError(f"The folder {printable(place)} cannot be read: {reason}. Change its permissions{hint}")
     paths = [path.relative_to(root).as_posix() for path in files if _is_image(path)]
     others = [path.relative_to(root).as_posix() for path in files if not _is_image(path)]
     outside = sum(map(_is_image, top_files))

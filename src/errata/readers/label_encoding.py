@@ -83,7 +83,8 @@ def as_series(values: Any, where: str) -> "pd.Series[Any]":
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.dtype.kind in "cV":
-        raise InputError(f"{where} must be numbers or text, not {array.dtype}")
+        kind = "records of several fields; pass one of the fields" if array.dtype.names else array.dtype
+        raise InputError(f"{where} must be numbers or text, not {kind}")
     if array.ndim != 1:
         raise InputError(f"{where} must have one value per row, not shape {array.shape}. For one-hot, use the argmax")
     if array.dtype.kind == "S":

@@ -64,9 +64,8 @@ def table_contents(data: UserData, places: NDArray[np.int64], classes: Sequence[
 def _most_informative(data: UserData) -> "tuple[pd.DataFrame, int]":
     """The columns used for training, at most MOST_COLUMNS, the most informative first; and how many are used in all."""
     if hasattr(data.inputs, "columns"):
-        used = np.flatnonzero(
-            [name not in data.left_out and data.columns[name] != "id" for name in data.inputs.columns]
-        )
+        left_out = data.left_out
+        used = np.flatnonzero([name not in left_out and data.columns[name] != "id" for name in data.inputs.columns])
     else:
         used = np.arange(data.inputs.shape[1])
     candidates = _densest(data.inputs, used)

@@ -159,9 +159,10 @@ def _class_remarks(classes: Sequence[Any], new_classes: Sequence[Any], counts: "
     """Changes of the classes that the user may not expect."""
     types = {_type_name(value) for value in classes}
     for label in new_classes:
-        yield f"class {label!r} is new: no sample had it before"
+        name = repr(label) if isinstance(label, str) else str(label)
+        yield f"class {name} is new: no sample had it before"
         if _type_name(label) not in types:
-            yield f"the label {label!r} has another type than all other labels: software that reads them may fail"
+            yield f"the label {name} has another type than all other labels: software that reads them may fail"
     emptied = counts[(counts["after"] == 0) & (counts["before"] > 0)]["label"].tolist()
     if emptied:
         yield f"no sample is left in {'class' if len(emptied) == 1 else 'classes'} {listed(emptied)}"

@@ -67,7 +67,7 @@ class Decisions:
 
         entries: list[Decision] = []
         for file in (check_path(path).expanduser() for path in paths):
-            if not file.is_file():
+            if not file.exists():
                 raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
             header, lines = rows_by_line(file)
             if not header:

@@ -1,5 +1,7 @@
 """NumPy files: .npz with inputs and labels, .npy with inputs."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,8 @@ def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
             f"{path} has neither inputs ({', '.join(INPUT_NAMES)}) nor logits of a model (logits; the logarithm of "
             f"probabilities works too). It has {listed(arrays) or 'no arrays'}"
         )
-    return from_named(arrays, label, id, str(path))
+    with _named(path):
+        return from_named(arrays, label, id, str(path))
 
 
 def read_npy(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
@@ -31,7 +34,17 @@ def read_npy(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     label, id = (  # noqa: A001
         load_array(regular_file(Path(values))) if is_name(values) else values for values in (label, id)
     )
-    return from_arrays(load_array(path, mapped=True), label, id)
+    with _named(path):
+        return from_arrays(load_array(path, mapped=True), label, id)
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Add the path of the file to errors about its arrays."""
+    try:
+        yield
+    except InputError as error:
+        raise (error if str(path) in str(error) else InputError(f"{path}: {error}")) from error.__cause__
 
 
 ARRAY_READERS: dict[str, ArrayReader] = {".npz": read_npz, ".npy": read_npy}
