@@ -11,6 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from errata import Dynamics, InputError
 from errata.errors import StoreError
+from errata.training import executors
 from errata.training.engine import train
 from errata.training.gather import executor_for, gather
 from errata.training.jobs import TrainingOptions, in_sample_jobs
