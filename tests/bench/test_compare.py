@@ -79,7 +79,7 @@ def test_incomplete_data_is_marked_and_left_out_of_every_summary(tmp_path):
     assert list(compare.by_setting(cells)["setting"]) == [WORSE]
     assert set(compare.by_method(cells)["cells"]) == {1}
     assert list(compare.by_family(cells)["network"]) == ["cnn9"]
-    by_title = {table.title: table for table in compare.tables(cells)}
+    by_title = {table.title: table for table in compare.tables(cells, compare.compare_tuned(results))}
     credit = next(table for title, table in by_title.items() if title.startswith(CREDIT))
     assert {row[credit.columns.index("inside")].text for row in credit.rows} == {"†"}
     assert any(CREDIT in note for note in by_title["Inside the band, by family and network"].notes)
@@ -87,7 +87,8 @@ def test_incomplete_data_is_marked_and_left_out_of_every_summary(tmp_path):
 
 def test_only_incomplete_data_has_empty_summaries(tmp_path):
     results = write_seeds(tmp_path, CREDIT, off(CREDIT, {"Mean-CE": 0.0}), complete=False)
-    assert [len(table.rows) for table in compare.tables(compare.compare(results))] == [1, 0, 0, 0]
+    tables = compare.tables(compare.compare(results), compare.compare_tuned(results))
+    assert [len(table.rows) for table in tables] == [1, 0, 0, 0]
 
 
 def test_families_divide_the_25_methods_as_said(tmp_path):
@@ -218,6 +219,25 @@ def test_a_tuned_table_is_read_from_the_same_folder(run, tmp_path):
     write_tuning(tmp_path / "results", WORSE, [(0, 0.05, "Mean-CE", 9.0, "3-8")])
     assert "9.00" in run("table", "tuned")[1]
     assert "3-8" in run("table", "chosen")[1]
+
+
+def test_tuned_cells_are_counted_by_the_same_band(run, tmp_path):
+    paper = published.fnr_optimized().set_index(["setting", "tuning_fraction", "method"])["fnr_percent"]
+    value, other = paper[WORSE, 0.05, "Mean-CE"], paper[WORSE, 0.05, "CTRL-CE"]
+    rows = [
+        *((seed, 0.05, "Mean-CE", value + by, "3-8") for seed, by in enumerate((1.0, 1.5))),  # in the mean, 1.25 points
+        (0, 0.05, "CTRL-CE", other - 3, "1,2,1"),
+        (0, 0.0, "Mean-CE", value, "0-34"),  # not tuned
+    ]
+    assert "tuned cells" not in run("compare")[1]
+    results = write_tuning(tmp_path / "results", WORSE, rows)
+    write_tuning(tmp_path / "results", CREDIT, [(0, 0.05, "Mean-CE", 9.0, "3-8")], complete=False)
+    tuned = compare.compare_tuned(results).set_index(["setting", "method"])
+    assert value / 10 > 1.25
+    assert tuned["inside"].dropna().to_dict() == {(WORSE, "CTRL-CE"): False, (WORSE, "Mean-CE"): True}
+    assert list(tuned.loc[CREDIT, "complete"]) == [False]
+    assert tuned.loc[(WORSE, "Mean-CE"), "difference"] == pytest.approx(1.25)
+    assert "1 of 2 tuned cells are inside" in run("compare")[1]
 
 
 @pytest.mark.parametrize(

@@ -96,7 +96,8 @@ def _table_sections(results: Results) -> tuple[list[PageSection], list[str]]:
 def _overview(results: Results, numbers: pd.DataFrame, missing: Sequence[str]) -> PageSection:
     blocks = []
     try:
-        blocks += [PageBlock(html(table)) for table in compare.summary_tables(compare.compare(results))]
+        compared = compare.summary_tables(compare.compare(results), compare.compare_tuned(results))
+        blocks += [PageBlock(html(table)) for table in compared]
     except StoreError as error:  # no setting of the paper: the other sections are still useful
         missing = [*missing, str(error)]
     facts = [

@@ -65,8 +65,8 @@ def compare(
 
     if out is not None:
         check_out(out)
-    cells = comparing.compare(Results(results))
-    for one in comparing.tables(cells):
+    cells, tuned = comparing.compare(Results(results)), comparing.compare_tuned(Results(results))
+    for one in comparing.tables(cells, tuned):
         show(one)
     if out is not None:
         write_table(cells, out)

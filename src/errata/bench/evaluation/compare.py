@@ -6,10 +6,11 @@ import pandas as pd
 from scipy.stats import kendalltau, spearmanr
 
 from errata.bench.evaluation import published
-from errata.bench.evaluation.fnr_tables import noise_rate_summary
+from errata.bench.evaluation.fnr_tables import TUNING_KEY, noise_rate_summary, tuned_summary
 from errata.bench.evaluation.result_table import INCOMPLETE, ResultTable
 from errata.bench.evaluation.summaries import display_name, order_settings
 from errata.bench.results import Results
+from errata.bench.tuning_results import TuningResults
 from errata.core.aggregations import CTRL, SWA
 from errata.core.composed_method import ComposedMethod
 from errata.core.methods import Method, parse
@@ -43,8 +44,7 @@ def compare(results: Results) -> pd.DataFrame:
         rule=[AT_LEAST_AS_GOOD if _is_swa(method) else BAND for method in methods],
         complete=both["complete"],
     )
-    band = (BAND_RELATIVE * cells["paper"]).clip(lower=BAND_POINTS)
-    inside = cells["difference"].abs() <= band
+    inside = _in_band(cells)
     inside |= (cells["rule"] == AT_LEAST_AS_GOOD) & (cells["difference"] <= 0)
     cells["inside"] = inside.astype("boolean").where(cells["complete"])
     order = {name: place for place, name in enumerate(published.paper_method_names())}
@@ -52,6 +52,26 @@ def compare(results: Results) -> pd.DataFrame:
     return cells.sort_values(
         ["setting", "method"], key=lambda column: column.map(places if column.name == "setting" else order)
     ).reset_index(drop=True)
+
+
+def compare_tuned(results: Results) -> pd.DataFrame:
+    """One row per setting, tuning fraction above 0 and method that both have, in percent; none without tuning."""
+    columns = [*TUNING_KEY, "network", "ours", "paper", "difference", "complete"]
+    if not TuningResults(results.folder).settings():
+        return pd.DataFrame(columns=[*columns, "inside"])
+    both = tuned_summary(results).merge(published.fnr_optimized(), on=TUNING_KEY, suffixes=("", "_paper"))
+    both = both[both["tuning_fraction"] > 0].reset_index(drop=True)
+    cells = both.assign(
+        network=[find_setting(name).network for name in both["setting"]],
+        ours=both["mean_percent"],
+        paper=both["fnr_percent"],
+        difference=both["mean_percent"] - both["fnr_percent"],
+    )[columns]
+    return cells.assign(inside=_in_band(cells).astype("boolean").where(cells["complete"]))
+
+
+def _in_band(cells: pd.DataFrame) -> "pd.Series[bool]":
+    return cells["difference"].abs() <= (BAND_RELATIVE * cells["paper"]).clip(lower=BAND_POINTS)
 
 
 def _family(method: Method) -> str:
@@ -109,11 +129,11 @@ def _rank_correlations(group: pd.DataFrame) -> dict[str, float | None]:
     }
 
 
-def tables(cells: pd.DataFrame) -> list[ResultTable]:
+def tables(cells: pd.DataFrame, tuned: pd.DataFrame) -> list[ResultTable]:
     """The result of `compare` as one table per setting, followed by `summary_tables`."""
     return [
         *(_setting_table(str(name), group) for name, group in cells.groupby("setting", sort=False)),
-        *summary_tables(cells),
+        *summary_tables(cells, tuned),
     ]
 
 
@@ -134,8 +154,8 @@ def _setting_table(setting: str, cells: pd.DataFrame) -> ResultTable:
     )
 
 
-def summary_tables(cells: pd.DataFrame) -> list[ResultTable]:
-    """Agreement with the paper by family, by setting and by method."""
+def summary_tables(cells: pd.DataFrame, tuned: pd.DataFrame) -> list[ResultTable]:
+    """Agreement with the paper by family, by setting and by method, and that of the tuned methods."""
     complete = cells[cells["complete"]]
     left_out = dict.fromkeys(cells.loc[~cells["complete"], "setting"])
     inside = int(complete["inside"].sum())
@@ -149,7 +169,18 @@ def summary_tables(cells: pd.DataFrame) -> list[ResultTable]:
         _summary_table(by_family(cells), "Inside the band, by family and network", labels=2, grouped=True, notes=notes),
         _summary_table(by_setting(cells), settings_title),
         _summary_table(methods, "Inside the band, by method", labels=2),
+        *([_tuned_table(tuned)] if tuned["complete"].any() else []),
     ]
+
+
+def _tuned_table(tuned: pd.DataFrame) -> ResultTable:
+    complete = tuned[tuned["complete"]]
+    shares = _agreement(tuned, ["network", "method"]).sort_values("network", kind="stable", ignore_index=True)
+    shares["method"] = [display_name(name) for name in shares["method"]]
+    note = f"{int(complete['inside'].sum())} of {len(complete)} tuned cells are inside: {BAND}"
+    return _summary_table(
+        shares, "Inside the band after tuning, by network and method", labels=2, grouped=True, notes=[note]
+    )
 
 
 def _summary_table(shares: pd.DataFrame, title: str, **options: Any) -> ResultTable:

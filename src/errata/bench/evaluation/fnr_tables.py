@@ -154,9 +154,14 @@ def _known_rate_notes(seeds: pd.DataFrame) -> list[str]:
     return [f"{name} received the noise rate and flags that many samples" for name in exact[exact].index]
 
 
+def tuned_summary(results: Results) -> pd.DataFrame:
+    """FNR after tuning: one row per setting, tuning fraction and method."""
+    return over_seeds(_tuning(results), TUNING_KEY)
+
+
 def tuned_table(results: Results, settings: Sequence[str] | None = None) -> ResultTable:
     """FNR after tuning on a fraction of the samples, evaluated on the other 90 %."""
-    summary = over_seeds(_tuning(results), TUNING_KEY)
+    summary = tuned_summary(results)
     columns = order_settings(summary["setting"], settings)
     summary = summary[summary["setting"].isin(columns)]
     best = summary.groupby(["setting", "tuning_fraction"])["mean_percent"].transform(is_lowest)
