@@ -75,15 +75,21 @@ def commands() -> Iterator[tuple[str, Any]]:
     return walk(typer.main.get_command(app), ())
 
 
+def _annotation(parameter: Any) -> str:
+    """The type of a parameter as text; before version 0.27 of typer, that of click."""
+    descriptor = getattr(parameter, "type_descriptor", None)
+    return repr(parameter.type) if descriptor is None else str(descriptor.annotation)
+
+
 def _values(parameter: Any) -> tuple[str, ...]:
-    annotation = str(parameter.type_descriptor.annotation)
+    annotation = _annotation(parameter)
     if "Path" in annotation:
         return PATHS
-    return NUMBERS if "int" in annotation or "float" in annotation else WORDS
+    return NUMBERS if any(kind in annotation.lower() for kind in ("int", "float")) else WORDS
 
 
 def _is_flag(parameter: Any) -> bool:
-    return bool(getattr(parameter, "is_flag", False)) or "bool" in str(parameter.type_descriptor.annotation)
+    return bool(getattr(parameter, "is_flag", False)) or "bool" in _annotation(parameter).lower()
 
 
 def _with_option(base: tuple[str, ...], option: str, values: list[str]) -> list[str]:

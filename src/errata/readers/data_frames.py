@@ -160,7 +160,7 @@ def _supported(kind: "pa.DataType") -> "pa.DataType":
     if pa.types.is_timestamp(kind) and kind.tz is not None:
         try:
             pa.scalar(0, kind).as_py()
-        except pa.ArrowInvalid:
+        except (pa.ArrowInvalid, KeyError):  # KeyError: with pytz
             return pa.timestamp(kind.unit, "UTC")
     if pa.types.is_dictionary(kind) and pa.types.is_unsigned_integer(kind.index_type):
         return pa.dictionary(pa.int64(), kind.value_type, kind.ordered)

@@ -86,7 +86,9 @@ def _class_counts(samples: LabelledSamples, edits: LabelEdits) -> "pd.DataFrame"
     after = before.copy()
     after.subtract(edit.before for edit in edits.entries)
     after.update(edit.after for edit in edits.relabelled)
-    return pd.DataFrame([(label, before[label], after[label]) for label in after], columns=["label", "before", "after"])
+    counts = {"before": [before[label] for label in after], "after": list(after.values())}
+    # As objects: pandas 2 cannot infer a type for whole numbers that no float holds.
+    return pd.DataFrame({"label": pd.Series(list(after), dtype=object), **counts})
 
 
 def _status(decision: Decision, label: Any, classes_for: ClassesFor) -> str:
