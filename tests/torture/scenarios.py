@@ -232,12 +232,12 @@ def own_cache(work: Callable[[], object]) -> Callable[[], object]:
 
 
 def record(keep: str = "all", shift: int = 0) -> None:
-    """A training loop of 6 epochs that resumes after a crash. shift: other logits."""
+    """A training loop of 6 epochs that resumes after a crash. shift: another training with other logits."""
     import errata
 
     _, labels = numbers()
     options: dict[str, Any] = {"labels": labels, "num_classes": 2, "keep": keep, "quiet": True}
-    recorder = errata.Recorder("run", **options, resume=Path("run/manifest.json").exists())
+    recorder = errata.Recorder("run", **options, resume=not shift and Path("run/manifest.json").exists())
     for epoch in range(recorder.epoch, 6):
         logits = np.random.default_rng(epoch + shift).normal(size=(ROWS, 2)).astype(np.float32)
         for batch in np.array_split(np.random.default_rng(epoch + 100).permutation(ROWS), 4):

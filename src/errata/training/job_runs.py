@@ -1,5 +1,6 @@
 """The state of a job while it is trained: recorder, averaged weights, whether it has stopped; and its checkpoints."""
 
+import io
 import math
 import sys
 from collections.abc import Collection, Sequence
@@ -182,7 +183,9 @@ def recompute_batch_norm(model: nn.Module, inputs: Inputs, rows: Tensor, generat
 
 def save_state(path: Path, state: dict[str, Any]) -> None:
     """Write a state (tensors, numbers, strings, lists and dicts) in place of the file."""
-    replace_atomically(path, lambda file: torch.save(state, file))
+    content = io.BytesIO()  # on a full disk, torch.save to a file raises an error that hides the reason
+    torch.save(state, content)
+    replace_atomically(path, lambda file: file.write(content.getbuffer()))
 
 
 def load_state(path: Path) -> dict[str, Any] | None:

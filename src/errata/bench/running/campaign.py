@@ -1,5 +1,7 @@
 """What a benchmark run and a tuning run share: train groups of cells, score them, record failures."""
 
+import contextlib
+import re
 import shutil
 import time
 import traceback
@@ -24,6 +26,7 @@ from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe, BoostingRecipe
 
 PROCESSES = 3  # score three seeds of a group in parallel
+SEED = re.compile(r"seed(\d+)")  # the beginning of the name of the folder of a run
 
 
 @dataclass(frozen=True)
@@ -123,6 +126,7 @@ class Campaign(ABC):
     def run(self, cells: Sequence[Cell]) -> CampaignOutcome:
         """Compute every cell that has no results yet. The seeds of a setting train together."""
         self._outcome.reused = [cell for cell in cells if self._store.has(cell)]
+        self._remove_leftovers(self._outcome.reused)
         groups = group_cells([cell for cell in cells if cell not in self._outcome.reused])
         self._progress.total(sum(_model_epochs(group, self._recipe(group)) for group in groups))
         on_gpu = not self._machine.startswith("cpu")
@@ -132,6 +136,17 @@ class Campaign(ABC):
                 self._collect(wait=False)
             self._collect(wait=True)
         return self._outcome
+
+    def _remove_leftovers(self, done: Sequence[Cell]) -> None:
+        """Delete the training of these cells that a process left when it was killed after scoring them."""
+        for group in group_cells(done):
+            work = self._work(group)
+            if self.options.keep_dynamics or not _mark(work).exists():
+                continue
+            with contextlib.suppress(Timeout), FileLock(work.with_name(f"{work.name}.lock"), timeout=0):
+                trained = {int(found[1]) for path in work.glob("*") if (found := SEED.match(path.name))}
+                if all(self._store.has(group.cell(seed)) for seed in trained):
+                    _remove(work)
 
     def _run_group(self, group: CellGroup, pool: Executor) -> None:
         """Train a group and have it scored, unless another process works on it. Its lock is held until then."""
@@ -146,6 +161,7 @@ class Campaign(ABC):
         # Another process may have finished some seeds since this one checked.
         done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
         self._outcome.reused += map(group.cell, done)
+        _mark(work).touch()
         trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
         futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
         self._waiting.append((work, lock, futures))
@@ -163,8 +179,11 @@ class Campaign(ABC):
                     self._progress.say(f"{cell.name}: {self.verb} in {futures[cell].result():,.0f} s")
                 else:
                     self._report_failure(cell, _describe(error))
-            if futures and not any(errors.values()) and not self.options.keep_dynamics:
-                shutil.rmtree(work, ignore_errors=True)
+            if futures and not any(errors.values()):
+                if self.options.keep_dynamics:
+                    _mark(work).unlink(missing_ok=True)
+                else:
+                    _remove(work)
             lock.release()
             self._waiting.remove(group)
 
@@ -248,3 +267,13 @@ def _model_epochs(group: CellGroup, recipe: AnyRecipe) -> int:
 def _describe(error: BaseException) -> str:
     """The message of an error that errata raised; the traceback of any other error."""
     return str(error) if isinstance(error, ErrataError) else "".join(traceback.format_exception(error))
+
+
+def _mark(work: Path) -> Path:
+    """A file beside the folder of a group: the folder is to be deleted when the group is scored."""
+    return work.with_name(f"{work.name}.unfinished")
+
+
+def _remove(work: Path) -> None:
+    shutil.rmtree(work, ignore_errors=True)
+    _mark(work).unlink(missing_ok=True)
