@@ -161,6 +161,32 @@ def test_a_run_killed_several_times_goes_on_to_the_same_files(whole, tmp_path, t
     assert_same(files(results), files(whole))
 
 
+def test_training_that_a_killed_process_left_is_deleted(short, run_digits, monkeypatch):
+    """Killed after the results were written, before or while the training was deleted."""
+    results = short()
+    with monkeypatch.context() as killed:
+        killed.setattr(campaign, "_remove", lambda work: None)
+        run_digits(results, seeds=1, gatherings=("in-sample",))
+    work = results.work(f"{DIGITS}-in-sample")
+    assert any(work.iterdir())
+    (work / "seed1").mkdir()  # an unfinished seed is still needed
+    run_digits(results, seeds=1, gatherings=("in-sample",))
+    assert (work / "seed0").exists()
+    (work / "seed1").rmdir()
+    run_digits(results, seeds=1, gatherings=("in-sample",), keep_dynamics=True)
+    assert (work / "seed0").exists()
+    run_digits(results, seeds=1, gatherings=("in-sample",))
+    assert not work.exists()
+    assert not list(work.parent.glob("*.unfinished"))
+
+
+def test_training_that_was_kept_is_not_deleted(short, run_digits):
+    results = short()
+    run_digits(results, seeds=1, gatherings=("in-sample",), keep_dynamics=True)
+    run_digits(results, seeds=1, gatherings=("in-sample",))
+    assert (results.work(f"{DIGITS}-in-sample") / "seed0" / "dynamics").is_dir()
+
+
 def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_factory, run_digits):
     cache = tmp_path_factory.mktemp("cache")
     results = _prepare(tmp_path / "shared")

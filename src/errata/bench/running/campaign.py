@@ -161,7 +161,6 @@ class Campaign(ABC):
         # Another process may have finished some seeds since this one checked.
         done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
         self._outcome.reused += map(group.cell, done)
-        _mark(work).touch()
         trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
         futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
         self._waiting.append((work, lock, futures))
@@ -210,6 +209,7 @@ class Campaign(ABC):
             self._progress.say(f"{group.name}: incomplete data: {remark}")
         self._progress.begin(group.name, _model_epochs(group, recipe))
         start = time.monotonic()
+        _mark(self._work(group)).touch()
         seeds = train_group(
             group,
             labelled,

@@ -23,7 +23,7 @@ def read_npz(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
             f"{path} has neither inputs ({', '.join(INPUT_NAMES)}) nor logits of a model (logits; the logarithm of "
             f"probabilities works too). It has {listed(arrays) or 'no arrays'}"
         )
-    with _named(path):
+    with _errors_with_path(path):
         return from_named(arrays, label, id, str(path))
 
 
@@ -34,12 +34,12 @@ def read_npy(path: Path, label: Any, id: Any) -> UserData:  # noqa: A002
     label, id = (  # noqa: A001
         load_array(regular_file(Path(values))) if is_name(values) else values for values in (label, id)
     )
-    with _named(path):
+    with _errors_with_path(path):
         return from_arrays(load_array(path, mapped=True), label, id)
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def _errors_with_path(path: Path) -> Iterator[None]:
     """Add the path of the file to errors about its arrays."""
     try:
         yield
