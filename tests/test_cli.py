@@ -216,7 +216,7 @@ REFUSED = {
         "--labels is used only with a .npy file of logits; run c",
     ),
     "not an archive": (("score", "fake.npz"), "fake.npz is not a whole .npz file"),
-    "pickled": (("score", "pickled.npz"), "pickled.npz is not a whole .npz file: Object arrays cannot be loaded"),
+    "pickled": (("score", "pickled.npz"), "pickled.npz is not a whole .npz file: logits.npy holds Python objects"),
     "no logits": (("score", "lacking.npz"), "lacking.npz has no array named logits; it has labels"),
     "no array at all": (("score", "cut.npy", "--labels", "labels.npy"), "cut.npy is not a whole .npy file"),
     "other labels": (("score", "logits.npy", "--labels", "few.npy"), "there are 2 labels for 60 samples of logits"),
