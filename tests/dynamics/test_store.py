@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import errata
 from errata import Dynamics, ErrataError, InputError, Recorder, StoreError
-from errata.dynamics.files import load_array, load_arrays, load_json, replace_atomically
+from errata.dynamics.files import load_array, load_arrays, load_json, replace_atomically, save_array
 from errata.dynamics.reading import read_npz
 
 ARRAYS = ("logits", "labels", "ids")
@@ -460,3 +460,14 @@ def test_an_archive_of_python_objects_is_refused(tmp_path):
     np.savez(tmp_path / "run.npz", logits=np.array([None, {}]), allow_pickle=True)
     with pytest.raises(StoreError, match="holds Python objects, which are never read; save text"):
         load_arrays(tmp_path / "run.npz")
+
+
+def test_a_short_write_of_numpy_is_a_full_disk(tmp_path, monkeypatch):
+    """numpy then raises an OSError without an errno."""
+
+    def save(file, array, **options):
+        raise OSError("13470 requested and 4064 written")
+
+    monkeypatch.setattr(np, "save", save)
+    with pytest.raises(StoreError, match=r"a\.npy cannot be written: No space left on device"):
+        save_array(tmp_path / "a.npy", np.zeros(3))

@@ -44,7 +44,7 @@ def _attack(scenario: Scenario, expected: Reference, part: float) -> Attack:
                 return Verdict("traceback", first.output[-2000:])
             subprocess.run(["mount", "-o", "remount,size=1g", place], check=True)
             verdict = judge_rerun(scenario, expected, place)
-            return Verdict("refused") if verdict.kind == "fine" and first.code == 2 else verdict
+            return Verdict("refused") if verdict.kind == "fine" and first.code != 0 else verdict
         finally:
             subprocess.run(["umount", "-l", place], check=True)
 

@@ -42,7 +42,14 @@ class Outcome:
     @property
     def crashed(self) -> bool:
         """Whether it ended with a traceback or a fatal signal."""
-        return "Traceback (most recent call last)" in self.output or self.code not in (0, 2, None, -signal.SIGKILL)
+        return "Traceback (most recent call last)" in self.output or (
+            self.code not in (0, 2, None, -signal.SIGKILL) and not self.reported_failure
+        )
+
+    @property
+    def reported_failure(self) -> bool:
+        """Whether it is a benchmark that listed the cells that failed, with a sentence each."""
+        return self.code == 1 and "failed; results are in" in self.last_line
 
     @property
     def last_line(self) -> str:

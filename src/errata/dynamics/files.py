@@ -1,6 +1,7 @@
 """Reading and writing the files of a dynamics folder, so that a crash loses at most the epoch in progress."""
 
 import contextlib
+import errno
 import glob
 import json
 import lzma
@@ -38,7 +39,9 @@ def store_errors(what: object, failure: str = "cannot be written") -> Iterator[N
     try:
         yield
     except OSError as error:
-        raise StoreError(f"{what} {failure}: {error.strerror or error}") from error
+        short_write = error.errno is None and "requested and" in str(error)  # by numpy
+        reason = os.strerror(errno.ENOSPC) if short_write else error.strerror or error
+        raise StoreError(f"{what} {failure}: {reason}") from error
 
 
 @contextlib.contextmanager
