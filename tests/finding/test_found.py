@@ -144,7 +144,7 @@ def test_confused_pairs_are_counted_among_the_first_samples():
     ("file", "change", "message"),
     [
         ("summary.json", lambda text: "[1]", "must hold a JSON object"),
-        ("summary.json", lambda text: "[" * 100_000, "is not a whole JSON file"),
+        ("summary.json", lambda text: "[" * 100_000, "is nested too deeply"),
         ("summary.json", lambda text: text.replace('"estimate"', '"other"'), "there is no 'estimate'"),
         ("summary.json", lambda text: text.replace('"rate": ', '"rate": 7'), "the estimated rate is 7.*, not 0 to 1"),
         ("summary.json", lambda text: text.replace('"rate": ', '"rate": NaN, "r": '), "'rate' is nan"),
