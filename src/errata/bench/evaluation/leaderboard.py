@@ -130,7 +130,8 @@ def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: S
     chosen = numbers[(numbers["metric"] == "fnr") & numbers["gathering"].isin(checked)]
     chosen = chosen[chosen["setting"].isin(usual_settings(set(chosen["setting"])) if settings is None else settings)]
     if chosen.empty:
-        raise InputError(f"No results of these settings and gatherings in {results.folder}.")
+        hint = " Settings with a suite of their own must be named." if settings is None else ""
+        raise InputError(f"No results of these settings and gatherings in {results.folder}.{hint}")
     return chosen
 
 
