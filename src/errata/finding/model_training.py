@@ -5,9 +5,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from errata.core.checks import check_seed, check_whole
 from errata.core.default import DEFAULTS_FROM_SUMS
-from errata.core.neighbours import APPROXIMATE_BEYOND
+from errata.core.neighbours import APPROXIMATE_BEYOND, NeighbourSpaces
+from errata.core.pooling import held_out_pool, pool_models
 from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -17,6 +20,7 @@ from errata.finding.embedding import model_folder
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
+from errata.readers.features import FrameFeatures
 from errata.terminal import TrainingProgress
 from errata.wording import counted
 
@@ -119,7 +123,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(
-        _with_ids(dynamics, data, options),
+        _described(dynamics, data, options, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}",
@@ -142,8 +146,9 @@ def _train_by_recipe(
     epochs = (options.folds or 1) * recipe.epochs
     progress.total(epochs)
     progress.begin(f"training {chosen.title}", epochs)
+    dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
-        _with_ids(_train(chosen, data, options, folder, progress.advance), data, options),
+        _described(dynamics, data, options, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
@@ -236,27 +241,31 @@ def _reason(trials: "Sequence[ModelTrial]", data: UserData) -> str:
     )
 
 
-def _with_ids(dynamics: Dynamics, data: UserData, options: FindOptions) -> Dynamics:
-    """The dynamics with the ids and classes of the data, and with features and inputs where neighbours are searched.
+def _described(dynamics: Dynamics, data: UserData, options: FindOptions, progress: TrainingProgress) -> Dynamics:
+    """The dynamics with the ids and classes of the data, and with what the ranking uses besides the run.
 
     With folds there are no features: those of different models cannot be compared.
     """
-    searched = _searches_neighbours(data)
-    return replace(
-        dynamics,
-        ids=data.ids,
-        classes=data.classes,
-        features=dynamics.features if searched and options.folds is None else None,
-        inputs=dynamics.inputs if searched else None,
-        path=None,
-    )
+    described = replace(dynamics, ids=data.ids, classes=data.classes, features=None, inputs=None, path=None)
+    if not _uses_other_samples(data):
+        return described
+    features = dynamics.features if options.folds is None else None
+    if data.kind not in ("table", "text"):
+        return replace(described, features=features)
+    progress.begin("predicting labels that are held out", 0)
+    if isinstance(data.fit_features, FrameFeatures) and data.is_terms:
+        held_out = pool_models(data.fit_features.terms(), data.labels, data.num_classes)
+    else:
+        held_out = held_out_pool(data.labels, data.num_classes, NeighbourSpaces(inputs=dynamics.inputs))
+    stored = None if held_out is None else held_out.astype(np.float32)
+    return replace(described, features=features, inputs=dynamics.inputs, held_out=stored)
 
 
 def _uses_feature_neighbours(data: UserData) -> bool:
     """TF-IDF terms give poor distances, and a model of them memorises."""
-    return _searches_neighbours(data) and not data.is_terms
+    return _uses_other_samples(data) and not data.is_terms
 
 
-def _searches_neighbours(data: UserData) -> bool:
+def _uses_other_samples(data: UserData) -> bool:
     """For very many samples, the search for neighbours would take longer than the training, and more memory."""
     return data.samples <= APPROXIMATE_BEYOND

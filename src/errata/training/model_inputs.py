@@ -13,6 +13,7 @@ from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from errata.core.checks import check_labels
+from errata.core.held_out_models import mostly_zeros
 from errata.core.jit import usable_cpus
 from errata.errors import InputError
 from errata.extras import require_pillow
@@ -82,7 +83,12 @@ class TableInputs(Inputs):
         return len(self.values)
 
     def scaled(self, rows: Rows) -> Tensor:
-        """Columns (n, D) scaled to mean 0 and standard deviation 1 over all rows; constant columns become 0."""
+        """Columns (n, D) scaled to mean 0 and standard deviation 1 over all rows; constant columns become 0.
+
+        A table that is mostly zeros stays as it is: its rows, such as TF-IDF terms, have their own scale.
+        """
+        if mostly_zeros(self.values.cpu().numpy()):
+            return self.values[rows]
         centred = self.values - self.values.mean(dim=0)
         deviation = centred.square().mean(dim=0).sqrt()
         return (centred / torch.where(deviation > 0, deviation, 1))[rows]
