@@ -101,8 +101,12 @@ def assign_folds(labels: Labels, folds: int) -> Labels:
 
 
 def best_variant(variants: Iterable[Floats], labels: Labels) -> Floats:
-    """The log-probabilities (N, K) with the lowest log loss of the labels (N,) at their best factor; the first if equal."""
-    return min(variants, key=lambda logs: log_loss(log_softmax(pool_weights([logs], labels)[0] * logs, axis=1), labels))
+    """The log-probabilities (N, K) whose log loss of the labels (N,) is the lowest at their best factor."""
+
+    def loss(logs: Floats) -> float:
+        return log_loss(np.asarray(log_softmax(pool_weights([logs], labels)[0] * logs, axis=1)), labels)
+
+    return min(variants, key=loss)
 
 
 def log_loss(log_probabilities: Floats, labels: Labels) -> float:
