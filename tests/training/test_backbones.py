@@ -216,17 +216,18 @@ def test_the_centre_of_an_image_is_used():
     image = Image.fromarray(np.tile(np.arange(256, dtype=np.uint8)[:, None, None], (1, 512, 3)))  # brighter downwards
     image.paste((255, 0, 0), (0, 0, 128, 256))
     image.paste((255, 0, 0), (384, 0, 512, 256))
-    pixels = Preprocessing(224).pixels(image)  # 224 of the 256 rows, in their own size
+    pixels = Preprocessing(224, centre=0.875).pixels(image)  # 224 of the 256 rows, in their own size
     assert np.array_equal(pixels[0], np.tile(np.arange(16, 240, dtype=np.uint8)[:, None], (1, 224)))
-    assert (Preprocessing(224, centre=None).pixels(image)[0, :, 0] == 255).all()
+    assert (Preprocessing(224).pixels(image)[0, :, 0] == 255).all()
 
 
-def test_lite_prepares_images_as_it_was_trained():
+def test_lite_gets_pixels_in_the_range_it_was_trained_on():
     prepare = open_backbone("lite0").preprocessing
-    assert (prepare.side, prepare.resample, prepare.decoded_side) == (224, BICUBIC, 256)
+    assert (prepare.side, prepare.centre, prepare.resample) == (224, None, BICUBIC)
     inputs = prepare.normalised(torch.tensor([0, 127, 255], dtype=torch.uint8).reshape(1, 3, 1, 1))
     assert inputs.flatten().tolist() == pytest.approx([-127 / 128, 0, 1], abs=1e-6)
     assert Preprocessing(8).resample == BILINEAR
+    assert Preprocessing(224, centre=0.875).decoded_side == 256
 
 
 def test_a_single_pixel_is_enlarged():

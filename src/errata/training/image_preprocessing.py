@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from PIL import Image
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-CENTRE = 224 / 256  # the part of the shorter side that is used, as in most networks for ImageNet
 BILINEAR, BICUBIC = 2, 3  # filters of Pillow
 
 
@@ -30,7 +29,7 @@ class Preprocessing:
     side: int
     mean: tuple[float, ...] = IMAGENET_MEAN
     std: tuple[float, ...] = IMAGENET_STD
-    centre: float | None = CENTRE
+    centre: float | None = None
     resample: int = BILINEAR
 
     def __post_init__(self) -> None:

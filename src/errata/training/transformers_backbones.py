@@ -21,6 +21,7 @@ FILES = ("*.json", "*.safetensors")  # all that is ever downloaded or read
 PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 HOW_TO_CONVERT = "load it with transformers where you trust it, and save it with save_pretrained(FOLDER)"
 HOW_TO_ADD = "AutoImageProcessor.from_pretrained(NAME).save_pretrained(FOLDER) adds it"
+CENTRE = 224 / 256  # ConvNeXt's default part of the shorter side that is used
 FULL_IMAGE_SIDE = 384  # from this side on, ConvNeXt uses the whole image
 
 
@@ -121,7 +122,7 @@ def _side_and_centre(settings: dict[str, Any], folder: Path) -> tuple[int, float
         if side is not None:
             return side, 1.0
     elif shortest is not None:  # ConvNeXt: the shorter side becomes side / crop_pct, and the centre is used
-        part = float(settings.get("crop_pct") or 224 / 256)
+        part = float(settings.get("crop_pct") or CENTRE)
         return shortest, None if shortest >= FULL_IMAGE_SIDE else min(1.0, part)
     elif whole is not None:
         return whole, None
