@@ -28,8 +28,8 @@ class Bet(NamedTuple):
     weight: float
 
 
-# Chosen on digits with 5 % wrong labels, Satellite with 20 % and Adult with 1 and 20 %, for narrow intervals after 30 to
-# 300 draws. The first bet is the best one if no draw is wrong, so it has most of the money.
+# Chosen on digits with 5 % wrong labels, Satellite with 20 % and Adult with 1 and 20 %, for narrow intervals after 30
+# to 300 draws. The first bet is the best one if no draw is wrong, so it has most of the money.
 UPPER_BETS = tuple(
     Bet(assistance, size, share * weight)
     for assistance, share in ((0.0, 0.6), (0.5, 0.2), (1.0, 0.2))

@@ -30,7 +30,8 @@ class Certificate:
     """Whether the review has found enough of the wrong labels.
 
     certified: at least `recall` of all wrong labels are found, with `confidence`. found: labels judged wrong.
-    left: the most labels not yet found that may be wrong, with that confidence. recall_at_least: found / (found + left).
+    left: the most labels not yet found that may be wrong, with that confidence.
+    recall_at_least: found / (found + left).
     reviewed, checks, unsure: verdicts in total, on random samples, and without an answer.
     more_checks: how many more random checks suffice if all of them come back right; 0 if certified; None if not even
     a check of every sample would, because too many verdicts are unsure.

@@ -1,7 +1,7 @@
 """p_wrong, corrected by verdicts, and how many errors to expect among the next samples of a review."""
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, logit
 
 from errata.core.checks import Floats, as_numpy
@@ -34,7 +34,7 @@ def recalibrate(p_wrong: ArrayLike, rows: ArrayLike, wrong: ArrayLike, at_random
 def expect_among_next(corrected: ArrayLike, ranked: ArrayLike, rows: ArrayLike, count: int) -> float:
     """The expected number of errors among the next `count` samples without a verdict.
 
-    corrected (N,): the result of `recalibrate`. ranked (N,): all rows, most suspicious first. rows: those with a verdict.
+    corrected (N,): the result of `recalibrate`. ranked (N,): all rows, most suspicious first. rows: those judged.
     """
     probabilities, order = np.asarray(as_numpy(corrected, "corrected"), dtype=np.float64), as_numpy(ranked, "ranked")
     left = np.ones(len(probabilities), dtype=np.bool_)
@@ -58,7 +58,7 @@ def _fit(odds: Floats, outcomes: Floats) -> tuple[float, float]:
     return float(parameters[0]), float(max(parameters[1], 0.0))
 
 
-def _shifted(odds: Floats, verdicts: Verdicts, sure: Floats) -> Floats:
+def _shifted(odds: Floats, verdicts: Verdicts, sure: NDArray[np.bool_]) -> Floats:
     """Log-odds (N,) shifted so that their sum over the random part is nearer to its verdicts."""
     from scipy.optimize import brentq
 
@@ -71,4 +71,4 @@ def _shifted(odds: Floats, verdicts: Verdicts, sure: Floats) -> Floats:
     difference = float(verdicts.wrong[drawn].sum() - expit(predicted).sum())
     target = np.clip(float(expit(predicted).sum()) + weight * difference, 1e-3, checks - 1e-3)
     shift = brentq(lambda shift: float(expit(predicted + shift).sum() - target), -60, 60)
-    return odds + shift
+    return np.asarray(odds + shift)
