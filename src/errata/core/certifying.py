@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from errata.core.betting_bounds import RandomDraws, log_wealth
 from errata.core.checks import Floats, as_numpy
-from errata.core.exact_bounds import Sampled, at_most, checks_needed, most_wrong
+from errata.core.exact_bounds import at_most, checks_needed, most_wrong
 from errata.core.guarantees import (
     CONFIDENCE,
     UNSURE,
@@ -16,6 +16,7 @@ from errata.core.guarantees import (
     check_share,
     check_verdicts,
     highest_at_any_time,
+    known_part,
     random_draws,
 )
 from errata.errors import InputError
@@ -72,8 +73,9 @@ def certify_recall(
     found, unsure = verdicts.found, int((verdicts.wrong == UNSURE).sum())
     allowed = int(found * (1 - check_share("recall", recall)) / recall + 1e-9)
     worst = verdicts.decided(WRONG)
-    known, others = _unselected(worst)
-    most = highest_at_any_time(worst, risk) if any_time else known + int(most_wrong(*others, risk))
+    known = known_part(worst)
+    exact = known.wrong + known.unjudged + int(most_wrong(*known.fair, risk))
+    most = highest_at_any_time(worst, risk) if any_time else exact
     certified = most - found <= allowed
     more: int | None = 0
     if not certified:
@@ -95,17 +97,10 @@ def certify_recall(
     )
 
 
-def _unselected(verdicts: Verdicts) -> tuple[int, Sampled]:
-    """The wrong labels among samples that were not drawn at random, and the random checks of all other samples."""
-    selected, at_random = ~verdicts.at_random, verdicts.at_random
-    size = verdicts.samples - int(selected.sum())
-    return int(verdicts.wrong[selected].sum()), Sampled(size, verdicts.checks, int(verdicts.wrong[at_random].sum()))
-
-
 def _needed_at_one_look(verdicts: Verdicts, most: int, risk: float) -> int:
     """How many more random checks, all right, show that at most `most` labels are wrong."""
-    known, others = _unselected(verdicts)
-    return checks_needed(*others, most - known - others.wrong, risk)
+    known = known_part(verdicts)
+    return checks_needed(*known.fair, most - known.wrong - known.unjudged - known.fair.wrong, risk)
 
 
 def _needed_any_time(verdicts: Verdicts, most: int, risk: float) -> int:

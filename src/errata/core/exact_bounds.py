@@ -1,5 +1,6 @@
 """Exact bounds on the number of wrong labels in a finite set, from a random sample of it without replacement."""
 
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -46,6 +47,7 @@ def fewest_wrong(size: ArrayLike, checked: ArrayLike, wrong: ArrayLike, risk: Ar
     return np.asarray(size - most_wrong(size, checked, checked - wrong, risk))
 
 
+@lru_cache(maxsize=4096)
 def most_wrong_of_two(first: Sampled, second: Sampled, risk: float) -> int:
     """The largest plausible number of wrong labels in two sets together, from a random sample of each.
 

@@ -6,6 +6,7 @@ bound the number of wrong labels. No interval assumes that p_wrong is right, or 
 """
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +25,7 @@ from errata.errors import InputError
 CONFIDENCE = 0.95
 RIGHT, WRONG, UNSURE = 0, 1, -1
 PROBABLY_WRONG = 0.5  # p_wrong of the samples that make up one of two groups
+PRIOR_CHECKS = 20  # random checks at which the factor of p_wrong is half-way to the one that they suggest
 FEWEST_IN_GROUP = 10  # random checks in each group; with fewer, the groups are not told apart
 
 
@@ -33,7 +35,7 @@ class Verdicts:
 
     p_wrong (N,): the model's probability that a label is wrong. rows (n,): the samples, each at most once.
     wrong (n,): RIGHT (0), WRONG (1) or UNSURE (-1). at_random (n,): True if the sample was drawn at random from all
-    samples that had no verdict yet.
+    samples that had no verdict yet. Other samples are taken to be chosen by their rank, see `fair_part`.
     """
 
     p_wrong: Floats
@@ -125,19 +127,43 @@ def count_wrong(
 def expected_wrong(verdicts: Verdicts) -> float:
     """The difference estimate: errors found, plus p_wrong of all others, corrected by the random part.
 
-    p_wrong is multiplied by the factor that makes the variance smallest (Angelopoulos, Duchi and Zrnic, 2023), from 0
-    to 1. An unsure verdict counts as its p_wrong.
+    p_wrong is multiplied by a factor from 0 to 1: the one that makes the variance smallest (Angelopoulos, Duchi and
+    Zrnic, 2023), and nearer to 1 with few checks, which say little about that. An unsure verdict counts as its p_wrong.
     """
-    p_wrong, drawn = verdicts.p_wrong, verdicts.rows[verdicts.at_random]
+    p_wrong, population = verdicts.p_wrong, fair_part(verdicts)
     outcomes = np.where(verdicts.wrong == UNSURE, p_wrong[verdicts.rows], verdicts.wrong)
-    population = np.ones(verdicts.samples, dtype=np.bool_)
-    population[verdicts.rows[~verdicts.at_random]] = False
-    known, checked = float(outcomes[~verdicts.at_random].sum()), outcomes[verdicts.at_random]
+    fair = population[verdicts.rows]
+    others = ~population
+    others[verdicts.rows] = False
+    known, checked, drawn = float(outcomes[~fair].sum()), outcomes[fair], verdicts.rows[fair]
+    known += float(p_wrong[others].sum())
     if not len(checked):
         return known + float(p_wrong[population].sum())
-    factor = assistance_factor(checked, p_wrong[drawn], int(population.sum()))
+    trust = len(checked) / (len(checked) + PRIOR_CHECKS)
+    factor = 1 - trust + trust * assistance_factor(checked, p_wrong[drawn], int(population.sum()))
     predicted = factor * p_wrong
     return known + float(predicted[population].sum() + population.sum() * (checked - predicted[drawn]).mean())
+
+
+def fair_part(verdicts: Verdicts) -> NDArray[np.bool_]:
+    """True (N,) for samples of which the random draws among them are a fair sample. No other verdict is on these.
+
+    Left out are samples that were judged before the first random draw, and all that rank above a sample chosen later:
+    there, a sample was judged whether it was drawn or not, so the draws say nothing about samples not yet judged. The
+    rank is that of p_wrong, and then of the row.
+    """
+    fair = np.ones(verdicts.samples, dtype=np.bool_)
+    chosen = verdicts.rows[~verdicts.at_random]
+    if not verdicts.checks:
+        fair[chosen] = False
+        return fair
+    before = int(np.argmax(verdicts.at_random))
+    fair[verdicts.rows[:before]] = False
+    if len(chosen) > before:
+        ranks = np.empty(verdicts.samples, dtype=np.int64)
+        ranks[np.argsort(-verdicts.p_wrong, kind="stable")] = np.arange(verdicts.samples)
+        fair &= ranks > ranks[chosen[before:]].max()
+    return fair
 
 
 def assistance_factor(checked: Floats, predicted: Floats, size: int) -> float:
@@ -153,18 +179,39 @@ def assistance_factor(checked: Floats, predicted: Floats, size: int) -> float:
 
 def highest_at_one_look(verdicts: Verdicts, risk: float) -> int:
     """The largest plausible number of wrong labels, if the number of random checks was fixed before. None is UNSURE."""
-    known, groups = _groups(verdicts)
+    known = known_part(verdicts)
+    groups = _groups(verdicts)
     if len(groups) == 2:
-        return known + most_wrong_of_two(groups[0], groups[1], risk)
-    return known + int(most_wrong(*groups[0], risk))
+        return known.wrong + known.unjudged + most_wrong_of_two(groups[0], groups[1], risk)
+    return known.wrong + known.unjudged + int(most_wrong(*groups[0], risk))
 
 
 def lowest_at_one_look(verdicts: Verdicts, risk: float) -> int:
     """The smallest plausible number of wrong labels, if the number of random checks was fixed before."""
-    known, groups = _groups(verdicts)
+    groups = _groups(verdicts)
     if len(groups) == 2:
-        return known + fewest_wrong_of_two(groups[0], groups[1], risk)
-    return known + int(fewest_wrong(*groups[0], risk))
+        return known_part(verdicts).wrong + fewest_wrong_of_two(groups[0], groups[1], risk)
+    return known_part(verdicts).wrong + int(fewest_wrong(*groups[0], risk))
+
+
+class KnownPart(NamedTuple):
+    """The samples outside the fair part: how many are wrong, and how many nobody has judged.
+
+    fair: the samples of the fair part, and its random checks.
+    """
+
+    wrong: int
+    unjudged: int
+    fair: Sampled
+
+
+def known_part(verdicts: Verdicts) -> KnownPart:
+    """What is known apart from the random checks of the fair part. No verdict is UNSURE."""
+    population = fair_part(verdicts)
+    inside = population[verdicts.rows]
+    checks = Sampled(int(population.sum()), int(inside.sum()), int(verdicts.wrong[inside].sum()))
+    unjudged = verdicts.samples - checks.size - int((~inside).sum())
+    return KnownPart(int(verdicts.wrong[~inside].sum()), unjudged, checks)
 
 
 def highest_at_any_time(verdicts: Verdicts, risk: float) -> int:
@@ -195,20 +242,16 @@ def check_share(name: str, share: float) -> float:
     return share
 
 
-def _groups(verdicts: Verdicts) -> tuple[int, list[Sampled]]:
-    """The wrong labels among the samples not drawn at random, and the others: one set, or two by their p_wrong.
+def _groups(verdicts: Verdicts) -> list[Sampled]:
+    """The fair part and its random checks: one set, or two by their p_wrong if both have random checks enough.
 
-    Two, if both have random checks enough. This depends on p_wrong and the draw, not on verdicts of the random part.
+    This depends on p_wrong and the draw, not on verdicts of the random part.
     """
-    suspicious = verdicts.p_wrong > PROBABLY_WRONG
-    population = np.ones(verdicts.samples, dtype=np.bool_)
-    population[verdicts.rows[~verdicts.at_random]] = False
-    drawn, wrong = verdicts.rows[verdicts.at_random], verdicts.wrong[verdicts.at_random]
-    known = int(verdicts.wrong[~verdicts.at_random].sum())
+    population, suspicious = fair_part(verdicts), verdicts.p_wrong > PROBABLY_WRONG
     groups = []
-    for group in (suspicious, ~suspicious):
-        inside = group[drawn]
-        groups.append(Sampled(int((population & group).sum()), int(inside.sum()), int(wrong[inside].sum())))
+    for group in (population & suspicious, population & ~suspicious):
+        inside = group[verdicts.rows]
+        groups.append(Sampled(int(group.sum()), int(inside.sum()), int(verdicts.wrong[inside].sum())))
     if min(group.checked for group in groups) >= FEWEST_IN_GROUP:
-        return known, groups
-    return known, [Sampled(*(sum(values) for values in zip(*groups, strict=True)))]
+        return groups
+    return [known_part(verdicts).fair]

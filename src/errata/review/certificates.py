@@ -190,7 +190,7 @@ def _verdict(certificate: Certificate) -> list[str]:
 
 
 def _judged_in_order(draws: Sequence[RandomDraw], judged: Container[str]) -> dict[str, None]:
-    """The ids of the draws in their order, up to the first that is not judged: leaving out hard ones would bias them."""
+    """The ids of the draws in order, up to the first that is not judged: leaving out hard ones would bias the rest."""
     return dict.fromkeys(draw.id for draw in takewhile(lambda draw: draw.id in judged, draws))
 
 
