@@ -159,7 +159,7 @@ def rows_of(name: str, reviews: int) -> Iterator[tuple[str, str]]:
     for rate in RATES:
         data = ranked(name, rate)
         title = f"{name} | {len(data.wrong):,} | {data.wrong.sum():,} | {data.p_wrong.sum():,.0f}"
-        skilled = [coverage(data, 300, skill, reviews) for skill in SKILLS]
+        skilled = [coverage(data, 300, skill, reviews if skill == 1 else max(1, reviews // 5)) for skill in SKILLS]
         cells = [f"{100 * one[f'{kind} covers']:.1f}" for one in skilled for kind in ("one look", "any time")]
         yield "coverage", f"| {title} | {' | '.join(cells)} | {100 * skilled[0]['normal audit covers']:.1f} |"
         few = [skilled[0] if count == 300 else coverage(data, count, 1.0, max(1, reviews // 10)) for count in VERDICTS]

@@ -51,15 +51,14 @@ def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) ->
     """Draw samples, add them to random-part.csv and list them."""
     from errata.finding.found import Found
     from errata.review.certificates import as_decisions
-    from errata.review.random_draws import FILE, draw_more, read_draws, write_draws
+    from errata.review.random_draws import FILE, draw_more, read_steps, write_steps
 
     found = Found.open(folder)
     known = set(map(str, found.ranking["id"].tolist()))
     judged = [decision.id for decision in as_decisions(decisions)]
     if not known.issuperset(judged):
         raise InputError("the decisions name samples that the ranking does not have: they belong to other data")
-    earlier = read_draws(folder, found)
-    table = write_draws(folder, found, [*earlier, *draw_more(found, earlier, judged, count, first)])
+    table = write_steps(folder, found, draw_more(found, read_steps(folder, found), judged, count, first))
     print_table(
         table.tail(count)[["id", "label", "suggested"]], f"{counted(count, 'random sample')} to judge, in this order"
     )
@@ -73,13 +72,13 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path) -> "Dec
     """The decisions and the suggestions that may be accepted unseen; says how many these are."""
     from errata.finding.found import Found
     from errata.review.certificates import as_decisions, with_safe_suggestions
-    from errata.review.random_draws import read_draws
+    from errata.review.random_draws import read_steps
 
     if not paths:
         raise InputError("--at-most-wrong needs the verdicts on random samples. Pass them with --decisions FILE.")
     found = Found.open(folder)
-    draws = read_draws(folder, found)
-    decisions, safe = with_safe_suggestions(found, as_decisions(paths), draws, limit, str(folder))
+    steps = read_steps(folder, found)
+    decisions, safe = with_safe_suggestions(found, as_decisions(paths), steps, limit, str(folder))
     print(
         f"accepted unseen: the suggested labels of {counted(safe.changed, 'sample')} among the first {safe.length:,}. "
         f"At most {percent(limit)} of these are wrong, with {percent(safe.confidence)} confidence "

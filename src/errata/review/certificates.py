@@ -15,7 +15,7 @@ from errata.errors import InputError
 from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
 from errata.review.decisions import Decision, Decisions
-from errata.review.random_draws import RandomDraw, read_draws
+from errata.review.random_draws import ReviewStep, read_steps
 from errata.wording import counted, listed, percent
 
 if TYPE_CHECKING:
@@ -60,18 +60,19 @@ def certify(
     found: the result of `errata.find`, or the folder it wrote. verdicts: the decisions of the review: a decisions.csv,
     several, or a data frame with its columns; None if there are none yet. keep means right, accept and relabel mean
     wrong, skip means unsure.
-    random: the ids of samples that were drawn at random from all without a verdict, in the order of the draw. Default:
-    random-part.csv in the folder. Only the first ones count, up to one without a verdict.
+    random: the ids of samples that were drawn at random, in the order of the draw, after all others were judged.
+    Default: random-part.csv in the folder, which also states what was judged before a draw. Only the first ones count,
+    up to one without a verdict.
     fixed: the number of random checks was fixed before the first was judged. The statements are then sharper, but hold
     for one look only.
     """
     result = found if isinstance(found, Found) else Found.open(found)
     if random is not None:
-        draws = [RandomDraw(str(id_), None) for id_ in random]
+        steps = [ReviewStep(str(id_)) for id_ in random]
     else:
-        draws = [] if isinstance(found, Found) else read_draws(Path(found), result)
+        steps = [] if isinstance(found, Found) else read_steps(Path(found), result)
     decisions = as_decisions(verdicts)
-    review = ordered_verdicts(result, decisions, draws)
+    review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
     arrays = (review.p_wrong, review.rows, review.wrong, review.at_random)
     corrected = recalibrate(*arrays)
     judged = {decision.id for decision in decisions}
@@ -80,7 +81,7 @@ def certify(
         count=count_wrong(*arrays, confidence=confidence),
         p_wrong=corrected,
         expected_next=expect_among_next(corrected, np.arange(review.samples), review.rows, NEXT),
-        pending=sum(draw.id not in judged for draw in draws),
+        pending=sum(step.id not in judged for step in steps if not step.chosen),
     )
 
 
@@ -99,26 +100,29 @@ def as_decisions(
     return verdicts.entries
 
 
-def ordered_verdicts(found: Found, decisions: Sequence[Decision], draws: Sequence[RandomDraw]) -> Verdicts:
-    """The verdicts on ranks 0..N-1: first those on samples chosen by anything but chance, then the random draws.
+def ordered_verdicts(
+    found: Found, decisions: Sequence[Decision], steps: Sequence[ReviewStep], *, chosen_first: bool = False
+) -> Verdicts:
+    """The verdicts on ranks 0..N-1 in the order of the steps, then all others; with `chosen_first`, these come first.
 
-    The random draws are taken in their order, up to the first without a decision.
+    Random draws count as such up to the first without a decision: leaving out hard ones would bias the rest.
     """
     ranks = _ranks(found, decisions)
     outcomes = {decision.id: OUTCOMES[decision.decision] for decision in decisions}
-    drawn = _judged_in_order([draw for draw in draws if draw.first is None], outcomes)
-    chosen = [id_ for id_ in outcomes if id_ not in drawn]
-    order = [*chosen, *drawn]
+    drawn = _judged_in_order([step for step in steps if step.first is None], outcomes)
+    listed_ids = [step.id for step in steps if step.id in outcomes]
+    others = [id_ for id_ in outcomes if id_ not in set(listed_ids)]
+    order = [*others, *dict.fromkeys(listed_ids)] if chosen_first else [*dict.fromkeys(listed_ids), *others]
     return check_verdicts(
         found.ranking["p_wrong"].to_numpy(dtype=np.float64),
         np.array([ranks[id_] for id_ in order], dtype=np.int64),
         np.array([outcomes[id_] for id_ in order], dtype=np.int64),
-        np.arange(len(order)) >= len(chosen),
+        np.array([id_ in drawn for id_ in order], dtype=np.bool_),
     )
 
 
 def with_safe_suggestions(
-    found: Found, decisions: Sequence[Decision], draws: Sequence[RandomDraw], limit: float, origin: str
+    found: Found, decisions: Sequence[Decision], steps: Sequence[ReviewStep], limit: float, origin: str
 ) -> tuple[Decisions, SafePrefix]:
     """The decisions, and the suggested labels of all other samples in the safe part of the ranking.
 
@@ -128,14 +132,16 @@ def with_safe_suggestions(
     ranks, ranking = _ranks(found, decisions), found.ranking
     ids, labels, suggested = (list(map(str, ranking[name].tolist())) for name in ("id", "label", "suggested"))
     known, checked, wrong = (np.zeros(len(ids), dtype=np.bool_) for _ in range(3))
-    horizon = len(ids) if not draws or draws[-1].first is None else draws[-1].first
+    horizon = (steps[-1].first if steps else None) or len(ids)
     drawn = _judged_in_order(
-        [draw for draw in draws if (draw.first or len(ids)) >= horizon], {decision.id for decision in decisions}
+        [step for step in steps if (step.first or len(ids)) >= horizon], {decision.id for decision in decisions}
     )
     for decision in decisions:
         rank = ranks[decision.id]
         checked[rank], known[rank] = decision.id in drawn, decision.id not in drawn
         wrong[rank] = not (decision.changes_label and decision.new_label == suggested[rank])
+    known[: _first_fair_rank(ranks, decisions, steps, drawn)] = True
+    checked &= ~known
     changes = np.array(labels, dtype=object) != np.array(suggested, dtype=object)
     safe = safe_prefix(changes[:horizon], known[:horizon], checked[:horizon], wrong[:horizon], limit=limit)
     if not safe.length:
@@ -189,9 +195,19 @@ def _verdict(certificate: Certificate) -> list[str]:
     return lines
 
 
-def _judged_in_order(draws: Sequence[RandomDraw], judged: Container[str]) -> dict[str, None]:
-    """The ids of the draws in order, up to the first that is not judged: leaving out hard ones would bias the rest."""
-    return dict.fromkeys(draw.id for draw in takewhile(lambda draw: draw.id in judged, draws))
+def _judged_in_order(steps: Sequence[ReviewStep], judged: Container[str]) -> set[str]:
+    """The ids that were drawn at random, up to the first that is not judged."""
+    draws = (step for step in steps if not step.chosen)
+    return {step.id for step in takewhile(lambda step: step.id in judged, draws)}
+
+
+def _first_fair_rank(
+    ranks: dict[str, int], decisions: Sequence[Decision], steps: Sequence[ReviewStep], drawn: set[str]
+) -> int:
+    """The rank below all samples that were chosen after the first random draw, see `fair_part`."""
+    before = {step.id for step in takewhile(lambda step: step.id not in drawn, steps)}
+    later = [ranks[decision.id] for decision in decisions if decision.id not in before | drawn]
+    return max(later) + 1 if later and drawn else 0
 
 
 def _have(number: int) -> str:
