@@ -23,7 +23,7 @@ from errata.errors import InputError
 
 RECALL = 0.95
 FIRST_BATCH = 256  # future checks that are tried at first
-STARTS = (0, 2, 5)  # wrong changes that the first prefix of a sequence of tests would allow
+STARTS = (0, 2, 5)  # wrong changes with which every prefix of a sequence of tests could pass
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def safe_prefix(
     of these.
 
     Prefixes that end at a check are tested in turn with the exact hypergeometric probability, until one fails. There
-    are three such sequences, each at a third of the risk. They start where 0, 2 and 5 wrong changes would pass.
+    are three such sequences, each at a third of the risk: the prefixes that could pass with 0, 2 and 5 wrong changes.
     """
     kept, seen, drawn, bad = (
         as_numpy(values, "the ranking").astype(np.bool_) for values in (changes, known, checked, wrong_change)
@@ -181,12 +181,11 @@ def safe_prefix(
     breaking = np.floor(limit * (sizes - checks) + 1e-9).astype(np.int64) + 1
     best = -1
     for start in STARTS:
-        could_pass = np.flatnonzero(_passes(sizes, checks, np.minimum(start, checks), breaking, risk / len(STARTS)))
-        if not len(could_pass):
-            continue
-        first = int(could_pass[0])
-        passed = _passes(sizes[first:], checks[first:], wrong[first:], breaking[first:], risk / len(STARTS))
-        best = max(best, first + _run_length(passed) - 1 if passed[0] else -1)
+        could_pass = _passes(sizes, checks, np.minimum(start, checks), breaking, risk / len(STARTS))
+        tested = np.flatnonzero(could_pass & (limit * (sizes - checks) >= 1))  # known before any verdict
+        passed = _passes(sizes[tested], checks[tested], wrong[tested], breaking[tested], risk / len(STARTS))
+        count = len(passed) if passed.all() else int(np.argmin(passed))
+        best = max(best, int(tested[count - 1]) if count else -1)
     if best < 0:
         return SafePrefix(0, 0, 0, 0, limit, confidence)
     return SafePrefix(
@@ -201,11 +200,10 @@ def safe_prefix(
 
 def checks_for_prefix(size: int, limit: float = 0.05, confidence: float = CONFIDENCE) -> int:
     """How many random checks among `size` changes suffice to accept the others, if every suggestion is right."""
-    for checks in range(1, size + 1):
-        breaking = int(np.floor(limit * (size - checks) + 1e-9)) + 1
-        if breaking > size - checks or _passes(size, checks, 0, breaking, (1 - confidence) / len(STARTS)):
-            return checks
-    return size
+    checks = np.arange(1, size + 1)
+    breaking = np.floor(limit * (size - checks) + 1e-9).astype(np.int64) + 1
+    enough = _passes(size, checks, 0, breaking, (1 - confidence) / len(STARTS)) & (limit * (size - checks) >= 1)
+    return int(checks[np.argmax(enough)]) if enough.any() else size
 
 
 def _passes(
@@ -214,8 +212,3 @@ def _passes(
     """True if so few wrong changes among the checks are improbable, were `breaking` of all changes wrong."""
     probabilities: Floats = at_most(sizes, checks, wrong, np.minimum(breaking, sizes))
     return np.asarray(probabilities <= risk)
-
-
-def _run_length(passed: NDArray[np.bool_]) -> int:
-    """How many values are True before the first False."""
-    return len(passed) if passed.all() else int(np.argmin(passed))

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from errata.core.checks import Floats
 
 NEXT = 100  # samples for which errors are expected
+FEWEST_FIRST = 200  # samples among which to draw; of fewer, nearly all would have to be checked
 OUTCOMES = {"keep": RIGHT, "accept": WRONG, "relabel": WRONG, "skip": UNSURE}
 
 
@@ -145,7 +146,7 @@ def with_safe_suggestions(
     changes = np.array(labels, dtype=object) != np.array(suggested, dtype=object)
     safe = safe_prefix(changes[:horizon], known[:horizon], checked[:horizon], wrong[:horizon], limit=limit)
     if not safe.length:
-        first = suggested_budget(found.expected, len(ids))
+        first = min(max(suggested_budget(found.expected, len(ids)), FEWEST_FIRST), len(ids))
         unseen = int((changes & ~known)[:first].sum())
         raise InputError(
             f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
