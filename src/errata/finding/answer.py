@@ -114,7 +114,7 @@ def stated_count(found: "Found") -> CountStatement:
 
 
 def _range(found: "Found", statement: CountStatement) -> str:
-    """`Between 0 and 995 of 6,000 labels are wrong (0–17 %): classes overlap, so correct labels look like errors.`."""
+    """`Between 0 and 1,004 of 6,000 labels are wrong (0–17 %): classes overlap, ...`."""
     samples = len(found.ranking)
     low, high = round(statement.low * samples), round(statement.high * samples)
     shares = f"{percent(statement.low).removesuffix(' %')}–{percent(statement.high)}"
