@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.core.random_part import SHARE, design_seed
 from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table
 from errata.dynamics.store import Dynamics
@@ -142,6 +143,7 @@ def _rank(run: RunToRank, started: float) -> Found:
         "unit": run.unit,
         "epochs_used": analysis.epochs_used,
         "held_out_loss": run.loss,
+        "random_part": {"seed": design_seed(run.dynamics.labels), "share": SHARE},
         "estimate": asdict(estimate),
         "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],
