@@ -37,7 +37,7 @@ FEWEST_SAMPLES = 2 * FOLDS
 LOWEST_LOG_PROBABILITY = -12.0
 """Lower values are cut: a class that no tree and no neighbour voted for is not impossible."""
 
-PENALTIES = (0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
+PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
 MAX_ITERATIONS = 100  # of logistic regression
 SMOOTHINGS = (0.03, 0.1, 0.3)  # alpha of naive Bayes
 MAX_CLASSES_OF_TERMS = 50  # with more, logistic regression of sparse terms takes minutes, and naive Bayes is as good

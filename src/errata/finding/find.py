@@ -80,8 +80,8 @@ def find(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
-    named, recipe = (None if path is None else str(path) for path in (backbone, recipe))
-    options = FindOptions(model, folds, device, seed, named, recipe, allow_download)
+    backbone_name, recipe_file = (None if path is None else str(path) for path in (backbone, recipe))
+    options = FindOptions(model, folds, device, seed, backbone_name, recipe_file, allow_download)
     described = DataSource(source, label, text, id, skip_bad, ignore)
     opened = described.open()
     if isinstance(opened, Dynamics):

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from errata.core.checks import check_seed, check_whole
-from errata.core.default import DEFAULTS_FROM_SUMS
-from errata.core.held_out_models import held_out_predictions
+from errata.core.default import BEATS_HELD_OUT, DEFAULTS_FROM_SUMS
+from errata.core.held_out_models import held_out_predictions, log_loss
 from errata.core.neighbours import APPROXIMATE_BEYOND
 from errata.core.pooling import pool
 from errata.dynamics.ranking import COMPARED
@@ -126,7 +126,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(
-        _described(dynamics, data, options, progress),
+        _described(dynamics, data, options, trials[0].loss, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}",
@@ -151,7 +151,7 @@ def _train_by_recipe(
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
-        _described(dynamics, data, options, progress),
+        _described(dynamics, data, options, None, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
@@ -246,10 +246,13 @@ def _reason(trials: "Sequence[ModelTrial]", data: UserData) -> str:
     )
 
 
-def _described(dynamics: Dynamics, data: UserData, options: FindOptions, progress: TrainingProgress) -> Dynamics:
+def _described(
+    dynamics: Dynamics, data: UserData, options: FindOptions, loss: float | None, progress: TrainingProgress
+) -> Dynamics:
     """The dynamics with the ids and classes of the data, and with what the ranking uses besides the run.
 
-    With folds there are no features: those of different models cannot be compared.
+    With folds there are no features: those of different models cannot be compared. loss: the log loss of the model on
+    the validation split, if it was tried.
     """
     described = replace(dynamics, ids=data.ids, classes=data.classes, features=None, inputs=None, path=None)
     if not _uses_other_samples(data):
@@ -257,6 +260,8 @@ def _described(dynamics: Dynamics, data: UserData, options: FindOptions, progres
     features = dynamics.features if options.folds is None else None
     if data.fit_features is None:
         return replace(described, features=features)
+    from errata.training.search import model_split
+
     progress.begin("predicting labels that are held out", 0)
     predictions = []
     if dynamics.inputs is not None:
@@ -264,8 +269,17 @@ def _described(dynamics: Dynamics, data: UserData, options: FindOptions, progres
     if data.kind == "text" and isinstance(data.fit_features, FrameFeatures):
         predictions += held_out_predictions(data.fit_features.terms(), data.labels, data.num_classes)
     held_out = pool(predictions, data.labels)
-    stored = None if held_out is None else held_out.astype(np.float32)
-    return replace(described, features=features, inputs=dynamics.inputs, held_out=stored)
+    if held_out is None:
+        return replace(described, features=features, inputs=dynamics.inputs)
+    rows = model_split(data.labels, data.num_classes, options.seed).validation_rows
+    beaten = loss is not None and loss < log_loss(held_out[rows], data.labels[rows])
+    return replace(
+        described,
+        features=features,
+        inputs=dynamics.inputs,
+        held_out=held_out.astype(np.float32),
+        settings=dynamics.settings | ({BEATS_HELD_OUT: True} if beaten else {}),
+    )
 
 
 def _uses_feature_neighbours(data: UserData) -> bool:
