@@ -28,9 +28,9 @@ def held_out_pool(labels: Labels, classes: int, spaces: NeighbourSpaces) -> Floa
         return spaces.held_out
 
     def predict() -> Floats | None:
-        return pool_models(spaces.points["inputs"], labels, classes, lambda k: spaces.nearest("inputs", k))
+        return pool_models(spaces.finite_points("inputs"), labels, classes, lambda k: spaces.nearest("inputs", k))
 
-    return spaces.computed_once(("held out", classes), predict)
+    return spaces.computed_once(("held out", classes, labels.tobytes()), predict)
 
 
 def pool_models(inputs: Any, labels: Labels, classes: int, nearest: NearestRows | None = None) -> Floats | None:
