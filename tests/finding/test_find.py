@@ -69,7 +69,7 @@ def test_each_model_for_tables_finds_most_errors(clouds, model):
     assert missed(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
-    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
 
@@ -79,7 +79,7 @@ def test_folds_score_every_sample_out_of_sample(clouds):
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
-    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM (OOS)"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM (OOS)"
     assert missed(found, noisy) <= 0.25
 
 
@@ -118,7 +118,7 @@ def test_text_is_ranked(clouds):
     texts = [" ".join(rng.choice(words[label].split(), 6)) for label in truth.tolist()]
     found = errata.find(texts, noisy.labels)
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert missed(found, noisy) <= 0.1
 
 
