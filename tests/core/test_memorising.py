@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 from errata.core.memorising import features_have_memorised, fitted_line, label_reversals, late_fit_share
 from errata.core.smoothing import KNN

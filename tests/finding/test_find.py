@@ -55,7 +55,9 @@ def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
     ranking = pd.read_csv(folder / "ranking.csv")
     wrong = {f"n{row}" for row in np.flatnonzero(clouds[1].truth)}
     assert len(wrong & set(ranking["id"].head(len(wrong)))) >= 0.8 * len(wrong)
-    assert errata.Dynamics.open(folder / "dynamics").classes == ("ant", "bee", "cat")
+    dynamics = errata.Dynamics.open(folder / "dynamics")
+    assert dynamics.classes == ("ant", "bee", "cat")
+    assert dynamics.held_out.shape == (len(ranking), 3)
     assert (tmp_path / "bees.csv").read_bytes() == before
     code, _, _ = run(folder / "dynamics", "--out", "again")
     assert code == 0
@@ -72,6 +74,12 @@ def test_each_model_for_tables_finds_most_errors(clouds, model):
     assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
+    held_out = found.dynamics.held_out
+    assert held_out.shape == (len(inputs), 3)
+    assert held_out.dtype == np.float32
+    assert (held_out.argmax(axis=1)[~noisy.truth] == noisy.labels[~noisy.truth]).mean() > 0.7
+    recomputed = replace(found.dynamics, held_out=None)
+    np.testing.assert_allclose(errata.score(recomputed), errata.score(found.dynamics), atol=1e-4)
 
 
 def test_folds_score_every_sample_out_of_sample(clouds):
@@ -120,6 +128,10 @@ def test_text_is_ranked(clouds):
     assert found.summary["kind"] == "text"
     assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert missed(found, noisy) <= 0.1
+    held_out = found.dynamics.held_out
+    assert held_out.dtype == np.float32
+    assert (held_out.argmax(axis=1) == truth).mean() > 0.9
+    np.testing.assert_allclose(np.exp(held_out).sum(axis=1), 1, rtol=1e-5)
 
 
 def test_saved_logits_are_ranked_without_training(run, curves, tmp_path):
