@@ -109,7 +109,7 @@ def test_every_cell_keeps_the_estimates_of_its_noise_rate(whole):
     assert (wide["noise_rate_low"] <= wide["noise_rate"]).all()
     assert (wide["noise_rate"] <= wide["noise_rate_high"]).all()
     # The margins are stored as scores; their sign is the estimate.
-    margins = whole.scores(Cell(DIGITS, "in-sample", 1))["Unmixed-kNN-EarlyProb-LM"]
+    margins = whole.scores(Cell(DIGITS, "in-sample", 1))["Unmixed-HeldOut-EarlyProb-LM"]
     assert wide.loc[("in-sample", 1, "sign"), "noise_rate"] == (margins > 0).mean()
 
 

@@ -1,5 +1,7 @@
 """The contract of every registered method at its default parameters; a new one is checked without being named here."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
@@ -7,6 +9,7 @@ from sklearn.metrics import roc_auc_score
 from errata.core.method_registry import registered
 from errata.core.methods import all_methods, parse
 from errata.core.neighbours import NeighbourSpaces
+from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
 from errata.core.windows import window_scores
 from errata.dynamics.store import Dynamics
@@ -19,13 +22,25 @@ def averaged(logits):
     return logits.mean(axis=0)
 
 
-def random_spaces(labels):
-    """Random features, so that neighbours are known."""
-    return NeighbourSpaces(features=np.random.default_rng(7).normal(size=(len(labels), 2)))
+def random_spaces(labels, classes):
+    """Random features, so that neighbours are known, and predictions of held-out labels from random inputs."""
+    return _shared_spaces(labels.tobytes(), classes)
+
+
+@cache
+def _shared_spaces(labels, classes):
+    """Held-out predictions are made once for all methods, because they train models."""
+    given = np.frombuffer(labels, dtype=np.int64)
+    features, inputs = np.random.default_rng(7).normal(size=(2, len(given), 2))
+    held_out = held_out_pool(given, classes, NeighbourSpaces(inputs=inputs))
+    if held_out is None:  # too few samples, or a single class
+        held_out = np.full((len(given), classes), -np.log(classes))
+    return NeighbourSpaces(features=features, held_out=held_out)
 
 
 def run(method, logits, labels):
-    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels)), [method])[0]
+    spaces = random_spaces(labels, logits.shape[2])
+    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=spaces), [method])[0]
 
 
 @every_method
@@ -67,7 +82,7 @@ def test_the_same_twice(curves, method):
 def together(curves):
     """The results of all methods, computed in one call, and the run."""
     logits, labels, _ = curves(3)
-    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels))
+    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels, logits.shape[2]))
     return dict(zip(METHODS, replay(epochs, METHODS), strict=True)), logits, labels
 
 
@@ -83,7 +98,8 @@ def test_a_window_is_the_sliced_run(curves, method):
     if method.reduction.aggregation.reads == "no epoch":
         assert Dynamics.from_arrays(logits, labels, swa_logits=averaged(logits)).window((2, 7)).swa_logits is None
         return
-    whole = window_scores(Epochs(logits, labels, spaces=random_spaces(labels)), method, [(2, 7)])[0]
+    spaces = random_spaces(labels, logits.shape[2])
+    whole = window_scores(Epochs(logits, labels, spaces=spaces), method, [(2, 7)])[0]
     np.testing.assert_allclose(whole, run(method, logits[2:8], labels).scores, rtol=1e-12, atol=1e-14)
 
 
@@ -129,8 +145,8 @@ def test_any_float_type_and_layout(curves, method, dtype):
     if method.reduction.aggregation.reads == "no epoch":
         expected = run(method, logits, labels).scores
     strided = np.asfortranarray(logits)
-    swa = averaged(logits)
-    result = replay(Epochs(strided, labels, swa_logits=swa, spaces=random_spaces(labels)), [method])[0].scores
+    spaces = random_spaces(labels, logits.shape[2])
+    result = replay(Epochs(strided, labels, swa_logits=averaged(logits), spaces=spaces), [method])[0].scores
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 

@@ -10,16 +10,22 @@ import errata
 from errata.core.default import choose_default, own_methods
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
+from errata.core.neighbours import NeighbourSpaces
 from errata.dynamics.scoring import find_method
 from errata.errors import InputError
 
-SPACES = [(), ("features",), ("inputs",), ("features", "inputs")]
+SPACES = [(), ("features",), ("inputs",), ("features", "inputs"), ("held_out",), ("features", "held_out")]
+
+
+def known_points(*names):
+    """Spaces with points of these names, whose values do not matter."""
+    return NeighbourSpaces(**{name: np.zeros((12, 2)) for name in names})
 
 
 def expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epochs):
     """The rule as the docstring of errata.core.default states it."""
-    if "inputs" in spaces:
-        name = "Unmixed-kNN-EarlyProb-LM" if logits_stored else "Unmixed-kNN-MeanProb-LM"
+    if "inputs" in spaces or "held_out" in spaces:
+        name = "Unmixed-HeldOut-EarlyProb-LM" if logits_stored else "Unmixed-HeldOut-MeanProb-LM"
     elif "features" in spaces and (logits_stored or sums_of_ramp) and not features:
         name = "Unmixed-kNN-RampProb-LM"
     elif logits_stored and gathering == "in-sample" and late_epochs:
@@ -35,7 +41,7 @@ def test_the_default_depends_on_what_is_known(spaces, gathering):
     known = {method.name for method in own_methods()}
     for logits_stored, sums_of_ramp, features, late_epochs in product([True, False], repeat=4):
         method = choose_default(
-            spaces,
+            known_points(*spaces),
             gathering,
             logits_stored=logits_stored,
             can_score=lambda method, kept=sums_of_ramp or logits_stored: kept or "Ramp" not in method.name,
@@ -50,9 +56,9 @@ def test_the_run_is_read_only_if_the_choice_depends_on_it():
         raise AssertionError("the run was read")
 
     options = {"can_score": lambda method: True, "memorisation": refuse}
-    assert choose_default(["inputs"], "in-sample", logits_stored=True, **options)
-    assert choose_default([], "out-of-sample", logits_stored=True, **options)
-    assert choose_default([], "in-sample", logits_stored=False, **options)
+    assert choose_default(known_points("inputs"), "in-sample", logits_stored=True, **options)
+    assert choose_default(known_points(), "out-of-sample", logits_stored=True, **options)
+    assert choose_default(known_points(), "in-sample", logits_stored=False, **options)
 
 
 def test_the_default_of_recorded_runs(curves):
@@ -61,8 +67,8 @@ def test_the_default_of_recorded_runs(curves):
     methods = {
         "Unmixed-MeanProb-LM": {},
         "Unmixed-kNN-RampProb-LM": {"features": points},
-        "Unmixed-kNN-EarlyProb-LM": {"features": points, "inputs": points},
-        "Unmixed-kNN-EarlyProb-LM (OOS)": {"inputs": points, "gathering": "out-of-sample"},
+        "Unmixed-HeldOut-EarlyProb-LM": {"features": points, "inputs": points},
+        "Unmixed-HeldOut-EarlyProb-LM (OOS)": {"held_out": logits[0], "gathering": "out-of-sample"},
     }
     for name, known in methods.items():
         assert find_method(errata.Dynamics.from_arrays(logits[-1], labels, **known), None).name == name

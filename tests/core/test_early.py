@@ -1,6 +1,7 @@
 """The early window against loops over samples, on runs that learn and then memorise."""
 
 import math
+from functools import cache
 from itertools import pairwise
 
 import numpy as np
@@ -51,41 +52,71 @@ def chosen_end(logits, labels, spaces):
     return early.window_ends(len(logits))[early.choose_window(arrays["log_probabilities"], labels, spaces)]
 
 
-def neighbour_fit_by_hand(log_p, labels, points):
-    """For each window the mean log-probability of neighbours' labels, over samples with a majority among them."""
-    samples, windows, _ = log_p.shape
-    values_of = [[] for _ in range(windows)]
-    for i in range(samples):
-        others = sorted((j for j in range(samples) if j != i), key=lambda j: (math.dist(points[i], points[j]), j))[:10]
-        around = [int(labels[j]) for j in others]
-        if max(around.count(label) for label in around) <= len(around) / 2:
-            continue
-        for window in range(windows):
-            values_of[window] += [max(float(log_p[i, window, label]), -30.0) for label in around]
-    return [math.fsum(values) / len(values) for values in values_of]
+def agreement_by_hand(log_p, held_out):
+    """For each window the mean over samples of the sum over classes of h log p, one number at a time."""
+    samples, windows, classes = log_p.shape
+    return [
+        math.fsum(
+            held_out[i, c] * max(float(log_p[i, window, c]), -30.0) for i in range(samples) for c in range(classes)
+        )
+        for window in range(windows)
+    ]
 
 
-@given(seed=st.integers(0, 30), windows=st.integers(1, 5))
-def test_the_window_that_predicts_neighbours_labels_best_is_chosen(seed, windows):
-    labels, _, points = clusters(seed, samples=40)
+def some_predictions(true, seed=0, sure=3.0):
+    """Held-out log-probabilities (N, K) that prefer the true class."""
     rng = np.random.default_rng(seed)
-    log_p = log_softmax(rng.choice([1, 3, 40], (40, windows, 1)) * rng.normal(size=(40, windows, CLASSES)), axis=-1)
-    expected = int(np.argmax(neighbour_fit_by_hand(log_p, labels, points)))
-    assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == expected
+    return log_softmax(sure * np.eye(CLASSES)[true] + rng.normal(size=(len(true), CLASSES)), axis=1)
+
+
+@given(seed=st.integers(0, 30), windows=st.integers(1, 5), scale=st.sampled_from([1, 3, 40]))
+def test_the_window_that_agrees_best_with_held_out_predictions_is_chosen(seed, windows, scale):
+    labels, true, _ = clusters(seed, samples=40, wrong=0.05)
+    held_out = some_predictions(true, seed)
+    rng = np.random.default_rng(seed)
+    log_p = log_softmax(scale * rng.normal(size=(40, windows, CLASSES)), axis=-1)
+    expected = int(np.argmax(agreement_by_hand(log_p, np.exp(held_out))))
+    assert early.choose_window(log_p, labels, NeighbourSpaces(held_out=held_out)) == expected
+    shifted = log_p + rng.normal(size=(40, windows, 1))  # sums over a window are not normalised
+    assert early.choose_window(shifted, labels, NeighbourSpaces(held_out=held_out)) == expected
 
 
 def test_of_equal_windows_the_longest_is_chosen():
-    labels, true, points = clusters(samples=60)
+    labels, true, _ = clusters(samples=60)
     log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
-    assert early.choose_window(log_p, labels, NeighbourSpaces(inputs=points)) == 3
+    assert early.choose_window(log_p, labels, NeighbourSpaces(held_out=some_predictions(true))) == 3
 
 
-@pytest.mark.parametrize("frequencies", [[0.25] * 4, [0.7, 0.1, 0.1, 0.1], [0.4, 0.4, 0.1, 0.1]])
-def test_the_frequency_of_majorities_by_chance(frequencies):
-    labels = np.repeat(np.arange(4), np.round(1000 * np.array(frequencies)).astype(int))
-    drawn = np.random.default_rng(0).choice(labels, (100_000, 10))
-    counts = np.stack([(drawn == label).sum(axis=1) for label in range(4)])
-    assert early._majority_by_chance(labels, 10) == pytest.approx((counts.max(axis=0) > 5).mean(), abs=0.005)
+@pytest.mark.parametrize("share", [0.75, 0.85])
+def test_held_out_predictions_are_used_if_their_loss_is_well_below_that_of_guessing(share):
+    """They agree best with the first of two windows; the run alone gives no reason to leave out the second."""
+    labels = np.arange(400) % CLASSES
+    level = math.exp(-share * math.log(CLASSES))  # the probability of every label
+    held_out = np.log(np.where(np.eye(CLASSES)[labels] > 0, level, (1 - level) / (CLASSES - 1)))
+    undecided = np.zeros_like(held_out)
+    log_p = np.stack([held_out, undecided], axis=1)
+    assert early.loss_of_guessing(labels) == pytest.approx(math.log(CLASSES))
+    chosen = early.choose_window(log_p, labels, NeighbourSpaces(held_out=held_out))
+    assert chosen == (0 if share < early.INFORMATIVE_LOSS else 1)
+
+
+@given(counts=st.lists(st.integers(0, 30), min_size=1, max_size=6).filter(any))
+def test_the_loss_of_guessing_is_the_mean_over_samples(counts):
+    labels = np.repeat(np.arange(len(counts)), counts)
+    by_hand = -math.fsum(math.log(counts[label] / len(labels)) for label in labels) / len(labels)
+    assert early.loss_of_guessing(labels) == pytest.approx(by_hand, abs=1e-12)
+
+
+@pytest.fixture(scope="module")
+def inputs_of_clusters():
+    """The points of `clusters()` as inputs; held-out predictions from them are made once."""
+    return NeighbourSpaces(inputs=clusters()[2])
+
+
+@cache
+def random_inputs(samples=400):
+    """Inputs that carry no information; held-out predictions from them are made once for each vector of labels."""
+    return NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(samples, 2)))
 
 
 @given(epochs=st.integers(1, 2000))
@@ -96,9 +127,9 @@ def test_windows_end_within_the_run_and_the_last_is_the_whole_run(epochs):
     assert ends[-1] == epochs
 
 
-def test_epochs_are_used_until_the_model_memorises():
-    labels, true, points = clusters()
-    spaces = NeighbourSpaces(inputs=points)
+def test_epochs_are_used_until_the_model_memorises(inputs_of_clusters):
+    labels, true, _ = clusters()
+    spaces = inputs_of_clusters
     learns = a_run(labels, true, memorises_from=EPOCHS)
     memorises = a_run(labels, true, memorises_from=12)
     assert chosen_end(learns, labels, spaces) == EPOCHS
@@ -113,11 +144,10 @@ def test_epochs_are_used_until_the_model_memorises():
 
 @pytest.mark.parametrize("frequencies", [None, [0.85, 0.05, 0.05, 0.05]])
 @pytest.mark.parametrize("memorises_from", [12, 20, EPOCHS])
-def test_random_neighbours_are_not_used(frequencies, memorises_from):
+def test_random_inputs_are_not_used(frequencies, memorises_from):
     labels, true, _ = clusters(frequencies=frequencies)
-    by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
     logits = a_run(labels, true, memorises_from)
-    assert chosen_end(logits, labels, by_chance) == chosen_end(logits, labels, NeighbourSpaces())
+    assert chosen_end(logits, labels, random_inputs()) == chosen_end(logits, labels, NeighbourSpaces())
 
 
 def window_by_hand(logits, labels):
@@ -166,8 +196,7 @@ def a_learner(labels, true, seed=3):
 def test_all_epochs_of_a_run_that_only_learns_are_used_however_few_labels_are_wrong(wrong, gathering):
     labels, true, _ = clusters(wrong=wrong)
     logits = a_learner(labels, true)
-    by_chance = NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(len(labels), 2)))
-    assert chosen_end(logits, labels, NeighbourSpaces()) == chosen_end(logits, labels, by_chance) == EPOCHS
+    assert chosen_end(logits, labels, NeighbourSpaces()) == chosen_end(logits, labels, random_inputs()) == EPOCHS
     name = find_method(Dynamics.from_arrays(logits, labels, gathering=gathering), None).name
     assert name.startswith("Unmixed-MeanProb-LM")
 
@@ -222,16 +251,19 @@ def test_without_inputs_all_epochs_of_a_run_that_only_learns_are_used(known, mea
 
 def test_scores_equal_those_of_the_mean_over_the_chosen_window():
     labels, true, points = clusters()
-    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    memorises = a_run(labels, true, memorises_from=12)
+    dynamics = Dynamics.from_arrays(memorises, labels, features=points, held_out=some_predictions(true))
     end = chosen_end(dynamics.logits, labels, dynamics.spaces)
-    for around in ("", "kNN-", "Unmixed-kNN-"):
+    assert end < EPOCHS
+    for around in ("", "kNN-", "Unmixed-kNN-", "HeldOut-", "Unmixed-HeldOut-"):
         found = score(dynamics, f"{around}EarlyProb-LM")
         np.testing.assert_allclose(found, score(dynamics, f"{around}MeanProb-LM", window=(0, end - 1)), atol=1e-4)
 
 
 def test_the_suggested_label_is_not_the_memorised_one():
-    labels, true, points = clusters()
-    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    labels, true, _ = clusters()
+    memorises = a_run(labels, true, memorises_from=12)
+    dynamics = Dynamics.from_arrays(memorises, labels, held_out=some_predictions(true))
     first = rank(dynamics).head(int((labels != true).sum()))
     rows = first["id"].to_numpy()
     assert (first["suggested"] == true[rows]).mean() > 0.95
@@ -239,8 +271,9 @@ def test_the_suggested_label_is_not_the_memorised_one():
 
 
 def test_the_number_of_epochs_used():
-    labels, true, points = clusters()
-    dynamics = Dynamics.from_arrays(a_run(labels, true, memorises_from=12), labels, inputs=points)
+    labels, true, _ = clusters()
+    memorises = a_run(labels, true, memorises_from=12)
+    dynamics = Dynamics.from_arrays(memorises, labels, held_out=some_predictions(true))
     method = find_method(dynamics, None)
     assert epochs_used(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.spaces) < EPOCHS
     assert epochs_used(dynamics.window((0, 5)), method) == 6
@@ -248,17 +281,20 @@ def test_the_number_of_epochs_used():
 
 
 def test_a_sample_missing_in_the_early_epochs_is_scored_by_the_first_window_that_has_it():
-    labels, true, points = clusters()
+    labels, true, _ = clusters()
     logits = a_run(labels, true, memorises_from=12)
     logits[:20, 0] = np.nan
-    epochs = Epochs(logits, labels, allow_missing=True, spaces=NeighbourSpaces(inputs=points))
+    spaces = NeighbourSpaces(held_out=some_predictions(true))
+    epochs = Epochs(logits, labels, allow_missing=True, spaces=spaces)
     found = replay(epochs, [parse("EarlyProb-LM")])[0].scores
     next_share = Epochs(logits[20:24, :1], labels[:1])
     assert np.isfinite(found).all()
     assert found[0] == pytest.approx(replay(next_share, [parse("MeanProb-LM")])[0].scores[0], rel=1e-5)
 
 
-@pytest.mark.parametrize(("keep", "name"), [("all", "Unmixed-kNN-EarlyProb-LM"), ("stream", "Unmixed-kNN-MeanProb-LM")])
+@pytest.mark.parametrize(
+    ("keep", "name"), [("all", "Unmixed-HeldOut-EarlyProb-LM"), ("stream", "Unmixed-HeldOut-MeanProb-LM")]
+)
 def test_it_is_the_default_with_inputs_unless_only_sums_were_kept(keep, name):
     labels, true, points = clusters(samples=60)
     recorder = Recorder(labels=labels, num_classes=CLASSES, keep=keep, quiet=True)

@@ -42,7 +42,7 @@ def test_all_methods_are_listed_once():
     names = [method.name for method in all_methods()]
     aggregations, measures = registered("aggregation").values(), registered("measure")
     with_vector = 2 * sum(issubclass(kind, VectorAggregation) for kind in aggregations) * len(measures)
-    assert len(names) == len(set(names)) == 2 * len(aggregations) * len(measures) + 8 + 3 * with_vector
+    assert len(names) == len(set(names)) == 2 * len(aggregations) * len(measures) + 8 + 5 * with_vector
 
 
 parameters = st.sampled_from(

@@ -15,7 +15,7 @@ from errata.core.neighbours import NeighbourSpaces
 from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
 from errata.core.smoothing import KNN
-from errata.core.unmixing import Unmix, transition, true_classes
+from errata.core.unmixing import Unmix, transition, transition_of_typical, true_classes
 from errata.errors import InputError
 
 seeds = st.integers(0, 1000)
@@ -70,6 +70,53 @@ def test_transitions_are_counted_for_confident_samples():
     p = np.where(true[:, None] == np.arange(2), 0.9, 0.1)
     p[8] = 0.5
     np.testing.assert_allclose(transition(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
+
+
+def test_transitions_are_counted_for_the_typical_half_of_each_predicted_class():
+    """Class 0 is predicted for six samples, the surest three have labels 0, 0 and 1; class 2 for none."""
+    p = np.array([[0.9, 0.1, 0], [0.8, 0.2, 0], [0.7, 0.3, 0], [0.6, 0.4, 0], [0.6, 0.4, 0], [0.5, 0.4, 0.1]])
+    p = np.concatenate([p, [[0.1, 0.9, 0], [0.2, 0.8, 0]]])
+    labels = np.array([0, 1, 0, 2, 2, 2, 1, 0])
+    with np.errstate(divide="ignore"):
+        T = transition_of_typical(np.log(p), labels)
+    np.testing.assert_allclose(T, [[3 / 6, 2 / 6, 1 / 6], [1 / 4, 2 / 4, 1 / 4], [1 / 3, 1 / 3, 1 / 3]])
+
+
+def test_samples_that_are_as_sure_as_the_least_sure_typical_one_count_too():
+    held_out = np.log(np.full((10, 2), [0.8, 0.2]))
+    np.testing.assert_allclose(transition_of_typical(held_out, np.repeat([0, 1], 5)), [[6 / 12, 6 / 12], [0.5, 0.5]])
+
+
+@given(seed=seeds)
+def test_typical_samples_recover_planted_transitions_where_classes_overlap(seed):
+    """A third of the samples lie between two classes, with labels of either; labels are then changed by T."""
+    rng = np.random.default_rng(seed)
+    classes, samples = 3, 6000
+    T = 0.6 * np.eye(classes) + 0.4 * rng.dirichlet(np.ones(classes), classes)
+    nearest, sure = rng.integers(0, classes, samples), rng.random(samples) < 2 / 3
+    q = np.where(sure[:, None], 0.98 * np.eye(classes)[nearest] + 0.02 / classes, 0)
+    q[~sure] = 0.5 * np.eye(classes)[nearest[~sure]] + 0.5 * np.eye(classes)[(nearest[~sure] + 1) % classes]
+    q[~sure] += 0.01 * np.eye(classes)[nearest[~sure]]
+    q /= q.sum(axis=1, keepdims=True)
+    uniform = rng.random((samples, 1))
+    true = (uniform > q.cumsum(axis=1)).sum(axis=1)
+    labels = (rng.random((samples, 1)) > T[true].cumsum(axis=1)).sum(axis=1)
+    held_out = np.log(0.98 * q + 0.02 / classes)
+    np.testing.assert_allclose(transition_of_typical(held_out, labels), T, atol=0.08)
+    np.testing.assert_allclose(transition_of_typical(held_out, labels).sum(axis=1), 1)
+
+
+def test_held_out_predictions_give_the_transitions_if_there_are_any():
+    _, noisy, true = noise_that_was_learned()
+    memorised = log_softmax(3.0 * np.eye(4)[noisy.labels], axis=1)
+    held_out = np.log(0.7 * np.eye(4)[true] + 0.3 / 4)
+    blend = 0.4 * memorised + 0.6 * held_out
+    T = transition_of_typical(held_out, noisy.labels)
+    np.testing.assert_allclose(T, noisy.matrix, atol=0.05)
+    vectors = ProbabilityVectors(blend, held_out_log_probabilities=held_out)
+    unmixed = Unmix().apply(vectors, noisy.labels, NeighbourSpaces())
+    np.testing.assert_allclose(unmixed.log_probabilities, true_classes(log_softmax(blend, axis=1), T, 2))
+    assert unmixed.held_out_log_probabilities is held_out
 
 
 def unmix(log_p, labels, neighbours=None):

@@ -11,7 +11,7 @@ from errata.core.methods import all_methods, parse
 
 EPOCHS_DO = [method for method in all_methods() if method.reduction.aggregation.reads != "no epoch"]
 NEEDS_NO_AVERAGE = [method.name for method in EPOCHS_DO]
-LOGITS_DO = [method.name for method in EPOCHS_DO if "kNN" not in method.name]
+LOGITS_DO = [method.name for method in EPOCHS_DO if not re.search("kNN|HeldOut", method.name)]
 IN_SAMPLE = [name for name in LOGITS_DO if "(OOS)" not in name]
 
 

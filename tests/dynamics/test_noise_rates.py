@@ -42,8 +42,8 @@ def test_every_estimate_uses_mean_probabilities_after_unmixing(curves):
     ]
 
 
-def test_input_neighbours_are_used():
-    """Two distant clouds, one per class: the neighbours of a sample have correct labels, the sample may not."""
+def test_held_out_predictions_are_used():
+    """Two distant clouds, one per class: models that are trained without a sample predict its true class."""
     rng = np.random.default_rng(0)
     true = np.arange(300) % 2
     wrong = rng.random(300) < 0.1
@@ -53,7 +53,7 @@ def test_input_neighbours_are_used():
     for logits in (undecided, leaning):
         found = errata.noise_rates(Dynamics.from_arrays(logits, labels, inputs=inputs)).set_index("kind")
         assert found.loc["sign", "rate"] == wrong.mean()
-        assert found.loc["sign", "estimate"] == "sign of Unmixed-kNN-EarlyProb-LM"
+        assert found.loc["sign", "estimate"] == "sign of Unmixed-HeldOut-EarlyProb-LM"
     found = errata.noise_rates(Dynamics.from_arrays(undecided, labels, inputs=inputs)).set_index("kind")
     assert found.loc["confident joint", "rate"] == pytest.approx(wrong.mean(), abs=0.01)
     alone = errata.noise_rates(Dynamics.from_arrays(leaning, labels)).set_index("kind")

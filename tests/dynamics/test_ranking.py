@@ -121,12 +121,12 @@ def test_agreement_is_the_share_of_methods_that_put_a_sample_among_the_errors(cu
     np.testing.assert_allclose(table["agree"], np.mean(votes, axis=0))
 
 
-def test_with_input_neighbours_the_default_method_uses_them(curves):
+def test_with_inputs_the_default_method_uses_held_out_predictions(curves):
     logits, labels, _ = curves(2)
     points = np.random.default_rng(0).normal(size=(len(labels), 3)) + 5 * np.eye(5, 3)[labels]
     dynamics = errata.Dynamics.from_arrays(logits, labels, inputs=points)
     analysis = analyse(dynamics, compare=True)
-    assert analysis.method.name == "Unmixed-kNN-EarlyProb-LM"
+    assert analysis.method.name == "Unmixed-HeldOut-EarlyProb-LM"
     assert list(analysis.compared) == [*COMPARED[:-1], "CL-PBNR (IS)"]
     table = ranking_table(analysis).set_index("id").sort_index()
     np.testing.assert_array_equal(table["score"], errata.score(dynamics))

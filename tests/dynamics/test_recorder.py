@@ -22,12 +22,14 @@ from errata import Dynamics, InputError, Recorder, StoreError
 from errata.core.methods import all_methods
 from errata.dynamics.reducers import Reducers, streaming_methods
 
-NEED_NO_NEIGHBOURS = [
-    method for method in all_methods() if method.gathering == "in-sample" and "kNN" not in method.name
+NEED_NO_INPUTS = [
+    method
+    for method in all_methods()
+    if method.gathering == "in-sample" and "kNN" not in method.name and "HeldOut" not in method.name
 ]
-IN_SAMPLE = [method.name for method in NEED_NO_NEIGHBOURS]
+IN_SAMPLE = [method.name for method in NEED_NO_INPUTS]
 STREAMED = [method.name for method in streaming_methods(None) if method.name in IN_SAMPLE]
-NEED_AN_AVERAGE = {method.name for method in NEED_NO_NEIGHBOURS if method.reduction.aggregation.reads == "no epoch"}
+NEED_AN_AVERAGE = {method.name for method in NEED_NO_INPUTS if method.reduction.aggregation.reads == "no epoch"}
 
 
 def scores(dynamics, methods=STREAMED):

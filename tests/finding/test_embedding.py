@@ -62,11 +62,11 @@ def table(texts, clouds):
     return pd.DataFrame({"review": texts, "kind": [("sport", "state", "space")[label] for label in noisy]})
 
 
-def test_errors_rank_first_with_embedded_texts_and_neighbours_are_used(table, clouds, folder, encoder, texts):
+def test_errors_rank_first_with_embedded_texts_and_labels_are_held_out(table, clouds, folder, encoder, texts):
     found = errata.find(table, "kind", embed=folder, model="mlp")
     assert encoder.encoded == texts
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert found.summary["settings"]["embed"] == str(folder)
     assert "texts are embedded by minilm in 3 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1

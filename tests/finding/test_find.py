@@ -55,7 +55,9 @@ def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
     ranking = pd.read_csv(folder / "ranking.csv")
     wrong = {f"n{row}" for row in np.flatnonzero(clouds[1].truth)}
     assert len(wrong & set(ranking["id"].head(len(wrong)))) >= 0.8 * len(wrong)
-    assert errata.Dynamics.open(folder / "dynamics").classes == ("ant", "bee", "cat")
+    dynamics = errata.Dynamics.open(folder / "dynamics")
+    assert dynamics.classes == ("ant", "bee", "cat")
+    assert dynamics.held_out.shape == (len(ranking), 3)
     assert (tmp_path / "bees.csv").read_bytes() == before
     code, _, _ = run(folder / "dynamics", "--out", "again")
     assert code == 0
@@ -69,9 +71,15 @@ def test_each_model_for_tables_finds_most_errors(clouds, model):
     assert missed(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
-    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
+    held_out = found.dynamics.held_out
+    assert held_out.shape == (len(inputs), 3)
+    assert held_out.dtype == np.float32
+    assert (held_out.argmax(axis=1)[~noisy.truth] == noisy.labels[~noisy.truth]).mean() > 0.7
+    recomputed = replace(found.dynamics, held_out=None)
+    np.testing.assert_allclose(errata.score(recomputed), errata.score(found.dynamics), atol=1e-4)
 
 
 def test_folds_score_every_sample_out_of_sample(clouds):
@@ -79,7 +87,7 @@ def test_folds_score_every_sample_out_of_sample(clouds):
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
-    assert found.summary["method"] == "Unmixed-kNN-EarlyProb-LM (OOS)"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM (OOS)"
     assert missed(found, noisy) <= 0.25
 
 
@@ -118,8 +126,12 @@ def test_text_is_ranked(clouds):
     texts = [" ".join(rng.choice(words[label].split(), 6)) for label in truth.tolist()]
     found = errata.find(texts, noisy.labels)
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-MeanProb-LM"
+    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
     assert missed(found, noisy) <= 0.1
+    held_out = found.dynamics.held_out
+    assert held_out.dtype == np.float32
+    assert (held_out.argmax(axis=1) == truth).mean() > 0.9
+    np.testing.assert_allclose(np.exp(held_out).sum(axis=1), 1, rtol=1e-5)
 
 
 def test_saved_logits_are_ranked_without_training(run, curves, tmp_path):

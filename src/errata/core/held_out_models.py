@@ -64,8 +64,11 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
 
     fold = assign_folds(labels, FOLDS)
     sparse = issparse(inputs) or mostly_zeros(inputs)
-    matrix = csr_matrix(inputs, dtype=np.float32) if sparse else np.asarray(inputs, dtype=np.float32)
+    with np.errstate(over="ignore"):  # refused below, or by the search for neighbours
+        matrix = csr_matrix(inputs, dtype=np.float32) if sparse else np.asarray(inputs, dtype=np.float32)
     if sparse:
+        if not np.isfinite(matrix.data).all():
+            raise InputError("inputs must be finite numbers of float32; scale them")
         near = _nearest_by_cosine(matrix, min(NEIGHBOUR_COUNTS[-1], len(labels) - 1))
         models = [_neighbour_votes(labels, classes, lambda k: near[:, :k])]
         if matrix.min() >= 0:
@@ -77,7 +80,7 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
             _neighbour_votes(labels, classes, nearest or partial(NeighbourSpaces(inputs=matrix).nearest, "inputs")),
             _logistic_regressions(PENALTIES, matrix, labels, classes, fold),
             _forest(matrix, labels, classes),
-            iter([_network(matrix, labels, classes, fold)]),
+            _network(matrix, labels, classes, fold),
         ]
     # One thread, because sums of several are rounded in another order.
     with threadpool_limits(limits=1, user_api="blas"):
@@ -198,7 +201,7 @@ def _nearest_by_cosine(terms: "csr_matrix", k: int) -> NDArray[np.int32]:
 
     def work(block: slice) -> None:
         similarity = (unit[block] @ unit.T).toarray()
-        similarity[np.arange(len(similarity)), np.arange(block.start, block.stop)] = -1  # not the sample itself
+        similarity[np.arange(len(similarity)), np.arange(block.start, block.stop)] = -np.inf  # not the sample itself
         largest = np.argpartition(-similarity, k - 1, axis=1)[:, :k]
         order = np.argsort(-np.take_along_axis(similarity, largest, axis=1), axis=1, kind="stable")
         near[block] = np.take_along_axis(largest, order, axis=1)
@@ -226,13 +229,13 @@ def _forest(inputs: NDArray[np.float32], labels: Labels, classes: int) -> Iterat
     yield cut(probabilities)
 
 
-def _network(inputs: NDArray[np.float32], labels: Labels, classes: int, fold: Labels) -> Floats:
+def _network(inputs: NDArray[np.float32], labels: Labels, classes: int, fold: Labels) -> Iterator[Floats]:
     """The predictions after the epoch with the lowest log loss."""
     from sklearn.neural_network import MLPClassifier
 
-    batch = max(16, min(256, len(labels) // 32))
-    epochs = max(10, min(MAX_EPOCHS, MAX_STEPS * batch // len(labels)))
     parts = list(_training_rows(fold))
+    batch = min(max(16, min(256, len(labels) // 32)), *(len(rows) for _, rows in parts))
+    epochs = max(10, min(MAX_EPOCHS, MAX_STEPS * batch // len(labels)))
     models = [
         MLPClassifier(WIDTHS, alpha=WEIGHT_DECAY, learning_rate_init=LEARNING_RATE, batch_size=batch, random_state=0)
         for _ in parts
@@ -249,4 +252,4 @@ def _network(inputs: NDArray[np.float32], labels: Labels, classes: int, fold: La
             best, lowest, waited = predicted, loss, 0
         if waited == PATIENCE:
             break
-    return best
+    yield best

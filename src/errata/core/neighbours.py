@@ -19,7 +19,7 @@ from errata.core._neighbour_kernels import (
     select_nearest,
 )
 from errata.core._neighbour_points import Cloud, IndexAndDistance, Metric, Rounded, prepare_points, rounded
-from errata.core.checks import Floats, Labels
+from errata.core.checks import Floats, Labels, check_points
 from errata.core.devices import Progress, find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
@@ -215,6 +215,12 @@ class NeighbourSpaces:
     def can_hold_out(self) -> bool:
         """Whether there are held-out predictions, or inputs to predict from."""
         return self.held_out is not None or "inputs" in self.points
+
+    def finite_points(self, space: SpaceName) -> NDArray[Any]:
+        """The points (N, D); refused by name if some are not finite, which is not known of files before."""
+        points = self.points[space]
+        check_points(self._names.get(space, space), points, len(points))
+        return points
 
     def computed_once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
         """The result of `compute`, which is called the first time only: what depends on these samples alone."""

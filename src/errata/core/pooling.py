@@ -28,10 +28,10 @@ def held_out_pool(labels: Labels, classes: int, spaces: NeighbourSpaces) -> Floa
         return spaces.held_out
 
     def predict() -> Floats | None:
-        inputs = spaces.points["inputs"]
+        inputs = spaces.finite_points("inputs")
         return pool(held_out_predictions(inputs, labels, classes, lambda k: spaces.nearest("inputs", k)), labels)
 
-    return spaces.computed_once(("held out", classes), predict)
+    return spaces.computed_once(("held out", classes, labels.tobytes()), predict)
 
 
 def pool(predictions: Sequence[Floats], labels: Labels) -> Floats | None:

@@ -35,7 +35,7 @@ def merge(
             recorder.update(shard.ids, shard.replayable().logits[epoch])
         recorder.end_epoch(durable=False)
     merged = {}
-    for name in ("swa_logits", "features", "inputs"):
+    for name in ("swa_logits", "features", "inputs", "held_out"):
         parts = [getattr(shard, name) for shard in shards]
         if all(array is not None for array in parts):
             merged[name] = np.empty((len(labels), parts[0].shape[1]), dtype=parts[0].dtype)

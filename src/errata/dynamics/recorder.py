@@ -133,18 +133,24 @@ class Recorder:
             self._run.sync()
 
     def finish(
-        self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
+        self,
+        *,
+        swa_logits: Any | None = None,
+        features: Any | None = None,
+        inputs: Any | None = None,
+        held_out: Any | None = None,
     ) -> Dynamics:
         """The recorded dynamics.
 
-        swa_logits (N, K): the logits of the weight-averaged model. features (N, D), the inputs of the last layer, or
-        inputs (N, D), scaled columns, are used to find neighbours.
+        swa_logits (N, K): the logits of the weight-averaged model. features (N, D), the inputs of the last layer, are
+        used to find neighbours, and inputs (N, D), scaled columns, to train other models that predict labels they have
+        not seen. held_out (N, K): logits of such models, if you have them.
         """
         if self._run is None or self._run.epochs == 0:
             raise InputError("no whole epoch was recorded")
         if self._recorded.any():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
-        return self._run.finish(swa_logits, features, inputs)
+        return self._run.finish(swa_logits, features, inputs, held_out)
 
     def close(self) -> None:
         """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost."""

@@ -149,7 +149,9 @@ class Run:
             self._file.sync()
             write_manifest(self._folder, self._manifest)
 
-    def finish(self, swa_logits: Any | None, features: Any | None, inputs: Any | None) -> Dynamics:
+    def finish(
+        self, swa_logits: Any | None, features: Any | None, inputs: Any | None, held_out: Any | None
+    ) -> Dynamics:
         """The dynamics of all whole epochs. Releases the folder."""
         self._hold_lock()
         self.sync()
@@ -158,6 +160,7 @@ class Run:
             "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
             "features": check_points("features", features, samples),
             "inputs": check_points("inputs", inputs, samples),
+            "held_out": check_aligned("held_out", held_out, samples, self.classes),
         }
         passed: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
         self._dynamics = replace(self._dynamics, **passed)

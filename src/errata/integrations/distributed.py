@@ -103,13 +103,18 @@ class DistributedRecorder:
                 _drop_shards(self._folder)
 
     def finish(
-        self, *, swa_logits: Any | None = None, features: Any | None = None, inputs: Any | None = None
+        self,
+        *,
+        swa_logits: Any | None = None,
+        features: Any | None = None,
+        inputs: Any | None = None,
+        held_out: Any | None = None,
     ) -> Dynamics:
-        """The recorded dynamics, on every rank; swa_logits, features and inputs are those that rank 0 passes."""
+        """The recorded dynamics, on every rank; the arrays are those that rank 0 passes (see Recorder.finish)."""
         self._merge_shards()  # so that rank 0 raises an error if the last epoch was not ended
         with self._ranks.together():
             if self._whole is not None:
-                self._whole.finish(swa_logits=swa_logits, features=features, inputs=inputs)
+                self._whole.finish(swa_logits=swa_logits, features=features, inputs=inputs, held_out=held_out)
         return Dynamics.open(self._folder)
 
     @property
