@@ -1,5 +1,6 @@
 """The answer in sentences: how many labels are wrong, how many samples to look at, and why."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,12 +81,20 @@ def how_ranked(found: "Found") -> str:
 
 def answer(found: "Found") -> list[str]:
     """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted."""
+    if learned_nothing(found):
+        return [
+            "The model predicts no better than guessing, so the number of wrong labels is unknown.",
+            "The order of the samples means nothing either. Try other inputs, another model or more data.",
+        ]
     lines = [how_many(found), what_to_do(found)]
-    if guessing_reason(found.dynamics.labels, found.ranking, found.summary.get("held_out_loss")):
-        return ["Warning: the model predicts no better than guessing, so these numbers mean nothing.", *lines]
     if disagree_widely(found.estimate, len(found.ranking)):
         return [*lines, "Warning: the estimates of this number disagree widely. Trust the order, not the number."]
     return lines
+
+
+def learned_nothing(found: "Found") -> bool:
+    """Whether the model predicts no better than guessing, so that no number can be trusted."""
+    return bool(guessing_reason(found.dynamics.labels, found.ranking, found.summary.get("held_out_loss")))
 
 
 def how_many(found: "Found") -> str:
@@ -153,7 +162,10 @@ def report_data(found: "Found") -> ReportData:
     """The contents of report.html."""
     summary = found.summary
     headline, *lines = answer(found)
-    facts = [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
+    source = summary.get("source") or {}
+    dataset = Path(source["path"]).name if source.get("path") else ""
+    facts = [("label column", source["label"])] if isinstance(source.get("label"), str) else []
+    facts += [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
     return ReportData(
         headline=headline,
         answer=lines,
@@ -169,6 +181,8 @@ def report_data(found: "Found") -> ReportData:
         conflicts=found.conflicts,
         dynamics=found.dynamics,
         data=found.data,
+        dataset=dataset,
+        trusted=not learned_nothing(found),
     )
 
 
