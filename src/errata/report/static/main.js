@@ -226,6 +226,7 @@ function start() {
   byId("notes").append(...notes.map(note => make("li", {}, note)));
   restoreDecisions();
   drawConflicts();
+  byId("narrowing").open = !matchMedia("(max-width: 62rem)").matches;
   new ResizeObserver(([bar]) => document.documentElement.style.setProperty("--bar", `${bar.target.offsetHeight}px`)).observe(byId("toolbar"));
   refilter();
   if (team) { startTeam(); return; }

@@ -62,7 +62,7 @@ class ReviewDatabase:
                 raise StoreError(f"{self.name} holds other tables: choose another database")
             self.tables.create_all(connection)
             about = self.tables.tables["about"]
-            stored = dict(connection.execute(select(about.c.name, about.c.value)).tuples().all())
+            stored = {name: value for name, value in connection.execute(select(about.c.name, about.c.value))}  # noqa: C416
             if "format" not in stored:
                 connection.execute(insert(about), {"name": "format", "value": str(FORMAT)})
             elif not stored["format"].isdecimal() or int(stored["format"]) > FORMAT:
@@ -90,7 +90,7 @@ class ReviewDatabase:
         with self.begin() as connection:
             if renew:
                 connection.execute(delete(table))
-            stored = dict(connection.execute(select(table.c.name, table.c.token)).tuples().all())
+            stored = {name: token for name, token in connection.execute(select(table.c.name, table.c.token))}  # noqa: C416
             new = [name for name in reviewers if name not in stored]
             for name in new:
                 stored[name] = secrets.token_urlsafe(32)
