@@ -31,6 +31,8 @@ class ReviewDatabase:
         from sqlalchemy.exc import SQLAlchemyError
 
         self.path = None if _is_postgresql(address) else Path(address)
+        if self.path is not None and not self.path.absolute().parent.is_dir():
+            raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
         self._lock: WriteLock | None = None if self.path is None else lock_file(self.path)
         self.tables = _tables()
         self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)

@@ -18,7 +18,7 @@ from errata.review.server.decision_files import decisions_csv, import_decisions
 from errata.review.server.group_commit import GroupCommit
 from errata.review.server.live_updates import LiveUpdates
 from errata.review.server.review_session import ReviewSession
-from errata.review.server.security import MOST_BYTES, AllowedHosts, RequestChecks, reviewer_of
+from errata.review.server.security import MOST_BYTES, TOO_LARGE, AllowedHosts, RequestChecks, discard, reviewer_of
 
 MOST_EVENTS = 1_000  # in one request
 SLOWEST = 30.0  # seconds in which a request must have arrived
@@ -63,7 +63,8 @@ class ReviewRoutes:
             try:
                 return await handler(request, reviewer)
             except _TooLargeError:
-                return _error(413, f"The request is larger than {MOST_BYTES // 10**6} MB.")
+                await discard(request.receive)
+                return _error(TOO_LARGE, f"The request is larger than {MOST_BYTES // 10**6} MB.")
             except TimeoutError:
                 return _error(408, "The request took too long to arrive.")
             except InputError as error:

@@ -1,5 +1,7 @@
 """Who may ask for what: hosts, origins, tokens, sizes, and the headers of every answer."""
 
+import asyncio
+import contextlib
 import hmac
 import ipaddress
 from collections.abc import Collection, Mapping
@@ -11,6 +13,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MOST_BYTES = 8_000_000  # of a request
+MOST_DISCARDED = 100_000_000
+LONGEST_DISCARD = 10.0  # seconds
+TOO_LARGE = 413
 HEADERS = {
     b"cache-control": b"no-store",
     b"content-security-policy": b"default-src 'none'; frame-ancestors 'none'",
@@ -78,6 +83,8 @@ class RequestChecks:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         problem = self._problem(scope["method"], headers)
         if problem:
+            if problem[0] == TOO_LARGE:
+                await discard(receive)  # a browser shows the answer only after it has sent everything
             await _refuse(problem, send_with_headers)
             return
         await self._app(scope, receive, send_with_headers)
@@ -95,8 +102,20 @@ class RequestChecks:
             return 403, "A request that changes something must name its origin."
         length = headers.get("content-length", "0")
         if not length.isdecimal() or int(length) > MOST_BYTES:
-            return 413, f"The request is larger than {MOST_BYTES // 10**6} MB."
+            return TOO_LARGE, f"The request is larger than {MOST_BYTES // 10**6} MB."
         return None
+
+
+async def discard(receive: "Receive") -> None:
+    """Read the rest of a request without keeping it, up to a limit."""
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(LONGEST_DISCARD):
+            while size < MOST_DISCARDED:
+                message = await receive()
+                size += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
 
 
 async def _refuse(problem: tuple[int, str], send: "Send") -> None:
