@@ -32,7 +32,8 @@ def run(seconds: float = SECONDS) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         found, names = _results(Path(folder)), [f"reviewer-{number}" for number in range(REVIEWERS)]
         server, links = _start(found, names)
-        pages = [_Page(link, number, seconds) for number, link in enumerate(links)]
+        opened = threading.Barrier(REVIEWERS)
+        pages = [_Page(link, number, seconds, opened) for number, link in enumerate(links)]
         for page in pages:
             page.start()
         for page in pages:
@@ -80,10 +81,11 @@ def _start(found: Path, names: list[str]) -> tuple["subprocess.Popen[str]", list
 
 
 class _Page(threading.Thread):
-    """Judges the samples of its queue at a steady rate."""
+    """Judges the samples of its queue at a steady rate, once all pages are open."""
 
-    def __init__(self, link: str, number: int, seconds: float) -> None:
+    def __init__(self, link: str, number: int, seconds: float, opened: threading.Barrier) -> None:
         super().__init__()
+        self._opened = opened
         self._link, self._number, self._seconds = urlsplit(link), number, seconds
         self._connection = http.client.HTTPConnection(self._link.netloc, timeout=30)
         self.acknowledged: list[str] = []
@@ -94,6 +96,7 @@ class _Page(threading.Thread):
         page = self._send("GET", "")
         report = json.loads(page.partition('id="data">')[2].partition("</script>")[0])
         queue = state["queue"]
+        self._opened.wait()
         start = time.perf_counter() + self._number / REVIEWERS / PER_SECOND
         for count in range(int(self._seconds * PER_SECOND)):
             time.sleep(max(0.0, start + count / PER_SECOND - time.perf_counter()))

@@ -143,6 +143,25 @@ def test_undo_works_after_reopening_and_any_decision_can_be_cleared(served, open
     assert words_of(server.client()) == ["accept"]
 
 
+def test_a_decision_that_another_clears_is_gone_from_ones_own_page(served, opened):
+    server = served()
+    ana, ben = opened(server.links["ana"]), opened(server.links["ben"])
+    press(ana, "k")
+    stored(ana)
+    ben.bring_to_front()
+    expect(shown_panel(ben)).to_contain_text("1 label judged")
+    ben.locator("#status").select_option("others")
+    ben.locator("[data-decision=clear]").click()
+    stored(ben)
+    ana.bring_to_front()
+    ana.wait_for_function("decisions.size === 0")
+    expect(shown_panel(ana)).to_contain_text("0 labels judged")
+    press(ben, "u")
+    ana.wait_for_function("decisions.size === 1")
+    ana.reload()
+    ana.wait_for_function("decisions.size === 1")
+
+
 def test_two_judge_the_overlap_blindly_and_a_disagreement_is_settled(served, opened):
     server = served("--overlap", "100%")
     ana, ben = opened(server.links["ana"]), opened(server.links["ben"])

@@ -368,7 +368,7 @@ def test_live_updates_reach_another_page_within_a_second(server):
     assert json.loads(_next(stream))["number"] == 0
     server.client().judge(verdict(0, key=uuid.uuid4().hex))
     changes = json.loads(_next(stream))
-    assert changes["samples"] == [{"place": 0, "others": [["ana", "keep", ""]], "adjudicated": None}]
+    assert changes["samples"] == [{"place": 0, "mine": None, "others": [["ana", "keep", ""]], "adjudicated": None}]
     connection.close()
 
 

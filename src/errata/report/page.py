@@ -78,28 +78,28 @@ class ReportData:
 def write_report(report: ReportData, path: str | Path) -> Path:
     """Write the page to `path` in one atomic step. Equal data gives equal bytes."""
     target = Path(path)
-    text = page_html(report, payload(report, target.parent))
+    text = page_html(report, script_json(payload(report, target.parent)))
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
     return target
 
 
-def page_html(report: ReportData, data: dict[str, Any]) -> str:
-    """The page as text. data: the payload; with the entry `server`, decisions are stored by `errata review`."""
-    script, style = "\n".join(_static(f"{name}.js") for name in SCRIPTS), _static("report.css")
+def page_html(report: ReportData, data: str, server: dict[str, Any] | None = None) -> str:
+    """The page as text. data: the payload as JSON. server: what the page knows about `errata review`, or None."""
     return _template().render(
         report=report,
-        data=_as_script_json(data),
-        server=data.get("server"),
-        script=script,
-        style=style,
-        policy=content_policy(script, f"\n{style}\n", "'self'" if data.get("server") else "'none'"),
+        data=data,
+        server=None if server is None else script_json(server),
+        script=_script(),
+        style=_static("report.css"),
+        policy=content_policy("'none'" if server is None else "'self'"),
     )
 
 
-def content_policy(script: str, style: str, connections: str) -> str:
-    """A content security policy that allows this script, this style, pictures in the page, and some connections."""
-    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in (script, style)]
+def content_policy(connections: str) -> str:
+    """The content security policy of the page: its own script and style, pictures inside it, and some connections."""
+    texts = (_script(), f"\n{_static('report.css')}\n")
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
     return (
         f"default-src 'none'; img-src data:; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
         f"connect-src {connections}; base-uri 'none'; form-action 'none'"
@@ -190,10 +190,14 @@ def _conflicts(conflicts: "pd.DataFrame", listed: "pd.DataFrame") -> dict[str, A
     }
 
 
-def _as_script_json(data: dict[str, Any]) -> str:
+def script_json(data: dict[str, Any]) -> str:
     """JSON without <, > and &, so that no label or text can end the script element that holds it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _script() -> str:
+    return "\n".join(_static(f"{name}.js") for name in SCRIPTS)
 
 
 def _static(name: str) -> str:

@@ -4,7 +4,7 @@ const report = JSON.parse(document.getElementById("data").textContent);
 const listed = report.id.length;
 const ids = report.id;
 const inConflict = new Set(report.conflicts.places);
-const team = report.server ?? null;  // null in report.html, which stores decisions in the browser
+const team = JSON.parse(document.getElementById("server")?.textContent ?? "null");  // null: the browser stores decisions
 const byId = id => document.getElementById(id);
 
 /** An element with attributes and children. Strings become text nodes, never markup. */

@@ -8,6 +8,7 @@ const LONGEST_PAUSE = 5000;  // milliseconds between two attempts
 const outbox = new Map();  // key -> event that the server has not acknowledged
 let own = [];  // own events that are not undone: {key, place, entry or null, kind}
 const others = new Map();  // place -> verdicts of others that this reviewer may see: [name, verdict, label]
+const onServer = new Map();  // place -> own verdict as the server has it, or null; others may clear it
 const settled = new Map();  // place -> [name, verdict, label] of an adjudication
 let queue = [], disagreements = [], panel = null;
 let sending = false, pause = 250, serverNumber = -1, shownSince = performance.now(), offline = "";
@@ -53,6 +54,7 @@ function sendVerdict(place, entry, kind = "review") {
     suggestion: suggestedOf(place), verdict: entry?.decision ?? "clear", new_label: entry?.label ?? "", kind, seconds,
     new_class: Boolean(entry?.label) && !report.classes.includes(entry.label)};
   own.push({key: event.key, place, entry, kind});
+  onServer.delete(place);
   keep(event);
   flush();
 }
@@ -64,6 +66,11 @@ function foldOwn() {
     if (kind === "adjudication") continue;
     entry === null ? decisions.delete(place) : decisions.set(place, entry);
   }
+  const unsent = new Set([...outbox.values()].map(event => event.sample));
+  for (const [place, entry] of onServer) {
+    if (unsent.has(ids[place])) continue;
+    entry === null ? decisions.delete(place) : decisions.set(place, entry);
+  }
 }
 
 /** Undo the last own event; returns its place as a list, or null. */
@@ -72,6 +79,7 @@ function undoOwn() {
   if (!last) return null;
   keep({key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[last.place], label: givenOf(last.place), rank: last.place + 1,
     suggestion: suggestedOf(last.place), verdict: "undo", undoes: last.key, seconds: 0});
+  onServer.delete(last.place);
   if (last.kind === "adjudication") settled.delete(last.place);
   foldOwn();
   flush();
@@ -151,11 +159,14 @@ async function topUp() {
 }
 
 function applyChanges(changes) {
-  for (const {place, others: verdicts, adjudicated} of changes.samples) {
+  const unsent = new Set([...outbox.values()].map(event => event.sample));
+  for (const {place, mine, others: verdicts, adjudicated} of changes.samples) {
+    if (!unsent.has(ids[place])) onServer.set(place, mine && {decision: mine[0], label: mine[1]});
     verdicts.length ? others.set(place, verdicts) : others.delete(place);
     adjudicated ? settled.set(place, adjudicated) : settled.delete(place);
   }
   [serverNumber, disagreements, panel] = [changes.number, changes.disagreements, changes.panel];
+  foldOwn();
 }
 
 async function loadState() {
@@ -171,9 +182,7 @@ async function loadState() {
     else if (!known.has(event.key) && placeOf.has(event.sample))
       own.push({key: event.key, place: placeOf.get(event.sample), kind: event.kind, entry: event.verdict === "clear" ? null : {decision: event.verdict, label: event.new_label}});
   }
-  others.clear();
-  settled.clear();
-  foldOwn();
+  for (const known of [others, settled, onServer]) known.clear();
   applyChanges(state);
   await enqueue(state.queue);
 }
@@ -236,6 +245,7 @@ async function uploadDecisions(text) {
 
 async function startTeam() {
   byId("team").hidden = false;
+  byId("progress").hidden = true;  // the line of the team says how many are judged
   byId("reviewer").textContent = team.reviewer;
   for (const item of document.querySelectorAll("option.team")) item.hidden = false;
   filters.status = "queue";

@@ -33,10 +33,10 @@ class LiveUpdates:
         try:
             yield _message({"number": self._session.last_number, "run": self._session.samples.run})
             while True:
+                await asyncio.to_thread(self._session.still_here, reviewer)
                 try:
                     places = await asyncio.wait_for(page.get(), HEARTBEAT)
                 except TimeoutError:
-                    await asyncio.to_thread(self._session.still_here, reviewer)
                     yield b": still here\n\n"
                     continue
                 await asyncio.sleep(GATHER)

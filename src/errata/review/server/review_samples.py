@@ -15,7 +15,7 @@ from errata.finding.answer import report_data
 from errata.finding.attached_data import earlier_run
 from errata.finding.found import REPORT, Found
 from errata.readers import UserData
-from errata.report.page import page_html, payload, sample_columns
+from errata.report.page import page_html, payload, sample_columns, script_json
 from errata.report.sample_details import SampleDetails
 from errata.review.reranking import NEIGHBOURS
 
@@ -64,7 +64,11 @@ class ReviewSamples:
 
     def page(self, server: dict[str, Any]) -> str:
         """The page for one reviewer. server: what the page knows about the server."""
-        return page_html(self._report, {**self.payload, "server": server})
+        return page_html(self._report, self._payload_json, server)
+
+    @cached_property
+    def _payload_json(self) -> str:
+        return script_json(self.payload)
 
     def details(self, place: int) -> dict[str, Any]:
         """The contents and losses of a sample that the page lacks, and its numbers if it is not listed."""

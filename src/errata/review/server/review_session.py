@@ -179,16 +179,15 @@ class ReviewSession:
         """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
         queue = self.next_places(reviewer)
         with self._lock:
-            own = [
-                [event.key, place, event.verdict, event.new_label, event.kind]
-                for place, event in self.state.own_events(reviewer)
-            ]
+            events = self.state.own_events(reviewer)
+            own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
+            places = self.state.judged_places() | {place for place, _ in events}
             return {
                 "run": self.samples.run,
                 "number": self.last_number,
                 "own": own,
                 "queue": queue,
-                **self.changes(reviewer, sorted(self.state.judged_places())),
+                **self.changes(reviewer, sorted(places)),
             }
 
     def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
@@ -203,12 +202,13 @@ class ReviewSession:
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
-        adjudicated = self.state.adjudicated.get(place)
+        adjudicated, mine = self.state.adjudicated.get(place), self.state.current.get(place, {}).get(reviewer)
         verdicts = (
             [] if self.queue.is_blind(place, reviewer, self.state) else self.state.current.get(place, {}).values()
         )
         return {
             "place": place,
+            "mine": mine and [mine.verdict, mine.new_label],
             "others": [
                 [event.reviewer, event.verdict, event.new_label] for event in verdicts if event.reviewer != reviewer
             ],

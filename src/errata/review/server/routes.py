@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from errata.errors import InputError, StoreError
+from errata.report.page import content_policy
 from errata.review.decisions import read_rows
 from errata.review.server.decision_files import decisions_csv, import_decisions
 from errata.review.server.group_commit import GroupCommit
@@ -77,8 +78,7 @@ class ReviewRoutes:
     async def _page(self, request: Request, reviewer: str) -> Response:
         server = {"reviewer": reviewer, "reviewers": self._session.reviewers}
         text = await asyncio.to_thread(self._session.samples.page, server)
-        policy = text.partition('http-equiv="Content-Security-Policy" content="')[2].partition('"')[0]
-        policy = policy.replace("&#39;", "'") + "; frame-ancestors 'none'"
+        policy = content_policy("'self'") + "; frame-ancestors 'none'"
         return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers={"content-security-policy": policy})
 
     async def _state(self, request: Request, reviewer: str) -> Response:
