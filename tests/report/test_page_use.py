@@ -133,7 +133,7 @@ def test_a_model_that_guesses_gives_no_numbers(opened):
     found = made_up()
     page = opened(replace(found, summary={**found.summary, "held_out_loss": 2.0}))
     expect(page.locator("#head")).to_have_text(
-        "The model predicts no better than guessing, so the number of wrong labels is unknown."
+        "Warning: the model predicts no better than guessing, so the number of wrong labels is unknown."
     )
     page.keyboard.press("k")
     page.keyboard.press("p")

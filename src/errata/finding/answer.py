@@ -83,7 +83,7 @@ def answer(found: "Found") -> list[str]:
     """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted."""
     if learned_nothing(found):
         return [
-            "The model predicts no better than guessing, so the number of wrong labels is unknown.",
+            "Warning: the model predicts no better than guessing, so the number of wrong labels is unknown.",
             "The order of the samples means nothing either. Try other inputs, another model or more data.",
         ]
     lines = [how_many(found), what_to_do(found)]
