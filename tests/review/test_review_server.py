@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import os
 import shutil
 import socket
 import sqlite3
@@ -10,8 +11,11 @@ import uuid
 
 import pytest
 
+from errata.errors import StoreError
 from errata.review.server.database import FILE, ReviewDatabase
 from errata.review.server.event_log import EventLog
+from errata.review.server.review_samples import ReviewSamples
+from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import AllowedHosts, reviewer_of
 from review_servers import Client, ReviewServer, made_up_result, verdict
 
@@ -78,6 +82,13 @@ def test_events_are_stored_with_everything_and_folded(folder, database_address):
     assert (events[1].rank, events[1].suggestion, events[1].new_label) == (2, "owl", "owl")
     assert events[3].undoes == changed["key"]
     assert events[0].time.endswith("Z")
+
+
+def test_ctrl_c_stops_the_server_without_an_error(folder):
+    with ReviewServer(folder) as server:
+        assert server.client().judge(verdict(0))[0] == 200
+        server.stop()
+        assert (server.process.returncode, server.process.stdout.read()) == (0, "")
 
 
 def test_everything_is_there_after_a_restart(folder, database_address):
@@ -222,6 +233,44 @@ def test_every_answer_has_strict_headers(shared_server):
     connection.close()
 
 
+def test_a_full_database_refuses_a_batch_and_takes_it_later(folder):
+    database = ReviewDatabase(folder / FILE)
+    session = ReviewSession(ReviewSamples(folder), database, ["ana"])
+    with database.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")  # that is: as many as there are
+    events = [verdict(place, "relabel", new_label="y" * 9_000, new_class=True) for place in range(10)]
+    with pytest.raises(StoreError, match=r"nothing was stored in .*review.sqlite: the disk is full"):
+        session.record([("ana", events)])
+    assert session.state.current == {}
+    with database.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 100000")
+    (reply,), changed = session.record([("ana", events)])
+    assert (len(reply.acknowledged), changed) == (10, list(range(10)))
+    assert [event.number for event in session.log.events_after(0)] == list(range(1, 11))
+    database.close()
+
+
+def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
+    database = ReviewDatabase(folder / FILE)
+    session = ReviewSession(ReviewSamples(folder), database, ["ana"])
+    append = session.log.append
+
+    def lost_answer(events):
+        append(events)
+        raise StoreError("the connection was lost")
+
+    monkeypatch.setattr(session.log, "append", lost_answer)
+    event = verdict(0)
+    with pytest.raises(StoreError):
+        session.record([("ana", [event])])
+    monkeypatch.setattr(session.log, "append", append)
+    (reply,), changed = session.record([("ana", [event])])
+    assert (reply.acknowledged, changed) == ([event["key"]], [0])
+    assert len(session.log.events_after(0)) == 1
+    database.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 def test_a_full_disk_refuses_verdicts_and_takes_them_later(folder, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()

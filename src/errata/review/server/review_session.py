@@ -43,9 +43,9 @@ class ReviewSession:
         seed = int(database.setting("seed", str(np.random.SeedSequence().entropy % 2**63)))  # type: ignore[operator]
         self.queue = ReviewQueue(len(samples.ids), seed, reviewers, overlap)
         self._lock = threading.RLock()
-        self._since_reranked = 0
         self.last_number = 0
         self._read_new_events()
+        self._since_reranked = self.last_number
         self._assigned = 0
         self._restore_assignments()
 

@@ -1,8 +1,10 @@
 """Runs the web server until it is interrupted."""
 
+import contextlib
 import errno
 import ipaddress
 import socket
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,6 +107,7 @@ def serve(session: ReviewSession, tokens: Mapping[str, str], address: ServerAddr
     application = ReviewRoutes(session, tokens).application(
         address.allowed_hosts(listener.getsockname()[1]), address.scheme
     )
+    threading.Thread(target=_prepare_ranking, args=(session,), daemon=True).start()
     config = uvicorn.Config(
         application,
         log_level="warning",
@@ -117,4 +120,11 @@ def serve(session: ReviewSession, tokens: Mapping[str, str], address: ServerAddr
         ssl_certfile=None if address.certificate is None else str(address.certificate),
         ssl_keyfile=None if address.key is None else str(address.key),
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    with contextlib.suppress(KeyboardInterrupt):  # uvicorn raises it again after it has closed everything
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _prepare_ranking(session: ReviewSession) -> None:
+    """Search the neighbours once, and take the verdicts of earlier starts into account."""
+    _ = session.samples.near
+    session.rerank_if_due()
