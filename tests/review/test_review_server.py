@@ -250,6 +250,24 @@ def test_a_full_database_refuses_a_batch_and_takes_it_later(folder):
     database.close()
 
 
+def test_samples_beyond_the_list_come_with_their_numbers(folder, monkeypatch):
+    monkeypatch.setattr("errata.report.page.MOST_LISTED", 20)
+    samples = ReviewSamples(folder)
+    assert len(samples.payload["id"]) == 20
+    assert "columns" not in samples.details(19)
+    details = samples.details(30)
+    assert details["columns"] | {"score": None, "pWrong": None} == {
+        "id": "s30",
+        "label": 0,
+        "suggested": 1,
+        "score": None,
+        "pWrong": None,
+        "agree": 0.5,
+        "meanLoss": 1.0,
+    }
+    assert len(details["heights"]) == 4
+
+
 def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
     database = ReviewDatabase(folder / FILE)
     session = ReviewSession(ReviewSamples(folder), database, ["ana"])
