@@ -15,6 +15,7 @@ import numpy as np
 
 from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.published import fnr_at_noise_rate
+from errata.bench.plan import usual_settings
 from errata.core.default import DEFAULT
 from runs import BY_A_RULE, DEVELOPMENT, LED_TO_A_SIGN
 
@@ -29,6 +30,7 @@ def measured(results: Path) -> Iterator[dict[str, Any]]:
     """FNR in percent of both methods: one row per setting and seed."""
     numbers = ResultsWithDefault(results).numbers()
     counted = numbers[(numbers["metric"] == "fnr") & (numbers["gathering"] == "in-sample")]
+    counted = counted[counted["setting"].isin(usual_settings(set(counted["setting"])))]
     wide = counted.pivot_table(index=["setting", "seed"], columns="method", values="value")
     whole = counted.groupby("setting")["complete"].all()
     for (name, seed), row in (100 * wide.reindex(columns=[BASELINE, DEFAULT])).iterrows():

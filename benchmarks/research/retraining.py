@@ -54,7 +54,8 @@ def incv(run: Run, table: "TableInputs") -> Run:
     In every round a model trains on the selected samples and one half of the rest. Of the other half, samples whose
     label it predicts at its last epoch are selected. Not implemented: the removal of the largest losses in each round.
     """
-    from errata.training.jobs import TrainingJob, assign_folds
+    from errata.core.held_out_models import assign_folds
+    from errata.training.jobs import TrainingJob
 
     kept = np.zeros(len(run.labels), dtype=np.bool_)
     for number in range(INCV_ROUNDS):

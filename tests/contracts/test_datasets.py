@@ -56,7 +56,7 @@ def test_a_dataset_has_a_source_and_a_licence(name):
     assert one.title
     assert one.licence
     assert re.match(r"@\w+\{", one.bibtex)
-    assert one.downloads or one.by_hand or any(not source.files for source in one.sources)
+    assert one.downloads or one.openml or one.by_hand or any(not source.files for source in one.sources)
     assert all(url.startswith("https://") for url in one.downloads)
     assert "{folder}" in one.by_hand or not one.by_hand
 
@@ -66,6 +66,8 @@ def test_classes_sources_and_settings_are_consistent(name):
     one = dataset(name)
     assert len(set(one.classes)) == len(one.classes) >= 2
     assert one.sources[0].complete
+    assert one.openml is None or set(one.openml.classes.values()) <= set(one.classes)
+    assert one.openml is None or not one.downloads
     assert all(source.complete or source.remark for source in one.sources)
     assert one.paper is None or one.paper.classes == len(one.classes)
     assert not one.class_counts or len(one.class_counts) == len(one.classes)
@@ -73,7 +75,8 @@ def test_classes_sources_and_settings_are_consistent(name):
     for each in one.settings:
         assert each.dataset == name
         assert not isinstance(each.noise, TransitionNoise) or each.noise.kind in NOISE_MODELS
-        assert bool(each.recipe.widths) == (each.network == "mlp")
+        assert not each.recipe.widths or each.network == "mlp"
+        assert not each.suite or not each.in_paper
         assert not each.in_paper or each.horizon >= each.recipe.epochs
 
 

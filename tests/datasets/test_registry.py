@@ -32,6 +32,16 @@ def test_a_file_in_the_package_adds_a_dataset(tmp_path, monkeypatch):
     check_dataset()
 
 
+def test_a_file_can_add_several_datasets(tmp_path, monkeypatch):
+    several = (
+        f"{FILE}\nfrom dataclasses import replace\nDATASETS = (DATASET, replace(DATASET, name='more', settings=()))"
+    )
+    (tmp_path / "several.py").write_text(several)
+    monkeypatch.setattr(sets, "__path__", [*sets.__path__, str(tmp_path)])
+    check_dataset()
+    assert registry.dataset("more").settings == ()
+
+
 def test_an_entry_point_adds_a_dataset_and_broken_ones_are_named(tmp_path, monkeypatch):
     (tmp_path / "numbers_dataset.py").write_text(FILE)
     (tmp_path / "broken_dataset.py").write_text("raise RuntimeError('no licence')")

@@ -64,7 +64,9 @@ def press(page, *keys):
 
 
 def test_the_answer_is_at_the_top_and_the_reasons_are_collapsed(opened):
-    page = opened(made_up())
+    found, first = made_up(), np.arange(60) < 20
+    clear = found.ranking.assign(score=np.where(first, 9.0, -9.0), p_wrong=np.where(first, 0.8, 0.05))
+    page = opened(replace(found, ranking=clear, summary=found.summary | {"held_out_loss": 0.9}))
     expect(page.locator("#head")).to_have_text("About 20 of 60 labels are wrong (33 %, 0–100 %).")
     expect(page.locator("#answer li")).to_have_count(2)
     expect(page.locator("#answer")).to_contain_text("Look at the first 20: expect about 16 errors")

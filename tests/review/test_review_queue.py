@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.events import ADJUDICATION, Event
 from errata.review.server.panel import agreement, judged_arrays, panel
-from errata.review.server.queues import LEASE, RANDOM_EVERY, ReviewQueue, is_random_position, random_order
+from errata.review.server.queues import LEASE, RANDOM_EVERY, SharedQueue, is_random_position, random_order
 from errata.review.server.verdict_state import VerdictState
 
 SAMPLES = 40
@@ -77,7 +77,7 @@ def test_events_about_other_labels_have_no_effect():
 
 
 def test_reviewers_get_different_samples_until_a_lease_ends():
-    state, queue = empty_state(), ReviewQueue(SAMPLES, 1, ["ana", "ben"])
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"])
     ana = queue.extend("ana", 10, state, 0.0)
     ben = queue.extend("ben", 10, state, 1.0)
     assert len({*ana, *ben}) == 20
@@ -95,7 +95,7 @@ def test_one_position_in_ten_is_random_and_follows_the_permutation():
     assert all(sum(positions[start : start + RANDOM_EVERY]) == 1 for start in range(0, 1000, RANDOM_EVERY))
     assert len({positions[start : start + RANDOM_EVERY].index(True) for start in range(0, 1000, RANDOM_EVERY)}) > 5
     samples = 500
-    state, queue = empty_state(samples), ReviewQueue(samples, 5, ["ana"])
+    state, queue = empty_state(samples), SharedQueue(samples, 5, ["ana"])
     order = random_order(samples, 5).tolist()
     for position in range(200):
         places = order if positions[position] else range(samples)
@@ -113,7 +113,7 @@ def test_the_random_order_is_a_permutation_that_depends_on_the_seed_only(seed, s
 
 
 def test_the_overlap_is_judged_by_two_blindly():
-    state, queue = empty_state(), ReviewQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
     ana, ben = queue.extend("ana", 10, state, 0.0), queue.extend("ben", 10, state, 0.0)
     shared = set(ana) & set(ben)
     assert len(shared) == 5
@@ -127,14 +127,14 @@ def test_the_overlap_is_judged_by_two_blindly():
 
 
 def test_a_share_of_the_samples_overlaps():
-    queue = ReviewQueue(10_000, 1, ["ana", "ben"], overlap=0.1)
+    queue = SharedQueue(10_000, 1, ["ana", "ben"], overlap=0.1)
     twice = sum(queue.verdicts_needed(place, empty_state(1)) == 2 for place in range(10_000))
     assert 900 < twice < 1_100
-    assert ReviewQueue(50, 1, ["ana"], overlap=1.0).verdicts_needed(0, empty_state()) == 1
+    assert SharedQueue(50, 1, ["ana"], overlap=1.0).verdicts_needed(0, empty_state()) == 1
 
 
 def test_a_disagreement_goes_to_a_third_reviewer_who_does_not_see_it():
-    state, queue = empty_state(), ReviewQueue(SAMPLES, 1, ["ana", "ben", "cleo"], overlap=1.0)
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben", "cleo"], overlap=1.0)
     state.add(event("ana", 3))
     state.add(event("ben", 3, "accept", "dog"))
     assert not queue.needs_adjudication(3, state)
@@ -147,7 +147,7 @@ def test_a_disagreement_goes_to_a_third_reviewer_who_does_not_see_it():
 
 
 def test_the_panel_counts_decided_samples_and_random_draws():
-    state, queue = empty_state(), ReviewQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
     queue.drawn = {0: False, 1: True, 2: True, 3: False}
     for given_event in (
         *(event("ana", 2, "accept", "dog"), event("ana", 0), event("ana", 1), event("ana", 3, "skip")),
@@ -165,7 +165,7 @@ def test_the_panel_counts_decided_samples_and_random_draws():
 
 
 def test_empty_arrays_have_types():
-    arrays = judged_arrays(empty_state(), ReviewQueue(SAMPLES, 1, ["ana"]))
+    arrays = judged_arrays(empty_state(), SharedQueue(SAMPLES, 1, ["ana"]))
     assert (arrays.rows.dtype, arrays.wrong.dtype, len(arrays.drawn_at_random)) == (np.int64, np.bool_, 0)
 
 

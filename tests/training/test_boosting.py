@@ -9,11 +9,11 @@ from sklearn.metrics import log_loss
 from sklearn.preprocessing import StandardScaler
 
 from errata import InputError
+from errata.core.held_out_models import assign_folds
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.training.boosting import PATIENCE, boosted_classes
 from errata.training.gather import gather
-from errata.training.jobs import assign_folds
 from errata.training.model_inputs import TableInputs
 from errata.training.recipes import BoostingRecipe, Recipe
 from errata.training.search import VALIDATION, choose_rounds

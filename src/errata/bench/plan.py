@@ -49,18 +49,28 @@ class CellGroup:
 
 def suite(name: str) -> tuple[str, ...]:
     """The settings of a suite. `noise` has the kinds of noise that are not in the paper."""
-    paper = [one for one in settings().values() if one.in_paper]
+    shared = [one for one in settings().values() if not one.suite]
+    paper = [one for one in shared if one.in_paper]
     suites = {
         "paper": tuple(one.name for one in paper),
         "tabular": tuple(one.name for one in paper if one.network == "mlp"),
         "cifar": tuple(one.name for one in paper if one.network == "cnn9"),
-        "noise": tuple(one.name for one in settings().values() if isinstance(one.noise, ExtraNoise)),
-        "boosting": tuple(one.name for one in settings().values() if one.network == "boosting"),
+        "noise": tuple(one.name for one in shared if isinstance(one.noise, ExtraNoise)),
+        "boosting": tuple(one.name for one in shared if one.network == "boosting"),
         "quick": QUICK,
     }
+    for one in settings().values():
+        if one.suite:
+            suites[one.suite] = (*suites.get(one.suite, ()), one.name)
     if name not in suites:
         raise InputError(f"Unknown suite {name!r}. Suites: {', '.join(suites)}.")
     return suites[name]
+
+
+def usual_settings(names: Iterable[str]) -> list[str]:
+    """Those of the settings that are used where none is named: all but the settings with a suite of their own."""
+    known = settings()
+    return [name for name in names if name not in known or not known[name].suite]
 
 
 def plan(names: Iterable[str], gatherings: Sequence[str], seeds: int) -> list[Cell]:

@@ -54,6 +54,8 @@ class PageSection:
 def write_report(results: Results, path: Path, data_dir: Path | None = None) -> list[str]:
     """Write the page. Returns one sentence per part that is missing."""
     numbers = results.numbers()
+    names = order_settings(numbers["setting"].unique())
+    numbers = numbers[numbers["setting"].isin(names)]
     figures: dict[str, DrawnFigure] = {}
     tables, missing = _table_sections(results)
     gallery = Gallery(results, data_dir=data_dir)
@@ -65,7 +67,6 @@ def write_report(results: Results, path: Path, data_dir: Path | None = None) -> 
                 missing.append(f"{figure.name}: {figure.reason}")
             advance()
     overall = [_figure_block(figures[name]) for name in ("heat-map", "critical-difference") if name in figures]
-    names = order_settings(numbers["setting"].unique())
     menu = [
         ("Results", [_overview(results, numbers, missing), *tables]),
         ("Figures", [PageSection("figures", "Over all settings", overall)]),

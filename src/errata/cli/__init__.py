@@ -7,6 +7,7 @@ May import every package; nothing imports errata.cli.
 from errata.cli import (  # noqa: F401  # each registers its commands
     bench,
     bench_show,
+    certify_command,
     data,
     demo,
     find_command,

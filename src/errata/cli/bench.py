@@ -23,7 +23,7 @@ bench = typer.Typer(help="Run the benchmark and compare its results with the pub
 app.add_typer(bench, name="bench")
 
 SuiteOption = Annotated[
-    str | None, typer.Option("--suite", help="paper, tabular, cifar, noise, boosting or quick. Default: quick.")
+    str | None, typer.Option("--suite", help="paper, tabular, cifar, noise, boosting, wild or quick. Default: quick.")
 ]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A setting, such as letter-symmetric-20. May be repeated.")
@@ -37,20 +37,26 @@ DeviceOption = Annotated[str, typer.Option("--device", help="`auto`, `cpu` or `c
 
 
 @bench.command("list")
-def list_settings(out: OutOption = Path("results"), data_dir: DataDir = None) -> None:
+def list_settings(
+    suite: Annotated[str | None, typer.Option(help="The settings of a suite, such as paper or wild.")] = None,
+    out: OutOption = Path("results"),
+    data_dir: DataDir = None,
+) -> None:
     """List the settings: network, epochs, whether the data is there, and the number of seeds with results."""
     import pandas as pd
 
+    from errata.bench.plan import usual_settings
     from errata.bench.results import Results
     from errata.datasets.loading import presence
     from errata.datasets.locations import data_dir as find_data_dir
     from errata.datasets.registry import dataset, settings
 
+    chosen = [settings()[name] for name in settings_of(suite, None) or usual_settings(settings())]
     results, folder = Results(out), find_data_dir(data_dir)
     done = [(cell.setting, cell.gathering) for cell in results.cells()]
-    present = {name: presence(dataset(name), folder)[0] for name in {one.dataset for one in settings().values()}}
+    present = {name: presence(dataset(name), folder)[0] for name in {one.dataset for one in chosen}}
     rows = []
-    for one in settings().values():
+    for one in chosen:
         recipe = results.recipe(one)
         rows.append(
             {

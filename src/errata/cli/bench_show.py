@@ -13,6 +13,9 @@ from errata.extras import require
 from errata.terminal import check_out, progress_bar, write_table
 
 FORMATS = {".txt": "terminal", ".md": "markdown", ".tex": "latex", ".html": "html", ".csv": "csv"}
+ShownSuiteOption = Annotated[
+    str | None, typer.Option("--suite", help="The settings of a suite, such as paper, noise or wild.")
+]
 ResultsOption = Annotated[Path, typer.Option("--results", help="Folder of the results.")]
 
 
@@ -29,7 +32,7 @@ def table(
         typer.Option("--format", help="terminal, markdown, latex, html or csv. Default: from the name of --out."),
     ] = None,
     setting: SettingOption = None,
-    suite: Annotated[str | None, typer.Option(help="The settings of a suite, such as paper or noise.")] = None,
+    suite: ShownSuiteOption = None,
     out: Annotated[Path | None, typer.Option(help="File to write. Default: print.")] = None,
     results: ResultsOption = Path("results"),
 ) -> None:
@@ -76,6 +79,7 @@ def compare(
 @bench.command()
 def rank(
     setting: SettingOption = None,
+    suite: ShownSuiteOption = None,
     methods: Annotated[
         list[str] | None,
         typer.Option(
@@ -101,7 +105,7 @@ def rank(
     if figure is not None:
         check_figure_path(figure)
         require("matplotlib", "matplotlib", "plot", "drawing")
-    board = leaderboard(Results(out), setting, methods, gathering)
+    board = leaderboard(Results(out), settings_of(suite, setting), methods, gathering)
     ranked = leaderboard_table(board)
     text = None if form == "terminal" else render(ranked, form)
     if figure is not None:
@@ -122,6 +126,7 @@ def rank(
 @bench.command()
 def figures(
     setting: SettingOption = None,
+    suite: ShownSuiteOption = None,
     methods: Annotated[
         list[str] | None, typer.Option("--methods", help="A method for curves and histograms. May be repeated.")
     ] = None,
@@ -138,7 +143,7 @@ def figures(
     from errata.bench.results import Results
 
     folder = to or out / "figures"
-    gallery = Gallery(Results(out), setting, methods or DEFAULT_METHODS, data_dir)
+    gallery = Gallery(Results(out), settings_of(suite, setting), methods or DEFAULT_METHODS, data_dir)
     skipped = []
     with progress_bar("drawing", len(gallery)) as advance:
         for one in gallery:

@@ -7,7 +7,7 @@ it predicts, out-of-sample if each sample was predicted by a model that was not 
 
 Choose the method (`choose_default`):
 
-1. Inputs are known: `Unmixed-kNN-EarlyProb-LM`.
+1. Inputs, or held-out predictions from them, are known: `Unmixed-HeldOut-EarlyProb-LM`.
 2. Otherwise, features are known and have not memorised the labels (errata.core.memorising): `Unmixed-kNN-RampProb-LM`.
 3. Otherwise, the run is in-sample and its late epochs have memorised labels (errata.core.memorising):
    `Unmixed-EarlyProb-LM`.
@@ -17,37 +17,40 @@ If only running sums over the epochs were kept, epochs cannot be left out afterw
 EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, errata cannot
 tell whether the features have memorised the labels, and uses them (errata.dynamics.scoring reads the run).
 
-Score each sample. First the aggregation is applied, then kNN, then Unmixed, then the measure LM:
+Score each sample. First the aggregation is applied, then HeldOut or kNN, then Unmixed, then the measure LM:
 
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
    MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
    excluded runs that memorise. EarlyProb: equal weights until the epoch at which the model starts to memorise, one
    epoch for the whole run (errata.core.early).
-6. kNN (errata.core.smoothing): replace log p(i) by a log p(i) + (1 - a) log n(i), where n(i) comes from neighbours.
-   Inputs: n(i) = (the votes of the labels of the 10 nearest samples by Euclidean distance + 1/K) / 11, and a = 0.7; but
-   a = 1 if these votes agree with the given labels less than 70 % as often as the model. Features: n(i) = the mean of p
-   over the 50 nearest samples by cosine distance, and a = 0.5. With fewer samples there are fewer neighbours; with more
-   than 300,000 the search is approximate, unless there is a GPU (errata.core.neighbours).
+6. HeldOut (errata.core.held_out), with inputs: replace log p(i) by 0.4 log p(i) + 0.6 log h(i). h(i) is predicted from
+   the inputs by models that have not seen the label of sample i: logistic regression, a random forest, a small network
+   and nearest neighbours, pooled with the weights that predict the given labels best (errata.core.pooling).
+   kNN (errata.core.smoothing), with features only: replace log p(i) by 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of
+   p over the 50 nearest samples by cosine distance. With fewer samples there are fewer neighbours; with more than
+   300,000 the search is approximate, unless there is a GPU (errata.core.neighbours).
 7. Unmixed (errata.core.unmixing): p(i) predicts given labels; compute q(i), the probabilities of true classes, from
-   p = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: assign
-   each sample the class in which n(i) is confident (errata.core.confident_learning), or p(i) if step 6 did not use
-   neighbours; count pairs of class and label, add 1 to each count, and divide each row by its sum. If N < K², q = p.
+   p = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: count
+   the labels of the samples that are typical of each class, add 1 to each count, and divide each row by its sum. With
+   h(i), these are the half of the samples of each predicted class that h is most confident about. Otherwise each sample
+   is assigned the class in which n(i), or p(i) if there is no n(i), is confident (errata.core.confident_learning). If
+   N < K², q = p.
 8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
    suspicious. The class with the largest q is the suggested label.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse
-from errata.core.neighbours import SpaceName
+from errata.core.neighbours import NeighbourSpaces
 
 DEFAULT = "default"
 """The name of the method that `choose_default` returns for a run; upper or lower case."""
 
-WITH_INPUTS = "Unmixed-kNN-EarlyProb-LM"
-WITH_INPUTS_FROM_SUMS = "Unmixed-kNN-MeanProb-LM"
+WITH_INPUTS = "Unmixed-HeldOut-EarlyProb-LM"
+WITH_INPUTS_FROM_SUMS = "Unmixed-HeldOut-MeanProb-LM"
 WITH_FEATURES = "Unmixed-kNN-RampProb-LM"
 WITHOUT_LATE_EPOCHS = "Unmixed-EarlyProb-LM"
 OTHERWISE = "Unmixed-MeanProb-LM"
@@ -67,7 +70,7 @@ def parse_or_default(name: str | Method | None) -> Method | None:
 
 
 def choose_default(
-    spaces: Collection[SpaceName],
+    spaces: NeighbourSpaces,
     gathering: Gathering,
     *,
     logits_stored: bool,
@@ -76,18 +79,18 @@ def choose_default(
 ) -> Method:
     """The method that ranks a run, by rules 1 to 4.
 
-    spaces: "inputs", "features", both or neither. logits_stored: False if only running sums were kept. can_score:
-    whether what was kept is enough for a method. memorisation: computes which parts of the run have memorised labels;
-    it reads the whole run, so it is called only if the choice depends on it.
+    spaces: which of inputs, features and held-out predictions are known. logits_stored: False if only running sums
+    were kept. can_score: whether what was kept is enough for a method. memorisation: computes which parts of the run
+    have memorised labels; it reads the whole run, so it is called only if the choice depends on it.
     """
 
     def gathered(name: str) -> Method:
         return replace(parse(name), gathering=gathering)
 
-    if "inputs" in spaces:
+    if spaces.can_hold_out:
         return gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)
     with_features = gathered(WITH_FEATURES)
-    features_usable = "features" in spaces and can_score(with_features)
+    features_usable = "features" in spaces.points and can_score(with_features)
     late_epochs_matter = logits_stored and gathering == "in-sample"
     if not features_usable and not late_epochs_matter:
         return gathered(OTHERWISE)

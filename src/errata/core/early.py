@@ -4,11 +4,10 @@ A model first learns what samples have in common, and memorises single labels la
 first epoch and end at one of FRACTIONS of the run. Two rules choose one window for the whole run; neither needs true
 labels.
 
-1. With neighbours in the inputs: how well the mean prediction over a window predicts the labels of all 10 neighbours of
-   a sample, as a mean log-probability. This rises while the model learns and falls when it memorises. The best window
-   is used; of equal ones, the longest. Only samples count that have a majority label among their neighbours (more than
-   half). If such samples are hardly more frequent than with random neighbours, the inputs carry no information about
-   the classes, and rule 2 is used: neighbours of other classes would favour windows with uncertain predictions.
+1. With held-out predictions h (errata.core.pooling): how well the mean prediction over a window agrees with them, as
+   the mean over samples of sum_c h(c) log p(c). This rises while the model learns and falls when it memorises labels
+   that models without the sample do not predict. The best window is used; of equal ones, the longest. If h hardly
+   predicts labels better than their frequencies do, rule 2 is used: h would favour windows with uncertain predictions.
 2. From the run alone: start with the whole run. While the last part of the window reverses confident rejections of the
    epochs before it (errata.core.memorising), use the next shorter window. A class that is learned late causes the
    same signal. So stop if, for some class, the shorter window would predict fewer than half as many given labels as the
@@ -22,14 +21,15 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
+from errata.core.held_out_models import log_loss
 from errata.core.memorising import predicted_classes, reverses_confident_rejections
-from errata.core.neighbours import NeighbourSpaces, label_votes
+from errata.core.neighbours import NeighbourSpaces
+from errata.core.pooling import held_out_pool
 
 FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""
-NEIGHBOURS = 10
-REQUIRED_EXCESS_OVER_CHANCE = 0.2
-"""(share - chance) / (1 - chance) of the samples with a majority label must reach this."""
+INFORMATIVE_LOSS = 0.8
+"""Held-out predictions are used if their log loss is at most this share of the loss of guessing."""
 LOWEST_LOG_PROBABILITY = -30.0
 """Lower values are cut, so that one sample that is confidently wrong does not decide."""
 
@@ -42,37 +42,30 @@ def window_ends(epochs: int) -> list[int]:
 def choose_window(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int:
     """Which of P candidate windows to use, from 0 to P - 1.
 
-    log_sums: logarithms of the probabilities (N, P, K) summed over each window. Neighbours in the features are not
-    used, because features have been trained on the labels.
+    log_sums: logarithms of the probabilities (N, P, K) summed over each window. Features are not used, because they
+    have been trained on the labels.
     """
-    chosen = _best_for_neighbours(log_sums, labels, spaces) if "inputs" in spaces.points else None
-    return _before_reversals(log_sums, labels) if chosen is None else chosen
+    held_out = held_out_pool(labels, log_sums.shape[2], spaces)
+    if held_out is None or log_loss(held_out, labels) > INFORMATIVE_LOSS * loss_of_guessing(labels):
+        return _before_reversals(log_sums, labels)
+    return _closest(log_sums, np.exp(held_out))
 
 
-def _best_for_neighbours(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int | None:
-    """The window that predicts neighbours' labels best; None if too few samples have a majority label around them."""
-    windows, classes = log_sums.shape[1:]
-    near = spaces.nearest("inputs", NEIGHBOURS)
-    rows = np.flatnonzero(label_votes(labels, near, classes).max(axis=1) > near.shape[1] / 2)
-    chance = _majority_by_chance(labels, near.shape[1])
-    if len(rows) / len(labels) < chance + REQUIRED_EXCESS_OVER_CHANCE * (1 - chance):
-        return None
-    fit = [_neighbour_fit(log_softmax(log_sums[rows, window], axis=1), labels[near[rows]]) for window in range(windows)]
-    last: int = windows - 1
-    return last - int(np.argmax(fit[::-1]))
+def loss_of_guessing(labels: Labels) -> float:
+    """The log loss of predicting every label (N,) by its frequency."""
+    from scipy.stats import entropy
+
+    return float(entropy(np.bincount(labels)))
 
 
-def _neighbour_fit(log_probabilities: NDArray[Any], neighbour_labels: Labels) -> float:
-    """The mean log-probability that rows (n, K) give to the labels (n, k) of their neighbours."""
-    values: Floats = np.take_along_axis(log_probabilities, neighbour_labels, axis=1)
-    return float(np.maximum(values, LOWEST_LOG_PROBABILITY).mean(dtype=np.float64))
-
-
-def _majority_by_chance(labels: Labels, neighbours: int) -> float:
-    """The share of samples with a majority label among their neighbours if these were drawn at random."""
-    from scipy.stats import binom
-
-    return float(binom.sf(neighbours // 2, neighbours, np.bincount(labels) / len(labels)).sum())
+def _closest(log_sums: NDArray[Any], held_out: Floats) -> int:
+    """The window whose mean predictions agree best with held-out probabilities (N, K)."""
+    agreement = [
+        float((held_out * np.maximum(log_softmax(window, axis=1), LOWEST_LOG_PROBABILITY)).sum(axis=1).mean())
+        for window in log_sums.transpose(1, 0, 2).astype(np.float64)
+    ]
+    last: int = len(agreement) - 1
+    return last - int(np.argmax(agreement[::-1]))
 
 
 def _before_reversals(log_sums: NDArray[Any], labels: Labels) -> int:

@@ -48,13 +48,16 @@ class MethodResult(NamedTuple):
 
 
 class ProbabilityVectors(NamedTuple):
-    """Log-probabilities (N, K) that steps work on, and those of the neighbours alone (N, K) if neighbours were used.
+    """Log-probabilities (N, K) that steps work on, and what a step has blended them with, where one did.
 
     Rows need not be normalised: a measure depends only on differences between classes.
+    neighbour_log_probabilities (N, K): of the neighbours alone. held_out_log_probabilities (N, K): of the models that
+    have not seen the sample's label.
     """
 
     log_probabilities: Floats
     neighbour_log_probabilities: Floats | None = None
+    held_out_log_probabilities: Floats | None = None
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 """Methods by name: `[Step-]*Aggregation-Measure [(OOS)]`, or `Detector-Variant (IS|OOS)`.
 
-Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    Unmixed-kNN-EarlyProb-LM
+Mean-LM    MeanProb-CE/JS    Last-LM (OOS)    LateStopping(k=2)-CPD    CL-PBNR (IS)    Unmixed-kNN-RampProb-LM
 
 Names are parsed and generated from the registered parts (errata.core.method_registry). Steps are applied from right to
-left: Unmixed-kNN-EarlyProb-LM aggregates with EarlyProb, applies kNN, then Unmixed, and measures with LM.
+left: Unmixed-HeldOut-EarlyProb-LM aggregates with EarlyProb, applies HeldOut, then Unmixed, and measures with LM.
 """
 
 import difflib
@@ -14,6 +14,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from errata.core.composed_method import ComposedMethod
+from errata.core.held_out import HeldOut
 from errata.core.measures import Measure
 from errata.core.method_parts import Aggregation, Detector, MethodPart, VectorAggregation
 from errata.core.method_parts import Gathering as Gathering
@@ -129,7 +130,7 @@ def _unknown(name: str) -> InputError:
 def all_methods() -> Iterator[Method]:
     """Every method at its default parameters: aggregations with measures, detectors, then methods with steps.
 
-    Each step is listed alone, and the two steps of the default together; other combinations can be named as well.
+    Each step is listed alone, and the two steps of each default together; other combinations can be named as well.
     """
     gatherings: tuple[Gathering, ...] = ("in-sample", "out-of-sample")
     grid = [
@@ -144,7 +145,7 @@ def all_methods() -> Iterator[Method]:
             yield from (detector(variant, gathering) for variant in detector.variants)
     single = sorted(registered("step").values(), key=lambda step: step.registered_name.lower())
     with_vector = [method for method in grid if isinstance(method.aggregation, VectorAggregation)]
-    for steps in (*((step(),) for step in single), (KNN(), Unmix())):
+    for steps in (*((step(),) for step in single), (KNN(), Unmix()), (HeldOut(), Unmix())):
         yield from (replace(method, steps=steps) for method in with_vector)
 
 

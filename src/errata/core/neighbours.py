@@ -4,8 +4,8 @@ The exact search first bounds all distances with matrix products in float32. It 
 points that may be among the nearest. It never holds N × N numbers.
 """
 
-from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ APPROXIMATE_BEYOND = 300_000
 
 Rows = NDArray[np.int64]
 SpaceName = Literal["features", "inputs"]
+Result = TypeVar("Result")
 METRICS: dict[SpaceName, Metric] = {"features": "cosine", "inputs": "euclidean"}
 
 _ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
@@ -188,11 +189,12 @@ def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
 
 
 class NeighbourSpaces:
-    """The spaces in which neighbours can be searched; each search is done once.
+    """What is known about the samples besides their labels: where neighbours are searched, and held-out predictions.
 
     features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
     table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
-    for messages.
+    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. Each search
+    is done once.
     """
 
     def __init__(
@@ -200,11 +202,26 @@ class NeighbourSpaces:
         features: NDArray[Any] | None = None,
         inputs: NDArray[Any] | None = None,
         names: Mapping[SpaceName, str] | None = None,
+        held_out: Floats | None = None,
     ) -> None:
         arrays: dict[SpaceName, NDArray[Any] | None] = {"features": features, "inputs": inputs}
         self.points = {name: array for name, array in arrays.items() if array is not None}
+        self.held_out = held_out
         self._names = names or {}
         self._searched: dict[SpaceName, Neighbours] = {}
+        self._computed: dict[Hashable, Any] = {}
+
+    @property
+    def can_hold_out(self) -> bool:
+        """Whether there are held-out predictions, or inputs to predict from."""
+        return self.held_out is not None or "inputs" in self.points
+
+    def computed_once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """The result of `compute`, which is called the first time only: what depends on these samples alone."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        result: Result = self._computed[key]
+        return result
 
     def nearest(self, space: SpaceName, k: int) -> NDArray[np.int32]:
         """Row numbers (N, k) of the k nearest samples of every sample; all others if there are fewer."""

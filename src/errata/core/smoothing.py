@@ -10,8 +10,7 @@ If labels > 0, one more neighbour with equal probability for all classes is adde
 Parameters that are not given are chosen by a rule that needs no true labels (`KNN.choose`; docs/research.md has the
 evidence):
 
-- Inputs are known: the labels of the 10 nearest inputs by Euclidean distance, a = 0.7. But if these neighbours agree
-  with the given labels less than 70 % as often as the model does, a = 1: only the sample itself counts.
+- Inputs are known: the labels of the 10 nearest inputs by Euclidean distance, a = 0.7.
 - Only features are known: the probabilities of the 50 nearest features by cosine distance, a = 0.5.
 """
 
@@ -29,12 +28,6 @@ from errata.core.method_registry import register
 from errata.core.neighbours import NeighbourSpaces, SpaceName, label_votes
 from errata.errors import InputError
 
-REQUIRED_AGREEMENT = 0.7
-"""Lowest agreement of the neighbours' vote with the labels, divided by the agreement of the model's arg max with them.
-
-0.64 on Sensorless Drive, where neighbours do not help, and 0.83 or more on the other development tables. Neighbours in
-the features cannot be judged this way: a model that memorises places samples by their given labels.
-"""
 TINY = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms
 
 
@@ -69,22 +62,20 @@ class KNN(ProbabilityStep):
         if self.space is not None and self.space not in get_args(SpaceName):
             raise InputError(f"kNN searches neighbours in features or inputs, not {self.space!r}")
 
-    def choose(self, log_probabilities: Floats, labels: Labels, spaces: NeighbourSpaces) -> KNNSettings:
+    def choose(self, spaces: NeighbourSpaces) -> KNNSettings:
         """The settings: those that are given, the others by the rule of the module."""
         if not spaces.points or (self.space is not None and self.space not in spaces.points):
             needed = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {needed} of the samples to search for neighbours; this run has none")
         inputs_known = "inputs" in spaces.points
         chosen = KNNSettings("inputs", 10, 0.7, 1.0) if inputs_known else KNNSettings("features", 50, 0.5, 0.0)
-        if self.space is None and inputs_known and not _inputs_agree(log_probabilities, labels, spaces):
-            chosen = chosen._replace(a=1.0)
         given = {name: value for name in KNNSettings._fields if (value := getattr(self, name)) is not None}
         return chosen._replace(**given)
 
     def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
         """The blend (N, K), whose rows are not normalised, and the log-probabilities of the neighbours alone."""
         own = vectors.log_probabilities
-        chosen = self.choose(own, labels, spaces)
+        chosen = self.choose(spaces)
         near = spaces.nearest(chosen.space, chosen.k)
         if near.shape[1] == 0 or chosen.a == 1:
             return ProbabilityVectors(own)
@@ -106,18 +97,6 @@ def _neighbour_log_probabilities(
         mean += (1 - label_share) * np.exp(log_neighbour_mean(log_probabilities, near))
     result: Floats = np.log((mean * k + 1 / classes) / (k + 1))
     return result
-
-
-def _inputs_agree(log_probabilities: Floats, labels: Labels, spaces: NeighbourSpaces) -> bool:
-    """Whether the vote of the 10 nearest inputs is for the given label often enough."""
-    counts = label_votes(labels, spaces.nearest("inputs", 10), log_probabilities.shape[1])
-    return _label_agreement(counts, labels) >= REQUIRED_AGREEMENT * _label_agreement(log_probabilities, labels)
-
-
-def _label_agreement(values: Floats, labels: Labels) -> float:
-    """The share of samples whose label has the largest of the values (N, K); a tie of m classes counts 1/m."""
-    largest = values == values.max(axis=1, keepdims=True)
-    return float((largest[np.arange(len(labels)), labels] / largest.sum(axis=1)).mean())
 
 
 def log_neighbour_mean(log_probabilities: NDArray[Any], near: NDArray[np.int32]) -> Floats:

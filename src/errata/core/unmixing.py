@@ -4,9 +4,13 @@ A model learns the given labels. If 40 % of the cats are labelled dog, it predic
 wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
 Then the model predicts p = q T, where q are the probabilities of the true classes.
 
-T is estimated with the confident joint of confident learning: it counts the labels of samples that are confidently of
-one class. If the step kNN used neighbours before, these are the probabilities n(i) of the neighbours, because a model
-that has memorised labels is confident that all are correct; otherwise p. Expectation maximisation then finds q,
+T is estimated from samples that are typical of a class, by their labels. If there are held-out predictions h(i) (the
+step HeldOut), these are the half of the samples with predicted class j that h is most confident about: far from other
+classes, a label of another class is noise and not overlap. Otherwise T comes from the confident joint of confident
+learning, which counts the labels of samples that are confidently of one class, by the probabilities n(i) of neighbours
+if the step kNN used them, because a model that has memorised labels is confident that all are correct; or else by p.
+
+Expectation maximisation then finds q,
 starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
@@ -26,6 +30,9 @@ from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
 from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
+
+TYPICAL_SHARE = 0.5
+"""Of the samples of a predicted class. A tenth to three quarters are as good (results/research/README.md)."""
 
 
 @register
@@ -50,15 +57,18 @@ class Unmix(ProbabilityStep):
         if samples < classes**2:
             return vectors
         logs: Floats = np.asarray(log_softmax(vectors.log_probabilities, axis=1), dtype=np.float64)
-        neighbours = vectors.neighbour_log_probabilities
-        T = transition(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
+        neighbours, held_out = vectors.neighbour_log_probabilities, vectors.held_out_log_probabilities
+        if held_out is not None:
+            T = transition_of_typical(held_out, labels)
+        else:
+            T = transition(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
             result[block] = true_classes(logs[block], T, self.rounds)
 
         over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
-        return ProbabilityVectors(result, neighbours)
+        return vectors._replace(log_probabilities=result)
 
 
 def transition(probabilities: Floats, labels: Labels) -> Floats:
@@ -67,8 +77,29 @@ def transition(probabilities: Floats, labels: Labels) -> Floats:
     One is added to each count, so that no label becomes impossible: a wrong label of a rare pair of classes must still
     be found.
     """
-    counts = confident_joint(probabilities, labels).T + 1.0
-    T: Floats = counts / counts.sum(axis=1, keepdims=True)
+    return _as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
+
+
+def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
+    """T (K, K) from the labels of the samples that held-out log-probabilities (N, K) are most confident about.
+
+    Of the samples with predicted class j, these are the TYPICAL_SHARE with the highest probability of j. Labels of held
+    out samples do not influence their own predictions, so their frequencies are not biased towards "all correct".
+    """
+    samples, classes = held_out.shape
+    predicted, counts = held_out.argmax(axis=1), np.zeros((classes, classes))
+    confidence = held_out[np.arange(samples), predicted]
+    for j in range(classes):
+        rows = np.flatnonzero(predicted == j)
+        lowest = np.quantile(confidence[rows], 1 - TYPICAL_SHARE) if len(rows) else np.inf
+        counts[j] = np.bincount(labels[rows[confidence[rows] >= lowest]], minlength=classes)
+    return _as_transition(counts)
+
+
+def _as_transition(counts: Floats) -> Floats:
+    """T (K, K) from counts of pairs of class and label."""
+    smoothed = counts + 1.0
+    T: Floats = smoothed / smoothed.sum(axis=1, keepdims=True)
     return T
 
 

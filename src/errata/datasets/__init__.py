@@ -1,4 +1,4 @@
-"""The benchmark's datasets, each in one file of `sets`: source, licence, parsing, preparation and settings.
+"""The benchmark's datasets, in files of `sets`: source, licence, parsing, preparation and settings.
 
 `load` returns a prepared dataset; `load_setting` adds the noisy labels of a benchmark setting.
 A user's own files are read by `errata.readers`.

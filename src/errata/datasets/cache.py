@@ -22,7 +22,12 @@ from errata.datasets.locations import cache_dir
 from errata.datasets.spec import Arrays
 
 ABOUT = "about.json"
-NOT_PREPARATION = {"dataset_checks.py", "noise_figures.py", "fetching.py"}  # modules that do not change the arrays
+NOT_PREPARATION = {
+    "dataset_checks.py",
+    "noise_figures.py",
+    "fetching.py",
+    "openml_tables.py",
+}  # modules that do not change the arrays
 
 
 class CachedArrays(NamedTuple):
@@ -83,10 +88,12 @@ def _write(folder: Path, prepared: CachedArrays) -> None:
 
 @cache
 def code_version() -> str:
-    """A hash of the code that parses and prepares, and of the versions of numpy and scikit-learn."""
+    """A hash of the code that parses and prepares, readers included, and of the versions of numpy and scikit-learn."""
     digest = hashlib.sha256(" ".join(map(version, ("numpy", "scikit-learn"))).encode())
     folder = Path(__file__).parent
     for path in sorted(folder.rglob("*.py")):
         if path.relative_to(folder).parts[0] not in NOT_PREPARATION:
             digest.update(path.read_bytes())
+    for path in sorted(folder.with_name("readers").rglob("*.py")):
+        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

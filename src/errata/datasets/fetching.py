@@ -8,6 +8,7 @@ from typing import Any
 
 from errata.datasets.loading import read_verified
 from errata.datasets.locations import LocatedFiles, how_to_get, locate, unpack
+from errata.datasets.openml_tables import download_table
 from errata.datasets.registry import dataset as find_dataset
 from errata.datasets.spec import Dataset
 from errata.errors import DataError, ErrataError, MissingDataError, StoreError
@@ -33,13 +34,16 @@ def fetch(dataset: Dataset, folder: Path, progress_bar: ProgressBar | None = Non
     if files:
         return list(files.paths)
     target = folder / dataset.name
-    if not dataset.downloads:
+    if not dataset.downloads and dataset.openml is None:
         raise MissingDataError(f"The official {dataset.name} is not in {target}. {how_to_get(dataset, folder)}")
-    require("pooch", "pooch", "data", f"downloading {dataset.name}")
+    if dataset.downloads:
+        require("pooch", "pooch", "data", f"downloading {dataset.name}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder, prefix=".fetching-") as scratch:
             downloaded = [_download(url, Path(scratch), progress_bar) for url in dataset.downloads]
+            if dataset.openml is not None:
+                downloaded.append(download_table(dataset.openml, Path(scratch, dataset.sources[0].files[0])))
             paths = _unpack_and_verify(dataset, downloaded, Path(scratch)).paths
             _move_files(Path(scratch), target)
             return [target / path.relative_to(scratch) for path in paths]

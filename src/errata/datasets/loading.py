@@ -77,7 +77,14 @@ def presence(dataset: Dataset, folder: Path) -> tuple[str, PreparedData | None]:
 
 def read_verified(dataset: Dataset, files: LocatedFiles) -> ParsedArrays:
     """Parse the files. Raise an error if they should be complete and differ from the official data."""
-    parsed = files.read()
+    parsed, content = files.read(), files.source.content
+    if content:
+        actual = content_hash(parsed.arrays)
+        if actual != content:
+            raise DataError(
+                f"{files.paths[0]} is not the known copy of {dataset.name}: the hash of its content is "
+                f"{actual[:12]}..., not {content[:12]}..."
+            )
     if parsed.complete:
         for name, expected in dataset.hashes.items():
             actual = array_hash(parsed.arrays[name])

@@ -101,7 +101,7 @@ def unpack(archive: Path, folder: Path) -> None:
 
 def how_to_get(dataset: Dataset, folder: Path) -> str:
     """Instructions for obtaining the files."""
-    if dataset.downloads:
+    if dataset.downloads or dataset.openml:
         option = "" if folder == data_dir() else f" --data-dir {folder}"
         return f"Download it from {dataset.source} with `errata data fetch {dataset.name}{option}`"
     return f"It cannot be downloaded automatically. {dataset.by_hand.format(folder=folder / dataset.name)}"

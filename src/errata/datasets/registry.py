@@ -1,7 +1,7 @@
 """All datasets and settings: those of `errata.datasets.sets`, and those of other packages.
 
-Another package adds a dataset with an entry point in the group `errata.datasets` that refers to a module with a
-`DATASET`.
+A module defines a `DATASET`, or several `DATASETS`. Another package adds a module with an entry point in the group
+`errata.datasets`.
 """
 
 import warnings
@@ -24,9 +24,10 @@ def datasets() -> dict[str, Dataset]:
     """All datasets by name."""
     by_name: dict[str, Dataset] = {}
     for module in component_modules(sets, GROUP):
-        dataset = getattr(module, "DATASET", None)
-        if isinstance(dataset, Dataset) and dataset.name not in by_name:
-            by_name[dataset.name] = dataset
+        found = getattr(module, "DATASETS", None) or [getattr(module, "DATASET", None)]
+        usable = {one.name: one for one in found if isinstance(one, Dataset) and one.name not in by_name}
+        if len(usable) == len(found):
+            by_name |= usable
         else:
             warnings.warn(f"{module} is ignored: it must define a DATASET with a name of its own", stacklevel=2)
     return by_name

@@ -1,7 +1,7 @@
 """The parts of a dataset definition, and the arrays that loading produces."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -106,7 +106,8 @@ class Setting:
 
     recipe: from the paper's appendix if it has one; the widths of an MLP are not printed there. horizon: epochs to
     train for post-hoc tuning, 0 without tuning. accuracy: the test accuracy in the paper in percent; None for settings
-    that are not in the paper.
+    that are not in the paper. suite: the suite of the setting, if it is used only where it or the suite is named. Its
+    name leaves out the network, since its dataset has no other.
     """
 
     dataset: str
@@ -115,6 +116,7 @@ class Setting:
     recipe: AnyRecipe
     horizon: int = 0
     accuracy: float | None = None
+    suite: str = ""
 
     @property
     def in_paper(self) -> bool:
@@ -124,7 +126,7 @@ class Setting:
     @property
     def name(self) -> str:
         """For example letter-symmetric-20, cifar10n-worse, clothing1m or letter-symmetric-20-boosting."""
-        network = self.network if self.network in NETWORKS_IN_NAMES else ""
+        network = self.network if self.network in NETWORKS_IN_NAMES and not self.suite else ""
         return "-".join(part for part in (self.dataset, self.noise.name, network) if part)
 
 
@@ -133,13 +135,28 @@ class Source:
     """One form in which the data can be stored.
 
     files: names below the dataset's folder. read: parses the files; takes one path per file. complete: False if the
-    files hold only part of the official data; `remark` then describes the part.
+    files hold only part of the official data; `remark` then describes the part. content: SHA-256 of all arrays parsed
+    from this form (`errata.readers.hashing.content_hash`), if only this form is known.
     """
 
     files: tuple[str, ...]
     read: Callable[..., ParsedArrays]
     complete: bool = True
     remark: str = ""
+    content: str = ""
+
+
+@dataclass(frozen=True)
+class OpenmlTable:
+    """A table of OpenML, from which `errata data fetch` makes a Parquet file with the classes in the column `label`.
+
+    data_id: its number there. classes: our names of classes that have another name there. left_out: classes there whose
+    rows are left out.
+    """
+
+    data_id: int
+    classes: Mapping[str, str] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -165,11 +182,12 @@ class Pixels:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """A dataset: each file in `errata.datasets.sets` defines one as `DATASET`.
+    """A dataset: each file in `errata.datasets.sets` defines one as `DATASET`, or several as `DATASETS`.
 
     sources: the preferred form first. prepare: takes the parsed arrays and, if `inputs_from` is set, the `PreparedData`
     of that dataset. downloads: URLs of files, or of archives whose files go into the dataset's folder. by_hand: how to
-    obtain the files if there are no downloads. inner_archive: an archive in the one to download.
+    obtain the files if there are no downloads. openml: the table of OpenML that replaces the downloads, written to the
+    file of the first source. inner_archive: an archive in the one to download.
     hashes: SHA-256 of the complete parsed arrays by name. inputs_from: the dataset whose inputs and test labels this
     one reuses with other training labels. class_counts: samples per class after preparation, training and test
     together; empty if not known.
@@ -188,6 +206,7 @@ class Dataset:
     downloads: tuple[str, ...] = ()
     inner_archive: str = ""
     by_hand: str = ""
+    openml: OpenmlTable | None = None
     hashes: dict[str, str] = field(default_factory=dict)
     paper: PaperRow | None = None
     pixels: Pixels | None = None

@@ -8,7 +8,7 @@ from errata.dynamics.files import load_array, load_arrays
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
-OPTIONAL = ("ids", "classes", "swa_logits", "features", "inputs", "fold")
+OPTIONAL = ("ids", "classes", "swa_logits", "features", "inputs", "held_out", "fold")
 
 
 def holds_logits(path: Path) -> bool:

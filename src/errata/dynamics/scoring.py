@@ -144,7 +144,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
         return requested
     reducers = dynamics.reducers
     return choose_default(
-        dynamics.spaces.points,
+        dynamics.spaces,
         dynamics.gathering or "in-sample",
         logits_stored=reducers is None,
         can_score=lambda method: reducers is None or reducers.supports(method),

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_softmax
 
 from errata.core.checks import (
     Labels,
@@ -32,7 +33,7 @@ from errata.dynamics.manifest import check_gathering, describe, has_manifest, id
 from errata.dynamics.reducers import SUMS, Reducers
 from errata.errors import InputError, StoreError
 
-OPTIONAL_ARRAYS = ("fold", "features", "inputs", "swa_logits")
+OPTIONAL_ARRAYS = ("fold", "features", "inputs", "held_out", "swa_logits")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Dynamics:
     logits (E, N, K) may be a memory map; None for a run that stored running sums only (`reducers`).
     labels (N,) are column numbers, and `classes` the names of the columns, if any. gathering: None if unknown.
     Neighbours are found in `features` (N, D), the inputs of the last layer, or in `inputs` (N, D), scaled columns.
+    held_out (N, K): log-probabilities of the labels by models that have not seen them; predicted from `inputs` if None.
     """
 
     logits: NDArray[Any] | None
@@ -52,6 +54,7 @@ class Dynamics:
     fold: NDArray[Any] | None = None
     features: NDArray[Any] | None = None
     inputs: NDArray[Any] | None = None
+    held_out: NDArray[Any] | None = None
     swa_logits: NDArray[Any] | None = None
     gathering: Gathering | None = None
     allow_missing: bool = False
@@ -70,6 +73,7 @@ class Dynamics:
         fold: Any | None = None,
         features: Any | None = None,
         inputs: Any | None = None,
+        held_out: Any | None = None,
         swa_logits: Any | None = None,
         gathering: Gathering | None = None,
         partial: str = "error",
@@ -79,6 +83,7 @@ class Dynamics:
 
         Labels are column numbers, or names listed in `classes` in the order of the columns. With partial="allow", a row
         of NaN means that the sample was not recorded at that epoch.
+        held_out (N, K): logits of models that have not seen the labels of their samples, for instance of five folds.
         """
         checked = check_logits(logits)
         if checked.ndim == 2:
@@ -100,6 +105,7 @@ class Dynamics:
             fold=check_aligned("fold", fold, samples),
             features=check_points("features", features, samples),
             inputs=check_points("inputs", inputs, samples),
+            held_out=check_aligned("held_out", held_out, samples, num_classes),
             swa_logits=check_aligned("swa_logits", swa_logits, samples, num_classes),
             gathering="out-of-sample" if gathering is None and fold is not None else check_gathering(gathering),
             allow_missing=check_partial(partial),
@@ -156,9 +162,10 @@ class Dynamics:
 
     @cached_property
     def spaces(self) -> NeighbourSpaces:
-        """The points in which neighbours are searched."""
+        """The points in which neighbours are searched, and held-out predictions."""
         names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
-        return NeighbourSpaces(self.features, self.inputs, names)
+        held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
+        return NeighbourSpaces(self.features, self.inputs, names, held_out)
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
@@ -231,7 +238,7 @@ def _check_array(file: Path, name: str, array: NDArray[Any], samples: int, num_c
         if name in ("features", "inputs"):
             check_points(str(file), array, samples, finite=False)  # values are checked when they are used
         else:
-            check_aligned(str(file), array, samples, num_classes if name == "swa_logits" else None)
+            check_aligned(str(file), array, samples, num_classes if name in ("swa_logits", "held_out") else None)
             if name in ("labels", "ids") and array.ndim != 1:
                 raise InputError(f"{file} must have shape ({samples},), not {array.shape}")
     except InputError as error:

@@ -1,24 +1,22 @@
 """Embed texts with a sentence model that is stored in a folder. Nothing is downloaded."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from errata.dynamics.files import replace_atomically
 from errata.errors import InputError
 from errata.extras import require
+from errata.finding.stored_blocks import Vectors, stored_blocks
 from errata.memory import check_fits
 from errata.readers import UserData
 from errata.readers.columns import as_texts
 from errata.readers.features import FrameFeatures
 from errata.terminal import TrainingProgress
 from errata.wording import counted, one_line
-
-Vectors = NDArray[np.float32]
 
 BLOCK = 512  # texts per file of vectors; after Ctrl-C at most so many are embedded again
 MODEL_FILES = ("modules.json", "config.json", "config_sentence_transformers.json")  # a model folder has one of these
@@ -78,20 +76,18 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, progre
 
 def _vectors(encoder: Any, texts: list[str], folder: Path | None, progress: TrainingProgress) -> Vectors:
     """Vectors (N, d) of texts, computed block by block; each block is written to a file."""
-    blocks: list[Vectors] = []
-    for start in range(0, len(texts), BLOCK):
-        progress.begin(f"embedding texts: {start:,} of {len(texts):,}", 0)
-        file = None if folder is None else folder / f"{start}.npy"
-        blocks.append(_block(encoder, texts[start : start + BLOCK], file))
-        if not start:
-            check_fits(3 * 4.0 * len(texts) * blocks[0].shape[1], f"the vectors of {counted(len(texts), 'text')}")
-    return np.concatenate(blocks)
+
+    def compute(blocks: Sequence[range]) -> Iterator[Vectors]:
+        for number, rows in enumerate(blocks):
+            vectors = _encoded(encoder, texts[rows.start : rows.stop])
+            if not number:
+                check_fits(3 * 4.0 * len(texts) * vectors.shape[1], f"the vectors of {counted(len(texts), 'text')}")
+            yield vectors
+
+    return stored_blocks(len(texts), BLOCK, folder, compute, "embedding texts", progress)
 
 
-def _block(encoder: Any, texts: list[str], file: Path | None) -> Vectors:
-    if file is not None and file.is_file():
-        stored: Vectors = np.load(file, allow_pickle=False)
-        return stored
+def _encoded(encoder: Any, texts: list[str]) -> Vectors:
     values = np.asarray(
         encoder.encode(texts, normalize_embeddings=True, convert_to_numpy=True, show_progress_bar=False),
         dtype=np.float32,
@@ -100,7 +96,4 @@ def _block(encoder: Any, texts: list[str], file: Path | None) -> Vectors:
         raise InputError(f"the sentence model returned shape {values.shape} for {counted(len(texts), 'text')}")
     if not np.isfinite(values).all():
         raise InputError("the sentence model returned vectors with values that are not finite")
-    if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(file, lambda to: np.save(to, values))
     return values

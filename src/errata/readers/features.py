@@ -28,8 +28,15 @@ BLOCK_ROWS = 1 << 16
 NamedColumn = tuple[str, NDArray[np.float64]]
 MICROSECONDS_PER_DAY = 86_400e6
 MAX_TERMS = 4096  # on TREC, half as many cost 1 to 2 points of accuracy; twice as many give no clear gain
+MAX_SPARSE_TERMS = 20_000  # of each kind, where the matrix stays sparse
 MIN_TEXTS_FOR_RARE_TERMS = 100  # with at least so many texts, terms that occur in one text only are dropped
 MAX_WORD_LETTERS = 12  # on average; with longer words, the script has no spaces between words
+
+
+Analyzer = Mapping[str, Any]
+WORDS: Analyzer = {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)}
+LETTERS: Analyzer = {"analyzer": "char", "ngram_range": (1, 3)}
+PARTS: Analyzer = {"analyzer": "char_wb", "ngram_range": (3, 5)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,14 @@ class FrameFeatures:
         sparse = [*_categories(frame, columns, rows), *_texts(frame, tf_idf_columns, rows)]
         return _joined([*dense, *_as_dense(sparse, rows, others=sum(len(block.names) for block in dense))])
 
+    def terms(self) -> "csr_matrix":
+        """TF-IDF (N, D) of the words and of the parts of words of all text columns, fitted on all rows."""
+        from scipy.sparse import hstack
+
+        texts = [as_filled_texts(self.frame[column.name]) for column in self.columns if column.treatment == "text"]
+        blocks = [tf_idf(one, one, analyzer, MAX_SPARSE_TERMS) for one in texts for analyzer in (words_of(one), PARTS)]
+        return hstack([values for values, _ in blocks]).tocsr()
+
 
 def dense_features(values: NDArray[Any], used: Rows, rows: Rows) -> Features:
     """Numbers (N, D) scaled to mean 0 and standard deviation 1, in blocks of rows. used: the columns to use."""
@@ -91,19 +106,28 @@ def sparse_features(values: "csr_matrix", rows: Rows) -> Features:
 
 def text_terms(texts: Sequence[str], rows: Rows) -> "tuple[csr_matrix, list[str]]":
     """TF-IDF (N, D) of words and word pairs, or of letters in scripts without spaces, and the terms."""
+    fitted = [texts[row] for row in rows.tolist()]
+    return tf_idf(texts, fitted, words_of(fitted), MAX_TERMS)
+
+
+def words_of(texts: Sequence[str]) -> Analyzer:
+    """How texts are split into words and word pairs; in scripts without spaces, into letters."""
+    letters, words = sum(map(len, texts)), sum(len(text.split()) for text in texts)
+    return LETTERS if letters > MAX_WORD_LETTERS * max(words, 1) else WORDS
+
+
+def tf_idf(
+    texts: Sequence[str], fitted: Sequence[str], analyzer: Analyzer, max_terms: int
+) -> "tuple[csr_matrix, list[str]]":
+    """TF-IDF (N, D) of the most frequent terms of the texts `fitted`, and the terms."""
     from scipy.sparse import csr_matrix
     from sklearn.feature_extraction.text import TfidfVectorizer
 
-    fitted = [texts[row] for row in rows.tolist()]
-    letters, words = sum(map(len, fitted)), sum(len(text.split()) for text in fitted)
-    analyzer: dict[str, Any] = {"token_pattern": r"(?u)\b\w+\b", "ngram_range": (1, 2)}
-    if letters > MAX_WORD_LETTERS * max(words, 1):
-        analyzer = {"analyzer": "char", "ngram_range": (1, 3)}
     vectorizer = TfidfVectorizer(
         **analyzer,
         sublinear_tf=True,
         min_df=2 if len(fitted) >= MIN_TEXTS_FOR_RARE_TERMS else 1,
-        max_features=MAX_TERMS,
+        max_features=max_terms,
         dtype=np.float32,
     )
     try:
@@ -181,11 +205,16 @@ def _category_names(column: str, encoder: Any, values: Sequence[str]) -> list[st
     return [*frequent, f"{column} = (rare)"] if rare else frequent
 
 
+def as_filled_texts(column: "pd.Series[Any]") -> list[str]:
+    """The texts of a column; missing ones are empty."""
+    return [text or "" for text in as_texts(column)]
+
+
 def _texts(frame: "pd.DataFrame", columns: Sequence[Column], rows: Rows) -> list[FeatureBlock]:
     blocks = []
     for column in columns:
         if column.treatment == "text":
-            values, terms = text_terms([text or "" for text in as_texts(frame[column.name])], rows)
+            values, terms = text_terms(as_filled_texts(frame[column.name]), rows)
             blocks.append(FeatureBlock(values, [f"{column.name}: {term}" for term in terms]))
     return blocks
 

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from errata.core.held_out_models import assign_folds
 from errata.core.noise import label_hash
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.training.engine import Progress
-from errata.training.jobs import Rows, SeedResult, assign_folds, check_provenance, merge_folds
+from errata.training.jobs import Rows, SeedResult, check_provenance, merge_folds
 from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.recipes import BoostingRecipe
 

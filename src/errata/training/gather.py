@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from errata.core.held_out_models import assign_folds
 from errata.errors import InputError
 from errata.training.boosting import boost
 from errata.training.engine import MakeExecutor, Progress, train
@@ -25,7 +26,6 @@ from errata.training.jobs import (
     SeedResult,
     TrainingJob,
     TrainingOptions,
-    assign_folds,
     fold_jobs,
     in_sample_jobs,
     merge_folds,

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.held_out_models import assign_folds
 from errata.dynamics.merge import merge
 from errata.dynamics.store import Dynamics
-from errata.errors import InputError, StoreError
+from errata.errors import StoreError
 from errata.training.recipes import AnyRecipe, Recipe
 
 if TYPE_CHECKING:
@@ -89,18 +90,6 @@ def fold_jobs(labels: NDArray[np.int64], recipe: Recipe, seeds: tuple[int, ...],
         for seed in seeds
         for k in range(folds)
     ]
-
-
-def assign_folds(labels: NDArray[np.int64], folds: int) -> NDArray[np.int64]:
-    """The fold (N,) of every sample, stratified by label and shuffled with a fixed seed; classes may be of any size."""
-    if not 2 <= folds <= len(labels):
-        raise InputError(f"{len(labels)} samples cannot be split into {folds} folds")
-    rng = np.random.default_rng(0)
-    shuffled = rng.permutation(len(labels))
-    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
-    fold = np.empty(len(labels), dtype=np.int64)
-    fold[by_class] = np.arange(len(labels)) % folds  # continues across classes, so that small classes are spread too
-    return fold
 
 
 def merge_folds(

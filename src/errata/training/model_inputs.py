@@ -10,19 +10,18 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Generator, Tensor
-from torch.utils.data import DataLoader, Dataset
 
 from errata.core.checks import check_labels
-from errata.core.jit import usable_cpus
+from errata.core.held_out_models import mostly_zeros
 from errata.errors import InputError
 from errata.extras import require_pillow
 from errata.image_decoding import decode_image
+from errata.training.image_loading import DecodedImages, decoded_batches, default_workers
 from errata.training.transforms import Augmentation, RandomResizedCrop, ResizeCentreCrop
 from errata.wording import one_line
 
 EVALUATION_BATCH, MIN_EVALUATION_BATCH = 2048, 64  # rows of a table, or images of at most 32 × 32 pixels; at least
 EVALUATED_PIXELS = EVALUATION_BATCH * 32 * 32
-MAX_WORKERS = 16  # processes that decode images
 
 Rows = Tensor
 
@@ -82,7 +81,12 @@ class TableInputs(Inputs):
         return len(self.values)
 
     def scaled(self, rows: Rows) -> Tensor:
-        """Columns (n, D) scaled to mean 0 and standard deviation 1 over all rows; constant columns become 0."""
+        """Columns (n, D) scaled to mean 0 and standard deviation 1 over all rows; constant columns become 0.
+
+        A table that is mostly zeros stays as it is: its rows, such as TF-IDF terms, have their own scale.
+        """
+        if mostly_zeros(self.values.cpu().numpy()):
+            return self.values[rows]
         centred = self.values - self.values.mean(dim=0)
         deviation = centred.square().mean(dim=0).sqrt()
         return (centred / torch.where(deviation > 0, deviation, 1))[rows]
@@ -210,33 +214,21 @@ class ImageFiles(_NormalisedImages):
             raise InputError(f"image {missing} does not exist")
         self._decoded_size, self._keep_shape = decoded_size, keep_shape
         self.evaluation_batch = _evaluation_batch(decoded_size, decoded_size)
-        self._workers = min(MAX_WORKERS, usable_cpus()) if workers is None else workers
+        self._workers = default_workers() if workers is None else workers
 
     def __len__(self) -> int:
         return len(self._paths)
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Decoded images of each batch; workers prepare the next batches while the model trains."""
-        loader: DataLoader[Tensor | InputError] = DataLoader(
-            _Decoded(self._paths, self._decoded_size, self._keep_shape),
-            batch_sampler=[rows.tolist() for rows in batches],
-            num_workers=self._workers,
-            pin_memory=self.device.type == "cuda",
-            collate_fn=_collate,
-            generator=Generator(),  # otherwise the loader draws a seed from torch's default generator
-        )
-        decoded = iter(loader)
-        try:
-            for raw in decoded:
-                yield _raise_error(raw).to(self.device, non_blocking=True)
-        finally:
-            del decoded  # ends the workers, even if the traceback of an error keeps this frame
+        images = _Decoded(self._paths, self._decoded_size, self._keep_shape)
+        return decoded_batches(images, [rows.tolist() for rows in batches], self._workers, self.device)
 
 
-class _Decoded(Dataset[Tensor | InputError]):
+class _Decoded(DecodedImages):
     """Image files as uint8 (3, size, size), or with `keep_shape` as (4, size, size): see `transforms`.
 
-    For a file that cannot be read, the error is returned. Raised in a worker, it would have the worker's traceback.
+    For a file that cannot be read, the error is returned.
     """
 
     def __init__(self, paths: Sequence[str], size: int, keep_shape: bool) -> None:
@@ -268,15 +260,3 @@ class _Decoded(Dataset[Tensor | InputError]):
         square[:height, :width, :3] = pixels
         square[:height, :width, 3] = 255
         return square
-
-
-def _collate(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
-    """A batch (n, 3 or 4, size, size) of decoded images, or the first error among them."""
-    broken = next((image for image in images if isinstance(image, InputError)), None)
-    return torch.stack([image for image in images if isinstance(image, Tensor)]) if broken is None else broken
-
-
-def _raise_error(batch: Tensor | InputError) -> Tensor:
-    if isinstance(batch, InputError):
-        raise batch
-    return batch

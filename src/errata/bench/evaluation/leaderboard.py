@@ -11,7 +11,7 @@ from errata.bench.evaluation import stats
 from errata.bench.evaluation.intervals import fnr_draws
 from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import complete_settings, display_name, fnr_cells, why_missing
-from errata.bench.plan import GATHERINGS, Cell, check_gathering
+from errata.bench.plan import GATHERINGS, Cell, check_gathering, usual_settings
 from errata.bench.results import Results
 from errata.core.default import DEFAULT, is_default
 from errata.core.methods import parse
@@ -85,8 +85,8 @@ def leaderboard(
 ) -> Leaderboard:
     """Compare methods on the settings on which all of them were run.
 
-    settings, gatherings: None means all. methods: None means those that were run on the most settings; `default` is
-    the method that errata chooses for each cell.
+    settings, gatherings: None means all, without settings that have a suite of their own. methods: None means those
+    that were run on the most settings; `default` is the method that errata chooses for each cell.
     """
     methods = [DEFAULT if is_default(name) else name for name in methods or ()]
     if DEFAULT in methods:
@@ -128,10 +128,10 @@ def _fnr_numbers(results: Results, settings: Sequence[str] | None, gatherings: S
     checked = [check_gathering(gathering) for gathering in gatherings or GATHERINGS]
     numbers = results.numbers()
     chosen = numbers[(numbers["metric"] == "fnr") & numbers["gathering"].isin(checked)]
-    if settings is not None:
-        chosen = chosen[chosen["setting"].isin(settings)]
+    chosen = chosen[chosen["setting"].isin(usual_settings(set(chosen["setting"])) if settings is None else settings)]
     if chosen.empty:
-        raise InputError(f"No results of these settings and gatherings in {results.folder}.")
+        hint = " Settings with a suite of their own must be named." if settings is None else ""
+        raise InputError(f"No results of these settings and gatherings in {results.folder}.{hint}")
     return chosen
 
 

@@ -6,6 +6,7 @@ import pandas as pd
 
 from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_incomplete
 from errata.bench.evaluation.summaries import incomplete_note, is_lowest
+from errata.bench.plan import usual_settings
 from errata.bench.results import RATE_METRICS, Results
 from errata.core.rates import NoiseRate, median_estimate
 from errata.errors import StoreError
@@ -57,8 +58,7 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> pd.Da
     """
     numbers = results.numbers()
     stored = numbers[numbers["metric"].isin(RATE_METRICS.values())]
-    if settings is not None:
-        stored = stored[stored["setting"].isin(settings)]
+    stored = stored[stored["setting"].isin(usual_settings(set(stored["setting"])) if settings is None else settings)]
     if stored.empty:
         raise StoreError(f"No noise-rate estimates in {results.folder}. Cells of `errata bench run` contain them.")
     wide = stored.pivot(index=KEY, columns="metric", values="value").reset_index().rename_axis(columns=None)

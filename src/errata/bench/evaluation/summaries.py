@@ -7,7 +7,7 @@ import pandas as pd
 
 from errata.bench.evaluation.published import paper_method_names, paper_settings
 from errata.bench.evaluation.result_table import INCOMPLETE, MISSING, TableEntry, mark_incomplete
-from errata.bench.plan import GATHERINGS, Cell
+from errata.bench.plan import GATHERINGS, Cell, usual_settings
 from errata.bench.results import Results
 from errata.core.methods import parse
 from errata.datasets.registry import settings as known_settings
@@ -31,7 +31,7 @@ def fnr_cells(numbers: pd.DataFrame) -> pd.DataFrame:
     fnr = numbers[numbers["metric"] == "fnr"]
     cells = fnr.pivot(index=["setting", "seed"], columns="method", values="value")
     methods = [name for name in order_methods(cells.columns) if name in cells]
-    settings = order_settings(cells.index.get_level_values("setting"))
+    settings = _in_order(cells.index.get_level_values("setting"))
     return cells[methods].reindex(settings, level="setting").rename_axis(columns=None)
 
 
@@ -66,9 +66,11 @@ def order_methods(present: Iterable[str], first: Iterable[str] | None = None) ->
 
 
 def order_settings(present: Iterable[str], requested: Sequence[str] | None = None) -> list[str]:
-    """The requested settings, or else those present: the paper's in its order, then the others."""
-    if requested is not None:
-        return list(requested)
+    """The requested settings, or else the usual ones of those present: the paper's in its order, then the others."""
+    return usual_settings(_in_order(present)) if requested is None else list(requested)
+
+
+def _in_order(present: Iterable[str]) -> list[str]:
     there = set(present)
     known = dict.fromkeys([*paper_settings(), *known_settings(), *sorted(there)])
     return [name for name in known if name in there]

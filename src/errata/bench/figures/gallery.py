@@ -21,6 +21,7 @@ from errata.bench.figures.setting_figures import (
     stop_figure,
     stop_numbers,
 )
+from errata.bench.plan import usual_settings
 from errata.bench.results import Results
 from errata.bench.tuning_results import TuningResults
 from errata.core.default import DEFAULT, is_default
@@ -96,14 +97,14 @@ class Gallery:
             yield f"budget-{setting}", partial(self._budget, setting)
             yield f"stop-epoch-{setting}", partial(self._stop_epoch, setting)
             yield f"scores-{setting}", partial(self._scores, setting)
-        for setting in self._settings or all_settings():
+        for setting in self._settings or usual_settings(all_settings()):
             yield f"noise-{setting}", partial(self._noise, setting)
 
     @cached_property
     def _numbers(self) -> pd.DataFrame:
         numbers = self._results.numbers()
         if self._settings is None:
-            return numbers
+            return numbers[numbers["setting"].isin(usual_settings(set(numbers["setting"])))]
         chosen = numbers[numbers["setting"].isin(self._settings)]
         if chosen.empty:
             raise InputError(f"No results of {', '.join(self._settings)} in {self._results.folder}.")

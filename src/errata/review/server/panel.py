@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from errata.review.agreement import Kappa, cohen_kappa, fleiss_kappa
 from errata.review.server.events import IMPORT, SKIP
-from errata.review.server.queues import ReviewQueue
+from errata.review.server.queues import SharedQueue
 from errata.review.server.verdict_state import DECIDED, DISAGREEMENT, VerdictState
 
 
@@ -30,7 +30,7 @@ class JudgedArrays:
     drawn_at_random: NDArray[np.bool_]
 
 
-def judged_arrays(state: VerdictState, queue: ReviewQueue) -> JudgedArrays:
+def judged_arrays(state: VerdictState, queue: SharedQueue) -> JudgedArrays:
     """The decided samples as arrays."""
     decided = []
     for place in state.judged_places():
@@ -66,7 +66,7 @@ def agreement(state: VerdictState) -> Kappa | None:
     return cohen_kappa([one for one, _ in chosen], [other for _, other in chosen])
 
 
-def panel(state: VerdictState, queue: ReviewQueue) -> dict[str, Any]:
+def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
     """What the panel of the page shows, for JSON."""
     judged = judged_arrays(state, queue)
     per_reviewer = Counter(name for verdicts in state.current.values() for name in verdicts)

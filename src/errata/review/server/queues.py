@@ -24,7 +24,7 @@ def is_random_position(position: int, seed: int) -> bool:
 
 
 @dataclass
-class ReviewQueue:
+class SharedQueue:
     """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.

@@ -14,7 +14,7 @@ from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
 from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
 from errata.review.server.panel import panel
-from errata.review.server.queues import ReviewQueue
+from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.verdict_state import VerdictState
 from errata.wording import nearest, one_line
@@ -41,7 +41,7 @@ class ReviewSession:
         self.log = EventLog(database)
         self.state = VerdictState(samples.places, samples.labels)
         seed = int(database.setting("seed", str(np.random.SeedSequence().entropy % 2**63)))  # type: ignore[operator]
-        self.queue = ReviewQueue(len(samples.ids), seed, reviewers, overlap)
+        self.queue = SharedQueue(len(samples.ids), seed, reviewers, overlap)
         self._lock = threading.RLock()
         self.last_number = 0
         self._read_new_events()

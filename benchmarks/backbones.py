@@ -1,0 +1,154 @@
+"""Frozen features of a pretrained backbone: wrong labels missed among few images, and seconds for photographs.
+
+ERRATA_DATA=... python benchmarks/backbones.py errors [--backbone lite0] [--sides 128 160 224] [--seeds 3]
+python benchmarks/backbones.py photographs [--backbone lite0] [--images 2000]
+
+errors: images of CIFAR-10, symmetric noise, mean FNR over seeds; each seed has other images and other wrong labels.
+ImageNet, on which the backbones were trained, contains the classes of CIFAR-10.
+photographs: JPEG files of 256 × 256 pixels are generated, then decoded, and features and a head are computed.
+"""
+
+import argparse
+import resource
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import errata
+from errata.core.neighbours import nearest
+from errata.datasets.loading import load_setting
+from errata.finding.frozen_features import frozen_features
+from errata.finding.model_training import NoProgress
+from errata.readers import open_data
+from errata.training.backbones import Backbone, open_backbone
+from generated_images import picture, save
+
+Floats = NDArray[np.float64]
+Labels = NDArray[np.int64]
+CLASSES, FOLDS = 10, 5
+SIZES, RATES = (2000, 500), (0.2, 0.05)
+SIDE = 256
+
+
+def neighbour_votes(features: NDArray[np.float32], labels: Labels, k: int) -> Floats:
+    """Log-probabilities (N, K): labels of the k nearest by cosine, without the sample itself; one vote is for all."""
+    near = labels[nearest(features, k, "cosine").index]
+    votes = (near[:, :, None] == np.arange(CLASSES)).sum(axis=1)
+    return np.log((votes + 1 / CLASSES) / (k + 1))
+
+
+def unit(features: NDArray[np.float32]) -> Floats:
+    """Centred features (N, D) of length 1."""
+    centred = features - features.mean(axis=0)
+    return centred / np.linalg.norm(centred, axis=1, keepdims=True)
+
+
+def scaled(features: NDArray[np.float32]) -> Floats:
+    """Features (N, D) of mean 0 and deviation 1, divided by the root of D."""
+    return (features - features.mean(axis=0)) / (features.std(axis=0) + 1e-6) / np.sqrt(features.shape[1])
+
+
+def held_out(features: Floats, labels: Labels) -> Floats:
+    """Log-probabilities (N, K) of a logistic regression that did not see the sample."""
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import StratifiedKFold
+
+    logits = np.zeros((len(labels), CLASSES))
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=0).split(features, labels):
+        model = LogisticRegression(max_iter=200).fit(features[train], labels[train])
+        logits[test] = np.log(np.maximum(model.predict_proba(features[test]), 1e-12))
+    return logits
+
+
+def heads(features: NDArray[np.float32], labels: Labels) -> dict[str, Floats]:
+    """Log-probabilities (N, K) by the name of the head; a blend is the geometric mean of both."""
+    votes = {k: neighbour_votes(features, labels, k) for k in (10, 20, 30, 50)}
+    regressions = {"scaled": held_out(scaled(features), labels), "unit": held_out(unit(features), labels)}
+    return {
+        **{f"kNN {k}": logits for k, logits in votes.items()},
+        **{f"regression, {name}": logits for name, logits in regressions.items()},
+        **{f"kNN 50 and regression, {name}": (votes[50] + logits) / 2 for name, logits in regressions.items()},
+    }
+
+
+def with_side(backbone: Backbone, side: int, centre: float | None) -> Backbone:
+    """The same network for images of another side."""
+    return replace(backbone, preprocessing=replace(backbone.preprocessing, side=side, centre=centre))
+
+
+def errors(backbone: Backbone, seeds: int) -> Iterator[tuple[str, dict[str, float]]]:
+    """The mean FNR of each head, by the number of images and the noise."""
+    data = load_setting("cifar10-symmetric-20").data
+    missed: dict[str, dict[str, list[float]]] = {}
+    for seed in range(1, seeds + 1):
+        rows = np.random.default_rng(seed).permutation(len(data.train_inputs))[: max(SIZES)]
+        pixels, true = data.train_inputs[rows], data.train_labels[rows]
+        features = frozen_features(open_data(pixels, true), backbone, "auto", None, NoProgress())
+        for size in SIZES:
+            for rate in RATES:
+                noisy = errata.noise.symmetric(true[:size], rate, seed=seed)
+                cell = missed.setdefault(f"{size:,} images, symmetric {rate:.0%}", {})
+                for name, logits in heads(features[:size], noisy.labels).items():
+                    scores = errata.score(logits[None], noisy.labels, "Last-LM")
+                    cell.setdefault(name, []).append(errata.metrics.fnr(scores, noisy.truth))
+    for name, cell in missed.items():
+        yield name, {head: float(np.mean(values)) for head, values in cell.items()}
+
+
+def photographs(backbone: Backbone, images: int) -> None:
+    """Print the seconds of each step for a folder of generated JPEG files."""
+    rng = np.random.default_rng(0)
+    with tempfile.TemporaryDirectory() as folder:
+        for number in range(images):
+            label = number % CLASSES
+            save(picture(label, CLASSES, SIDE, SIDE, rng), Path(folder, str(label), f"{number}.jpg"))
+        data, opening = timed_call(lambda: open_data(folder))
+        features, computing = timed_call(lambda: frozen_features(data, backbone, "auto", None, NoProgress()))
+        _, training = timed_call(lambda: heads(features, data.labels))
+    print(f"{images:,} photographs of {SIDE} × {SIDE} pixels, {backbone.name} at {backbone.preprocessing.side} pixels")
+    print(f"read and checked in {opening}\nfeatures in {computing}\nneighbours and heads in {training}")
+
+
+def timed_call(function: Callable[[], Any]) -> tuple[Any, str]:
+    """The result of a call, and its time: seconds, and seconds of all processors together."""
+    started, before = time.perf_counter(), processor_seconds()
+    result = function()
+    return result, f"{time.perf_counter() - started:.0f} s ({processor_seconds() - before:.0f} s of processor time)"
+
+
+def processor_seconds() -> float:
+    """Of this process and of its finished worker processes."""
+    usages = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
+def main() -> None:
+    """Parse the command line and print the results."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["errors", "photographs"])
+    parser.add_argument("--backbone", default="lite0")
+    parser.add_argument("--sides", type=int, nargs="*", default=[])
+    parser.add_argument("--centre", type=float, help="the part of the shorter side that is used; 0: the whole image")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--images", type=int, default=2000)
+    options = parser.parse_args()
+    backbone = open_backbone(options.backbone)
+    if options.what == "photographs":
+        photographs(backbone, options.images)
+        return
+    prepare = backbone.preprocessing
+    centre = prepare.centre if options.centre is None else options.centre or None
+    for side in options.sides or [prepare.side]:
+        for name, cell in errors(with_side(backbone, side, centre), options.seeds):
+            shown = ", ".join(f"{head} {missed:.1%}" for head, missed in cell.items())
+            print(f"{backbone.name} at {side} pixels, {name}: {shown}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

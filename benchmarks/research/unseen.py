@@ -1,0 +1,126 @@
+"""`errata find` without options on the suite `wild`, next to MeanProb-LM of the same runs and to cleanlab.
+
+ERRATA_DATA=... python benchmarks/research/unseen.py --out results/research [--seeds 3] [--dataset vowel ...]
+
+Every dataset gets 1, 5 and 20 % symmetric and 30 % pairflip noise (each class becomes the next one). cleanlab ranks by
+its label quality score on five folds of gradient boosting (scikit-learn) or logistic regression: on the features that
+errata reads from a table, on TF-IDF words (scikit-learn's defaults) of a text. FNR is the share of errors that are not
+among the first n samples of the ranking, n being the number of errors. Finished rows of unseen.csv are kept.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from cleanlab.rank import get_label_quality_scores
+from numpy.typing import NDArray
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+
+import errata
+from errata.core.held_out_models import assign_folds
+from errata.core.noise import NoisyLabels, pairflip, symmetric
+from errata.datasets.locations import data_dir
+from errata.datasets.sets.wild import DATASETS
+from errata.readers import open_data
+
+KEY = ["dataset", "noise", "seed"]
+METHODS = ["default", "MeanProb-LM", "cleanlab boosting", "cleanlab logistic"]
+
+
+def noises(labels: NDArray[np.int64], seed: int) -> Iterator[tuple[str, NoisyLabels]]:
+    """The label noise by name."""
+    for percent in (20, 5, 1):
+        yield f"symmetric-{percent}", symmetric(labels, percent / 100, seed=seed)
+    yield "pairflip-30", pairflip(labels, 0.3, seed=seed)
+
+
+def held_out(model: Any, inputs: Any, labels: NDArray[np.int64], classes: int) -> NDArray[np.float64]:
+    """Probabilities (N, K) of five folds."""
+    fold = assign_folds(labels, 5)
+    probabilities = np.full((len(labels), classes), 1e-12)
+    for number in range(5):
+        rows, others = fold == number, fold != number
+        model.fit(inputs[others], labels[others])
+        probabilities[np.ix_(np.flatnonzero(rows), model.classes_)] = model.predict_proba(inputs[rows])
+    return probabilities / probabilities.sum(axis=1, keepdims=True)
+
+
+def measure(name: str, frame: pd.DataFrame, labels: NDArray[np.int64], noisy: NoisyLabels, seed: int) -> dict[str, Any]:
+    """FNR % of each method, and seconds of processor time."""
+    given = frame.assign(label=[f"class {number:03d}" for number in noisy.labels])
+    text = frame.columns[0] if frame.shape[1] == 1 else None
+    started = time.process_time()
+    found = errata.find(given, "label", text=text, seed=seed)
+    row: dict[str, Any] = {"find seconds": time.process_time() - started, "model": found.summary["model"]}
+    ranked = found.ranking.set_index("id").loc[np.arange(len(labels))]
+    scores = {"default": ranked.score.to_numpy(), "MeanProb-LM": errata.score(found.dynamics, "MeanProb-LM")}
+    if text is None:
+        inputs = open_data(given, "label").prepare().matrix
+        started = time.process_time()
+        boosted = held_out(HistGradientBoostingClassifier(random_state=0), inputs, noisy.labels, labels.max() + 1)
+        row["boosting seconds"] = time.process_time() - started
+        scores["cleanlab boosting"] = -get_label_quality_scores(noisy.labels, boosted)
+    else:
+        inputs = TfidfVectorizer().fit_transform(frame[text].astype(str))
+    linear = held_out(LogisticRegression(max_iter=1000), inputs, noisy.labels, labels.max() + 1)
+    scores["cleanlab logistic"] = -get_label_quality_scores(noisy.labels, linear)
+    rates = {method: 100 * errata.metrics.fnr(values, noisy.truth) for method, values in scores.items()}
+    return row | rates | {"errors": int(noisy.truth.sum()), "estimate": found.estimate.rate * len(labels)}
+
+
+def table(rows: pd.DataFrame) -> str:
+    """Mean FNR by noise and dataset, in Markdown."""
+    means = rows.groupby(["noise", "dataset"])[METHODS].mean()
+    share = means["default"].add(1e-9) / means["MeanProb-LM"].add(1e-9)
+    lines = [f"| noise | dataset | {' | '.join(METHODS)} |", "|---|---|" + "---:|" * len(METHODS)]
+    for noise, part in means.groupby(level="noise"):
+        lines.append(
+            f"| **{noise}** | mean | " + " | ".join(f"**{part[method].mean():.1f}**" for method in METHODS) + " |"
+        )
+        lines += [
+            f"| | {dataset} | " + " | ".join("–" if np.isnan(value) else f"{value:.1f}" for value in values) + " |"
+            for (_, dataset), values in zip(part.index, part.to_numpy(), strict=True)
+        ]
+    known = share[means["MeanProb-LM"] > 0]
+    shares = ", ".join(f"{noise} {value:.2f}" for noise, value in known.groupby(level="noise").mean().items())
+    return "\n".join([*lines, "", f"Mean share of the misses of MeanProb-LM: {known.mean():.2f} ({shares}).", ""])
+
+
+def main() -> None:
+    """Measure what is missing, and write unseen.csv and unseen.md."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--dataset", action="append", choices=[one.name for one in DATASETS])
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    file = options.out / "unseen.csv"
+    rows = pd.read_csv(file).to_dict("records") if file.exists() else []
+    done = {tuple(row[key] for key in KEY) for row in rows}
+    for seed in range(1, options.seeds + 1):
+        for name in options.dataset or [one.name for one in DATASETS]:
+            frame = pd.read_parquet(data_dir() / "more" / f"{name}.parquet")
+            labels = np.unique(frame.pop("label").astype(str), return_inverse=True)[1]
+            for noise, noisy in noises(labels, seed):
+                if (name, noise, seed) in done:
+                    continue
+                row = dict(zip(KEY, (name, noise, seed), strict=True)) | measure(name, frame, labels, noisy, seed)
+                rows.append(row)
+                pd.DataFrame(rows).round(3).to_csv(file, index=False)
+                print(
+                    {key: round(value, 1) if isinstance(value, float) else value for key, value in row.items()},
+                    flush=True,
+                )
+    (options.out / "unseen.md").write_text(table(pd.DataFrame(rows)))
+    print(table(pd.DataFrame(rows)))
+
+
+if __name__ == "__main__":
+    main()

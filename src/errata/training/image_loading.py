@@ -1,0 +1,55 @@
+"""Worker processes that decode images, batch by batch, while a model works on the batch before."""
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Generator, Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from errata.core.jit import usable_cpus
+from errata.errors import InputError
+
+MAX_WORKERS = 16  # processes that decode images
+
+DecodedImages = Dataset[Tensor | InputError]
+"""Images as uint8 (3 or 4, H, W). For a file that cannot be read, the error is returned.
+
+Raised in a worker, it would have the worker's traceback.
+"""
+
+
+def default_workers() -> int:
+    """One process per usable CPU, at most MAX_WORKERS."""
+    return min(MAX_WORKERS, usable_cpus())
+
+
+def decoded_batches(
+    images: DecodedImages, batches: Sequence[list[int]], workers: int, device: torch.device
+) -> Iterator[Tensor]:
+    """The images (n, 3 or 4, H, W) of each batch of rows, in order, on the device; the first error is raised."""
+    loader: DataLoader[Tensor | InputError] = DataLoader(
+        images,
+        batch_sampler=batches,
+        num_workers=workers,
+        pin_memory=device.type == "cuda",
+        collate_fn=_collate,
+        generator=Generator(),  # otherwise the loader draws a seed from torch's default generator
+    )
+    decoded = iter(loader)
+    try:
+        for raw in decoded:
+            yield _raise_error(raw).to(device, non_blocking=True)
+    finally:
+        del decoded  # ends the workers, even if the traceback of an error keeps this frame
+
+
+def _collate(images: Sequence[Tensor | InputError]) -> Tensor | InputError:
+    """A batch (n, 3 or 4, H, W) of decoded images, or the first error among them."""
+    broken = next((image for image in images if isinstance(image, InputError)), None)
+    return torch.stack([image for image in images if isinstance(image, Tensor)]) if broken is None else broken
+
+
+def _raise_error(batch: Tensor | InputError) -> Tensor:
+    if isinstance(batch, InputError):
+        raise batch
+    return batch
