@@ -12,6 +12,7 @@ from errata.cli import (  # noqa: F401  # each registers its commands
     demo,
     find_command,
     review_commands,
+    review_server,
     score_commands,
     training,
 )

@@ -99,7 +99,7 @@ def find(
 
 def _print(found: "Found", out: Path, top: int) -> None:
     """The answer, the first samples, and what to do next."""
-    from errata.finding.answer import answer, data_notes, how_ranked
+    from errata.finding.answer import answer, data_notes, how_ranked, learned_nothing
     from errata.finding.found import REPORT
 
     for line in (how_ranked(found), *answer(found)):
@@ -107,6 +107,8 @@ def _print(found: "Found", out: Path, top: int) -> None:
     table = found.ranking.head(top)[COLUMNS].round(3)
     if top:
         table["p_wrong"] = [as_probability(share) for share in table["p_wrong"]]
+        if learned_nothing(found):
+            table = table.drop(columns="p_wrong")
         print_table(table, f"the {len(table)} most suspicious of {len(found.ranking):,} samples")
     notes = data_notes(found)
     if notes:

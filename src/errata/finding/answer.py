@@ -1,5 +1,6 @@
 """The answer in sentences: how many labels are wrong, how many samples to look at, and why."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,6 +102,11 @@ def answer(found: "Found") -> list[str]:
     return lines
 
 
+def learned_nothing(found: "Found") -> bool:
+    """Whether the model predicts no better than guessing, so that no number can be trusted."""
+    return stated_count(found).kind == "nothing"
+
+
 def stated_count(found: "Found") -> CountStatement:
     """What is known about the number of wrong labels before any verdict."""
     ranking, held_out_loss = found.ranking, found.summary.get("held_out_loss")
@@ -186,7 +192,10 @@ def report_data(found: "Found") -> ReportData:
     """The contents of report.html."""
     summary = found.summary
     headline, *lines = answer(found)
-    facts = [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
+    source = summary.get("source") or {}
+    dataset = Path(source["path"]).name if source.get("path") else ""
+    facts = [("label column", source["label"])] if isinstance(source.get("label"), str) else []
+    facts += [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
     return ReportData(
         headline=headline,
         answer=lines,
@@ -202,6 +211,8 @@ def report_data(found: "Found") -> ReportData:
         conflicts=found.conflicts,
         dynamics=found.dynamics,
         data=found.data,
+        dataset=dataset,
+        trusted=not learned_nothing(found),
     )
 
 
