@@ -1,6 +1,7 @@
 import gzip
 import json
 import tracemalloc
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
