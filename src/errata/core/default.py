@@ -118,8 +118,16 @@ def weight_run(method: Method, weight: float) -> Method:
     return replace(method, steps=steps)
 
 
-def own_methods() -> list[Method]:
-    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing."""
+def own_methods(spaces: NeighbourSpaces) -> list[Method]:
+    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing.
+
+    spaces: what is known about the samples; methods that need more are left out.
+    """
     not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
     names = (*not_unmixed, OTHERWISE, WITHOUT_LATE_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
-    return [parse(name) for name in names]
+    methods = map(parse, names)
+    return [
+        method
+        for method in methods
+        if isinstance(method, ComposedMethod) and all(step.can_apply(spaces) for step in method.steps)
+    ]

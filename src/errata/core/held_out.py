@@ -37,9 +37,13 @@ class HeldOut(ProbabilityStep):
         if not 0 <= self.a <= 1:
             raise InputError(f"HeldOut needs a between 0 and 1, not {self.a}")
 
+    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+        """Whether there are held-out predictions, or inputs to predict from."""
+        return spaces.can_hold_out
+
     def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
         """The blend (N, K), whose rows are not normalised, and the held-out log-probabilities alone."""
-        if not spaces.can_hold_out:
+        if not self.can_apply(spaces):
             raise InputError(f"{self.name} needs inputs of the samples, or held-out predictions; this run has neither")
         own = vectors.log_probabilities
         held_out = held_out_pool(labels, own.shape[1], spaces)
