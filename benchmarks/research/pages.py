@@ -111,7 +111,7 @@ def by_noise() -> str:
 
 
 def memorising() -> str:
-    """Runs that memorise. The default is marked where it does not use neighbours."""
+    """Runs that memorise. The default is marked where it uses neither neighbours nor held-out predictions."""
     methods = ("MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM", "default", "features alone", "logits alone")
     rows = []
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
@@ -122,7 +122,7 @@ def memorising() -> str:
         )
         missed = {method: f"{run[method]:.1f}" for method in methods}
         for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
-            missed[method] += "" if "kNN" in run[ranks_by] else " (not used)"
+            missed[method] += "" if "kNN" in run[ranks_by] or "HeldOut" in run[ranks_by] else " (not used)"
         counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
         rows.append([name, str(run["epochs"]), *shares, back, *missed.values(), *counted])
     statistics = ["epochs", "labels fitted", "late fit", "reversals"]

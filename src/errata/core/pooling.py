@@ -35,8 +35,8 @@ def held_out_pool(labels: Labels, classes: int, spaces: NeighbourSpaces) -> Floa
 
 def pool_models(inputs: Any, labels: Labels, classes: int, nearest: NearestRows | None = None) -> Floats | None:
     """Log h (N, K) from inputs (N, D); None if nothing can be held out. Arguments as `held_out_predictions` has."""
-    predictions = held_out_predictions(inputs, labels, classes, nearest)
-    if not predictions:
+    predictions = np.array(held_out_predictions(inputs, labels, classes, nearest))
+    if not len(predictions):
         return None
     weights = pool_weights(predictions, labels)
-    return np.asarray(log_softmax(np.tensordot(weights, np.stack(predictions), axes=1), axis=1))
+    return np.asarray(log_softmax(np.tensordot(weights, predictions, axes=1), axis=1))
