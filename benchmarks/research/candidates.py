@@ -8,6 +8,7 @@ import numpy as np
 import evidence
 from errata.core import memorising
 from errata.core.checks import Floats, Labels
+from errata.core.held_out import HeldOut
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.neighbours import SpaceName, label_votes
 from errata.core.smoothing import KNN
@@ -57,15 +58,19 @@ def usual(run: Run) -> Floats:
 
 
 def neighbourly(run: Run, weights: Weights = usual) -> ProbabilityVectors:
-    """The smoothing over neighbours that the default chooses for a run."""
+    """The smoothing over neighbours with the settings that kNN chooses for a run."""
     return KNN().apply(ProbabilityVectors(run.log_mean(weights(run))), run.labels, run.spaces)
 
 
 def default(run: Run, weights: Weights = usual) -> Floats:
-    """The default: with neighbours, unless the features of images have memorised the labels."""
-    if not run.is_table and _memorised(run):
+    """The default: held-out predictions for tables, neighbours for images whose features have not memorised labels."""
+    if run.is_table:
+        own = ProbabilityVectors(run.log_mean(weights(run)))
+        blend = HeldOut().apply(own, run.labels, run.spaces)
+    elif _memorised(run):
         return unmixed_alone(run, evidence.early_share_alone)
-    blend = neighbourly(run, weights)
+    else:
+        blend = neighbourly(run, weights)
     return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
 
 
@@ -78,7 +83,7 @@ def _memorised(run: Run) -> bool:
 
 
 def not_unmixed(run: Run) -> Floats:
-    """The default without unmixing."""
+    """Smoothing over neighbours without unmixing."""
     return margin(neighbourly(run).log_probabilities, run.labels)
 
 
@@ -168,7 +173,7 @@ def likeliest_labels(run: Run) -> Floats:
 
 
 def geometric_with_labels(run: Run) -> Floats:
-    """The default, with the geometric mean over the parts of a run."""
+    """Smoothing over neighbours and unmixing, with the geometric mean over the parts of a run."""
     blend = KNN().apply(ProbabilityVectors(evidence.normalised(run.log_parts.mean(axis=0))), run.labels, run.spaces)
     return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
 

@@ -47,7 +47,7 @@ def until_memorising(run: Run) -> Floats:
 
 
 def early_share(run: Run) -> Floats:
-    """Weight 1 for the epochs (E,) up to the one that predicts neighbour labels best, as in EarlyProb."""
+    """Weight 1 for the epochs (E,) of the window that EarlyProb averages."""
     epochs = np.arange(len(run.agreement))
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.window_ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)

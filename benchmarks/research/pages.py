@@ -41,6 +41,7 @@ METHODS_BY_NOISE = (
     *("LateStopping-CPD", "CTRL-CE", "CTRL-LM", "CTRL-CPD", "CL-CC (IS)", "CL-PBNR (IS)"),
     *("kNN-MeanProb-LM", "kNN-RampProb-LM"),
     *(f"Unmixed-{name}" for name in ("MeanProb-LM", "kNN-MeanProb-LM", "kNN-RampProb-LM", "kNN-EarlyProb-LM")),
+    *(f"Unmixed-HeldOut-{name}" for name in ("MeanProb-LM", "EarlyProb-LM")),
     *("CL-PBNR (OOS)", "Mean-LM (OOS)"),
 )
 SETTINGS_BY_NOISE = (
@@ -101,7 +102,8 @@ def ctrl_configurations() -> str:
 def by_noise() -> str:
     """FNR in percent of methods by kind of noise, the lowest of each setting in bold."""
     means = noise_rate_summary(FOUND).pivot(index="method", columns="setting", values="mean_percent")
-    shown = means.round(1).reindex(index=METHODS_BY_NOISE, columns=SETTINGS_BY_NOISE)
+    scored = [name for name in METHODS_BY_NOISE if name in means.index]
+    shown = means.round(1).reindex(index=scored, columns=SETTINGS_BY_NOISE)
     rows = []
     for name, values in shown.iterrows():
         least = values == shown.min()
@@ -111,7 +113,7 @@ def by_noise() -> str:
 
 
 def memorising() -> str:
-    """Runs that memorise. The default is marked where it does not use neighbours."""
+    """Runs that memorise. The default is marked where it uses neither neighbours nor held-out predictions."""
     methods = ("MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM", "default", "features alone", "logits alone")
     rows = []
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
@@ -122,7 +124,7 @@ def memorising() -> str:
         )
         missed = {method: f"{run[method]:.1f}" for method in methods}
         for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
-            missed[method] += "" if "kNN" in run[ranks_by] else " (not used)"
+            missed[method] += "" if "kNN" in run[ranks_by] or "HeldOut" in run[ranks_by] else " (not used)"
         counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
         rows.append([name, str(run["epochs"]), *shares, back, *missed.values(), *counted])
     statistics = ["epochs", "labels fitted", "late fit", "reversals"]

@@ -20,12 +20,13 @@ from errata.bench.evaluation import published
 from errata.bench.evaluation.compare import BAND_POINTS, BAND_RELATIVE
 from errata.bench.running.cell_training import FOLDS, setting_inputs
 from errata.core import metrics
+from errata.core.held_out_models import assign_folds
 from errata.core.measures import LM, LabelledLogits
 from errata.core.methods import paper_methods
 from errata.datasets.loading import load_setting
 from errata.dynamics.scoring import method_results
 from errata.training.gather import gather
-from errata.training.jobs import TrainingOptions, assign_folds
+from errata.training.jobs import TrainingOptions
 from errata.training.recipes import Recipe
 
 SETTING = "cardiotocography-symmetric-20"

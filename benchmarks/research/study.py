@@ -112,7 +112,7 @@ def signs(run: Run) -> Row:
     for points in run.spaces.points:
         counts = label_votes(run.labels, run.spaces.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)
-    chosen = KNN().choose(own, run.labels, run.spaces)
+    chosen = KNN().choose(run.spaces)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 
 

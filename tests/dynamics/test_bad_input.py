@@ -277,12 +277,17 @@ FEW = {
 @pytest.mark.parametrize("case", FEW)
 def test_little_or_unusual_data_is_scored_by_every_method(logits, labels, case):
     few, few_labels = FEW[case](logits, labels)
-    dynamics = Dynamics.from_arrays(few, few_labels, features=np.arange(2 * len(few_labels)).reshape(-1, 2))
-    table = errata.score_many(dynamics, NEEDS_NO_AVERAGE)
-    assert np.isfinite(table.to_numpy()).all()
-    assert table.shape == (len(few_labels), len(NEEDS_NO_AVERAGE))
-    ranking = errata.rank(dynamics)
-    assert ranking["rank"].tolist() == list(range(1, len(few_labels) + 1))
+    points = np.arange(2 * len(few_labels)).reshape(-1, 2)
+    dynamics = Dynamics.from_arrays(few, few_labels, features=points)
+    with_inputs = Dynamics.from_arrays(few, few_labels, inputs=points)
+    held_out = [name for name in NEEDS_NO_AVERAGE if "HeldOut" in name]
+    others = [name for name in NEEDS_NO_AVERAGE if "HeldOut" not in name]
+    for run, names in ((dynamics, others), (with_inputs, held_out)):
+        table = errata.score_many(run, names)
+        assert np.isfinite(table.to_numpy()).all()
+        assert table.shape == (len(few_labels), len(names))
+        ranking = errata.rank(run)
+        assert ranking["rank"].tolist() == list(range(1, len(few_labels) + 1))
 
 
 @pytest.mark.parametrize("case", FEW)

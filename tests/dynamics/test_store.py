@@ -22,7 +22,7 @@ ARRAYS = ("logits", "labels", "ids")
 
 
 def assert_same(a, b):
-    for name in ("logits", "labels", "ids", "fold", "features", "swa_logits"):
+    for name in ("logits", "labels", "ids", "fold", "features", "inputs", "held_out", "swa_logits"):
         first, second = getattr(a, name), getattr(b, name)
         assert (first is None) == (second is None), name
         if first is not None:
@@ -42,6 +42,8 @@ def test_saved_dynamics_are_read_bit_for_bit(tmp_path, logits, labels, dtype):
         classes=["a", "b", "c"],
         fold=np.arange(6) % 2,
         features=rng.normal(size=(6, 2)),
+        inputs=rng.normal(size=(6, 4)),
+        held_out=rng.normal(size=(6, 3)),
         swa_logits=rng.normal(size=(6, 3)),
         partial="allow",
         settings={"lr": 0.1, "name": "é"},
@@ -333,21 +335,23 @@ def test_hostile_json_is_refused(folder, content):
 
 
 WRONG_POINTS = {
-    "NaN": np.full((6, 2), np.nan),
-    "infinity": np.full((6, 2), np.inf),
-    "text": np.full((6, 2), "x"),
-    "complex": np.zeros((6, 2), complex),
-    "one dimension": np.zeros(6),
-    "three dimensions": np.zeros((6, 2, 1)),
-    "no column": np.zeros((6, 0)),
-    "too large": np.full((6, 2), 1e300),
-    "too short": np.zeros((5, 2)),
+    "NaN": np.full((12, 2), np.nan),
+    "infinity": np.full((12, 2), np.inf),
+    "text": np.full((12, 2), "x"),
+    "complex": np.zeros((12, 2), complex),
+    "one dimension": np.zeros(12),
+    "three dimensions": np.zeros((12, 2, 1)),
+    "no column": np.zeros((12, 0)),
+    "too large": np.full((12, 2), 1e300),
+    "too short": np.zeros((11, 2)),
 }
 
 
 @pytest.mark.parametrize("name", ["features", "inputs"])
 @pytest.mark.parametrize("case", WRONG_POINTS)
-def test_errors_about_points_name_the_file(folder, name, case):
+def test_errors_about_points_name_the_file(tmp_path, logits, labels, name, case):
+    folder = tmp_path / "run"  # with enough samples that inputs are used
+    Dynamics.from_arrays(np.tile(logits, (1, 2, 1)), np.tile(labels, 2)).save(folder)
     np.save(folder / f"{name}.npy", WRONG_POINTS[case])
     with pytest.raises(ErrataError, match=rf"run/{name}\.npy"):
         errata.rank(Dynamics.open(folder))

@@ -324,6 +324,23 @@ class TestFeatures:
         np.testing.assert_allclose(prepared.matrix, oracle.transform(frame["note"]).toarray(), rtol=1e-5)
         assert prepared.names == tuple(f"note: {term}" for term in oracle.get_feature_names_out())
 
+    def test_sparse_terms_are_words_and_parts_of_words_of_all_text_columns(self, frame):
+        table = pd.DataFrame(
+            {"note": frame["note"], "other": [f"another text {row}" for row in range(N)], "y": frame["kind"]}
+        )
+        table.loc[3, "other"] = None
+        found = open_data(table, "y", text=["note", "other"]).fit_features.terms()
+        parts = []
+        for texts in (table["note"], table["other"].fillna("")):
+            for options in (
+                {"ngram_range": (1, 2), "token_pattern": r"\b\w+\b"},
+                {"analyzer": "char_wb", "ngram_range": (3, 5)},
+            ):
+                oracle = TfidfVectorizer(**options, sublinear_tf=True, min_df=2 if N >= 100 else 1)
+                parts.append(oracle.fit_transform(texts).toarray())
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found.toarray(), np.concatenate(parts, axis=1), rtol=1e-5)
+
     def test_many_terms_are_reduced_to_components(self, frame, monkeypatch):
         monkeypatch.setattr(features, "MAX_DENSE_BYTES", 1000)
         monkeypatch.setattr(features, "COMPONENTS", 5)

@@ -195,3 +195,13 @@ def test_large_images_are_evaluated_in_small_batches(side, batch, tmp_path):
     assert Images(torch.zeros(1, 3, side, side, dtype=torch.uint8), MEAN, STD).evaluation_batch == batch
     Image.new("RGB", (9, 9)).save(tmp_path / "one.png")
     assert ImageFiles([tmp_path / "one.png"], MEAN, STD, decoded_size=side).evaluation_batch == batch
+
+
+def test_a_table_that_is_mostly_zeros_is_not_scaled():
+    rng = np.random.default_rng(0)
+    dense = rng.normal(3, 2, size=(40, 5)).astype(np.float32)
+    rows = torch.arange(7)
+    expected = (dense - dense.mean(axis=0)) / dense.std(axis=0)
+    np.testing.assert_allclose(TableInputs(dense).scaled(rows), expected[:7], rtol=1e-4, atol=1e-5)
+    sparse = np.where(rng.random((40, 50)) < 0.05, 1, 0).astype(np.float32)
+    np.testing.assert_array_equal(TableInputs(sparse).scaled(rows), sparse[:7])

@@ -107,7 +107,7 @@ def best_variant(variants: Iterable[Floats], labels: Labels) -> Floats:
     """The log-probabilities (N, K) whose log loss of the labels (N,) is the lowest at their best factor."""
 
     def loss(logs: Floats) -> float:
-        return log_loss(np.asarray(log_softmax(pool_weights([logs], labels)[0] * logs, axis=1)), labels)
+        return log_loss(np.asarray(log_softmax(pool_weights(logs[None], labels)[0] * logs, axis=1)), labels)
 
     return min(variants, key=loss)
 
@@ -123,14 +123,14 @@ def cut(probabilities: Floats) -> Floats:
     return np.asarray(log_softmax(logs, axis=1))
 
 
-def pool_weights(predictions: Sequence[Floats], labels: Labels) -> Floats:
+def pool_weights(predictions: Sequence[Floats] | Floats, labels: Labels) -> Floats:
     """Weights (M,), not negative, of M log-probabilities (N, K) whose sum has the lowest log loss of the labels (N,).
 
     The loss is convex in the weights, so there is one minimum.
     """
     from scipy.optimize import minimize
 
-    logs, every, models = np.stack(predictions), np.arange(len(labels)), len(predictions)
+    logs, every, models = np.asarray(predictions), np.arange(len(labels)), len(predictions)
     of_labels = logs[:, every, labels].mean(axis=1)
 
     def loss(weights: Floats) -> tuple[float, Floats]:

@@ -39,4 +39,4 @@ def pool(predictions: Sequence[Floats], labels: Labels) -> Floats | None:
     if not predictions:
         return None
     weights = pool_weights(predictions, labels)
-    return np.asarray(log_softmax(np.tensordot(weights, np.stack(predictions), axes=1), axis=1))
+    return np.asarray(log_softmax(np.tensordot(weights, np.array(predictions), axes=1), axis=1))

@@ -41,8 +41,8 @@ EXTEND, EXTEND_FOR_TERMS = 1.5, 1.0
 MAX_LOGITS, MAX_LOGITS_ON_DISK = 1 << 28, 1 << 30
 STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
 # Arrays of samples × classes held at once, counted as float32 and measured at the peak: 9 running sums, probabilities
-# as float64, and with neighbours their votes, means and blends.
-COPIES, COPIES_WITH_NEIGHBOURS = 15, 24
+# as float64, and with other samples the means over neighbours or the held-out predictions of each model, and blends.
+COPIES, COPIES_WITH_OTHERS = 15, 28
 
 
 class NoProgress:
@@ -190,7 +190,7 @@ def check_options(data: UserData, options: FindOptions) -> PretrainedModel | Non
         raise InputError(f"there are {data.samples} samples; finding wrong labels needs at least {MIN_SAMPLES}")
     if options.folds is not None and options.folds > data.samples:
         raise InputError(f"{data.samples:,} samples cannot be split into {options.folds} folds; use 2 to 10")
-    copies = COPIES_WITH_NEIGHBOURS if _uses_feature_neighbours(data) else COPIES
+    copies = COPIES_WITH_OTHERS if _uses_other_samples(data) else COPIES
     size = copies * 4.0 * data.samples * data.num_classes
     check_fits(size, f"the predictions for {data.samples:,} samples and {data.num_classes:,} classes")
     return open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)

@@ -77,7 +77,7 @@ class BatchRecorder:
     def finish(self, *, features: Any | None = None, inputs: Any | None = None) -> Dynamics:
         """The recorded dynamics. An epoch that was interrupted is left out, with a warning.
 
-        features, inputs: (N, D), for methods that use neighbours.
+        features (N, D): to find neighbours. inputs (N, D): scaled columns, to predict labels that are held out.
         """
         if self._recorder is None:
             raise InputError(f"no batch was recorded; {self._how_to_record}")
@@ -144,7 +144,7 @@ class MarginRecorder:
         self._total: NDArray[np.float64] | None = None
 
     def finish(self, *, inputs: Any | None = None) -> Dynamics:
-        """The recorded dynamics. inputs: (N, D), scaled columns for methods that use neighbours.
+        """The recorded dynamics. inputs (N, D): scaled columns, to predict labels that are held out.
 
         A boosted model is linear in its trees, so the logits of the averaged model are the mean of all margins.
         """
