@@ -14,7 +14,7 @@ from test_held_out_models import clouds, documents
 from errata.core import held_out_models, pooling
 from errata.core.held_out_models import held_out_predictions, log_loss, pool_weights
 from errata.core.neighbours import NeighbourSpaces
-from errata.core.pooling import held_out_pool, pool_models
+from errata.core.pooling import held_out_pool, pool
 from errata.errors import InputError
 
 
@@ -134,7 +134,7 @@ def test_without_inputs_there_is_no_pool():
     assert held_out_pool(labels, 3, NeighbourSpaces()) is None
     assert held_out_pool(labels, 3, NeighbourSpaces(features=inputs)) is None
     assert not NeighbourSpaces(features=inputs).can_hold_out
-    assert pool_models(inputs[:9], labels[:9], 3) is None
+    assert pool(held_out_predictions(inputs[:9], labels[:9], 3), labels[:9]) is None
     assert held_out_pool(np.zeros(len(inputs), dtype=np.int64), 3, NeighbourSpaces(inputs=inputs)) is None
 
 
@@ -169,6 +169,11 @@ def test_too_few_samples_train_nothing(monkeypatch):
     monkeypatch.setattr(held_out_models, "assign_folds", lambda *_: pytest.fail("folds were made"))
     inputs, labels = clouds()
     assert (
-        pool_models(inputs[: held_out_models.FEWEST_SAMPLES - 1], labels[: held_out_models.FEWEST_SAMPLES - 1], 3)
+        pool(
+            held_out_predictions(
+                inputs[: held_out_models.FEWEST_SAMPLES - 1], labels[: held_out_models.FEWEST_SAMPLES - 1], 3
+            ),
+            labels,
+        )
         is None
     )

@@ -1,3 +1,4 @@
+import re
 import sys
 from functools import partial
 
@@ -66,7 +67,7 @@ def test_errors_rank_first_with_embedded_texts_and_labels_are_held_out(table, cl
     found = errata.find(table, "kind", backbone=folder, model="mlp")
     assert encoder.encoded == texts
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
+    assert re.fullmatch(r"Unmixed-HeldOut(\(a=0.7\))?-EarlyProb-LM", found.summary["method"])
     assert found.summary["settings"]["backbone"] == str(folder)
     assert "texts are embedded by minilm in 3 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
@@ -136,7 +137,7 @@ def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, mon
 
 def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
     detector = errata.ErrataDetector(model="mlp", backbone=folder)
-    assert detector.get_params()["embed"] == folder
+    assert detector.get_params()["backbone"] == folder
     detector.fit(table[["review"]], table["kind"])
     assert encoder.encoded == texts
     found = errata.find(table, "kind", backbone=folder, model="mlp")
