@@ -18,6 +18,8 @@ from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
 from errata.finding.model_training import NoProgress
 from errata.finding.sources import DataSource
 
+HELD_OUT = ("Unmixed-HeldOut-EarlyProb-LM", "Unmixed-HeldOut(a=0.7)-EarlyProb-LM")  # for worse and for better runs
+
 
 @pytest.fixture
 def table(clouds):
@@ -72,7 +74,7 @@ def test_each_model_for_tables_finds_most_errors(clouds, model):
     assert missed(found, noisy) <= 0.25
     assert found.summary["kind"] == "table"
     assert ("LightGBM" in found.summary["model"]) == (model == "boosting")
-    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
+    assert found.summary["method"] in HELD_OUT
     assert found.ranking["p_wrong"].sum() == pytest.approx(found.estimate.rate * len(inputs))
     assert found.dynamics.path is None
     held_out = found.dynamics.held_out
@@ -88,7 +90,7 @@ def test_folds_score_every_sample_out_of_sample(clouds):
     found = errata.find(inputs, noisy.labels, model="mlp", folds=3)
     assert found.dynamics.gathering == "out-of-sample"
     assert found.dynamics.features is None
-    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM (OOS)"
+    assert found.summary["method"].removesuffix(" (OOS)") in HELD_OUT
     assert missed(found, noisy) <= 0.25
 
 
@@ -127,7 +129,7 @@ def test_text_is_ranked(clouds):
     texts = [" ".join(rng.choice(words[label].split(), 6)) for label in truth.tolist()]
     found = errata.find(texts, noisy.labels)
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
+    assert found.summary["method"] in HELD_OUT
     assert missed(found, noisy) <= 0.1
     held_out = found.dynamics.held_out
     assert held_out.dtype == np.float32
@@ -187,7 +189,7 @@ def test_a_folder_of_images_is_ranked(run, pictures, monkeypatch):
     code, _, err = run(pictures)
     assert code == 2
     assert "broken.png cannot be read as an image" in err
-    code, out, err = run(pictures, "--skip-bad")
+    code, out, err = run(pictures, "--skip-bad", "--backbone", "none")
     assert (code, err) == (0, "")
     assert "12 samples in 2 classes, 12 images of 32 × 32 pixels" in out
     assert "broken.png" in out

@@ -70,7 +70,7 @@ def embedded(data: UserData, model: Path, device: str, work: Path | None, progre
         data,
         fit_features=replace(data.fit_features, vectors=vectors),
         remarks=(*data.remarks, f"texts are embedded by {model.resolve().name} in {width:,} dimensions"),
-        embedded=True,
+        backbone=model.resolve().name,
     )
 
 

@@ -22,7 +22,7 @@ from errata.finding.conflicts import conflicts
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
 from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, load_recipe, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
-from errata.finding.pretrained import PretrainedModel
+from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
@@ -40,7 +40,7 @@ def find(
     data: Any = None,
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
-    backbone: str | Path | None = None,
+    backbone: Any = None,
     allow_download: bool = False,
     recipe: str | Path | None = None,
     model: "ModelName" = "auto",
@@ -64,8 +64,8 @@ def find(
     matched by id, by default the row number. label, text, id, ignore and skip_bad then describe `data`; arrays and data
     frames need no label.
     backbone: a pretrained model. For images: `lite0` (the default if errata[images] is installed), `lite2`, a folder or
-    cached name of an image model for transformers, or "none" to train on the pixels. For texts: a folder with a
-    sentence-transformers model.
+    cached name of an image model for transformers, any torch.nn.Module that returns features, or "none" to train on the
+    pixels. For texts: a folder with a sentence-transformers model.
     allow_download: whether a backbone that is not in the cache of transformers may be downloaded.
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
@@ -80,8 +80,9 @@ def find(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
-    backbone_name, recipe_file = (None if path is None else str(path) for path in (backbone, recipe))
-    options = FindOptions(model, folds, device, seed, backbone_name, recipe_file, allow_download)
+    backbone = str(backbone) if isinstance(backbone, Path) else backbone
+    recipe_file = None if recipe is None else str(recipe)
+    options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download)
     described = DataSource(source, label, text, id, skip_bad, ignore)
     opened = described.open()
     if isinstance(opened, Dynamics):
@@ -91,7 +92,8 @@ def find(
     elif data is not None:
         raise InputError(f"`data=` is for recorded dynamics and logits; {described.path or 'the source'} holds samples")
     else:
-        pretrained = check_options(opened, options)
+        check_options(opened, options)
+        pretrained = open_pretrained(opened, backbone, options.model, options.device, options.allow_download)
     with nullcontext() if folder is None else write_results(folder, opened, described, overwrite) as work:
         for line in what_was_read(str(described.path or "data"), opened):
             progress.say(line)

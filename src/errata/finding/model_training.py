@@ -17,7 +17,6 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
-from errata.finding.pretrained import PretrainedModel, open_pretrained
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
@@ -58,8 +57,8 @@ class NoProgress:
 class FindOptions:
     """How `find` trains: model, folds (None: in-sample), device, seed.
 
-    backbone: the pretrained model that computes features of images or texts (None: `open_pretrained` decides).
-    allow_download: whether it may be downloaded.
+    backbone: the name of the pretrained model that computes features of images or texts (None: `open_pretrained`
+    decides). allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
     """
 
@@ -129,7 +128,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
         _described(dynamics, data, options, trials[0].loss, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
-        model=f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}",
+        model=f"{_title(chosen, data)}, {counted(chosen.recipe.epochs, unit)}",
         how=_reason(trials, data),
         loss=trials[0].loss,
         unit=unit,
@@ -154,9 +153,13 @@ def _train_by_recipe(
         _described(dynamics, data, options, None, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
-        model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
+        model=f"{_title(chosen, data)}, {counted(recipe.epochs, 'epoch')}",
         how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
     )
+
+
+def _title(chosen: "Candidate", data: UserData) -> str:
+    return f"{chosen.title} on features of {data.backbone}" if data.embedded else chosen.title
 
 
 def load_recipe(path: str) -> "Recipe":
@@ -169,11 +172,8 @@ def load_recipe(path: str) -> "Recipe":
     return recipe
 
 
-def check_options(data: UserData, options: FindOptions) -> PretrainedModel | None:
-    """Raise an error, before anything takes time, if the data cannot be trained on with these options.
-
-    Returns the pretrained model to use, if any.
-    """
+def check_options(data: UserData, options: FindOptions) -> None:
+    """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
     require("torch", "torch", "torch", "training")
     from errata.training.gather import choose_device
 
@@ -193,7 +193,6 @@ def check_options(data: UserData, options: FindOptions) -> PretrainedModel | Non
     copies = COPIES_WITH_OTHERS if _uses_other_samples(data) else COPIES
     size = copies * 4.0 * data.samples * data.num_classes
     check_fits(size, f"the predictions for {data.samples:,} samples and {data.num_classes:,} classes")
-    return open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
 
 
 def _train(

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,24 +35,23 @@ class PretrainedModel:
 
 
 def open_pretrained(
-    data: UserData, backbone: str | None, model: str, device: str, allow_download: bool
+    data: UserData, backbone: Any, model: str, device: str, allow_download: bool
 ) -> PretrainedModel | None:
     """The model that computes features of this data; None if its texts become terms, or its images are trained on.
 
     backbone: as in `find`. For images without one, lite0 if its weights are installed and no other `model` is named.
     """
-    if data.kind in ("images", "image files"):
-        if backbone is None and model == "auto" and find_spec(WEIGHTS_PACKAGE) is not None:
-            backbone = DEFAULT_BACKBONE
-        if backbone is None or backbone == FROM_SCRATCH:
-            return None
-        if model != "auto":
-            raise InputError(
-                f"`backbone={backbone}` computes features, and {model} learns from pixels: pass one of them"
-            )
-        return _image_model(backbone, device, allow_download)
-    if backbone is None or backbone == FROM_SCRATCH:
+    name, has_images = backbone_name(backbone), data.kind in ("images", "image files")
+    if name is None and has_images and model == "auto" and find_spec(WEIGHTS_PACKAGE) is not None:
+        backbone = name = DEFAULT_BACKBONE
+    if name is None or name == FROM_SCRATCH:
         return None
+    if has_images:
+        if model != "auto":
+            raise InputError(f"the backbone {name} computes features, and {model} learns from pixels: pass one only")
+        return _image_model(backbone, device, allow_download)
+    if not isinstance(backbone, str):
+        raise InputError(f"a {name} describes images; for {data.kind}, pass the folder of a sentence model")
     folder = model_folder(backbone)
 
     def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
@@ -60,15 +60,19 @@ def open_pretrained(
     return PretrainedModel(model_key(folder), embed)
 
 
-def _image_model(name: str, device: str, allow_download: bool) -> PretrainedModel:
+def backbone_name(backbone: Any) -> str | None:
+    """A backbone as the settings of a run name it: a name or path as it is, a module by its class."""
+    return backbone if isinstance(backbone, str | None) else type(backbone).__name__
+
+
+def _image_model(spec: Any, device: str, allow_download: bool) -> PretrainedModel:
     from errata.training.backbones import open_backbone
 
-    backbone = open_backbone(name, allow_download)
+    backbone = open_backbone(spec, allow_download)
 
     def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
         features = unit_rows(frozen_features(data, backbone, device, work, progress))
-        remark = f"images are described by {backbone.name} in {backbone.width:,} dimensions"
-        return replace(data, fit_features=FixedFeatures(features), remarks=(*data.remarks, remark), embedded=True)
+        return replace(data, fit_features=FixedFeatures(features), backbone=backbone.name)
 
     return PretrainedModel(backbone.key, embed)
 

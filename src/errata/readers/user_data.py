@@ -32,8 +32,8 @@ class UserData:
     inputs: a data frame of N rows without the labels; an array (N, D), dense or sparse; images (N, 3, H, W) of uint8;
     paths (N,) of image files below `root`; or `StoredImages`. labels (N,): class numbers. classes (K,): the label
     values. ids (N,): numbers or text; by default the row number or the path of an image. rows (N,): rows of the source.
-    columns: the treatment of each column. remarks: messages for the user. embedded: the features come from a
-    pretrained model.
+    columns: the treatment of each column. remarks: messages for the user. backbone: the name of the pretrained
+    model that the features come from, if any.
     """
 
     kind: Kind
@@ -46,7 +46,7 @@ class UserData:
     remarks: tuple[str, ...] = ()
     root: Path | None = None
     fit_features: Callable[[Rows], Features] | None = field(default=None, repr=False)
-    embedded: bool = False
+    backbone: str = ""
 
     @property
     def samples(self) -> int:
@@ -63,6 +63,11 @@ class UserData:
         """The columns that no model uses, with the reason; the column of ids is not among them."""
         parts = {name: treatment.partition(": ") for name, treatment in self.columns.items()}
         return {name: reason for name, (treatment, _, reason) in parts.items() if treatment == "left out"}
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the features come from a pretrained model."""
+        return bool(self.backbone)
 
     @property
     def is_terms(self) -> bool:

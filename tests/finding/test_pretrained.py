@@ -1,0 +1,98 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import errata
+from errata.errors import InputError
+from errata.finding import pretrained
+from errata.finding.pretrained import unit_rows
+
+WRONG = (3, 10, 21)
+
+
+class Colours(torch.nn.Module):
+    """A backbone of 16 pixels that returns the mean colours of an image."""
+
+    side = 16
+
+    def forward(self, images):
+        return images.mean(dim=(2, 3))
+
+
+@pytest.fixture(scope="module")
+def images():
+    """40 bright and dark images (N, 3, 32, 32), of which three have the wrong label."""
+    rng = np.random.default_rng(0)
+    light = np.where(np.arange(40) % 2, 200, 60)[:, None, None, None]
+    pixels = np.clip(rng.normal(light, 25, (40, 3, 32, 32)), 0, 255).astype(np.uint8)
+    labels = np.arange(40) % 2
+    labels[list(WRONG)] = 1 - labels[list(WRONG)]
+    return pixels, labels
+
+
+def first_three(found):
+    return set(found.ranking["id"].head(3))
+
+
+def test_images_are_described_by_lite0_unless_another_model_is_given(images):
+    found = errata.find(*images)
+    assert "on features of lite0" in found.summary["model"]
+    assert first_three(found) == set(WRONG)
+    assert found.dynamics.inputs.shape == (40, 1280)
+    assert found.dynamics.held_out.shape == (40, 2)
+
+
+def test_without_the_weights_or_with_none_a_network_is_trained_on_the_pixels(images, monkeypatch):
+    monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 1)
+    monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 1)
+    assert errata.find(*images, backbone="none").summary["model"].startswith("cnn4")
+    assert errata.find(*images, model="cnn4").summary["model"].startswith("cnn4")
+    monkeypatch.setattr(pretrained, "find_spec", lambda name: None)
+    assert errata.find(*images).summary["model"].startswith("cnn4")
+
+
+def test_a_folder_of_images_with_a_module_of_your_own_and_resume(images, tmp_path, monkeypatch):
+    pixels, labels = images
+    for number, (image, label) in enumerate(zip(pixels, labels, strict=True)):
+        folder = tmp_path / "photos" / ("dark", "bright")[label]
+        folder.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(image.transpose(1, 2, 0)).save(folder / f"{number}.png")
+
+    def fail(*args):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("errata.finding.find.train_model", fail)
+        with pytest.raises(KeyboardInterrupt):
+            errata.find(tmp_path / "photos", backbone=Colours(), out=tmp_path / "out")
+    with monkeypatch.context() as resumed:
+        resumed.setattr(Colours, "forward", lambda self, images: torch.full((len(images), 3), 7.0))
+        found = errata.find(tmp_path / "photos", backbone=Colours(), out=tmp_path / "out")
+    assert "on features of Colours" in found.summary["model"]
+    assert found.summary["settings"]["backbone"] == "Colours"
+    wrong = {f"{('dark', 'bright')[labels[number]]}/{number}.png" for number in WRONG}
+    assert first_three(found) == wrong  # from the stored features: those computed the second time are all alike
+
+
+def test_the_detector_takes_a_backbone(images):
+    detector = errata.ErrataDetector(backbone=Colours()).fit(*images)
+    assert set(np.argsort(-detector.scores_)[:3]) == set(WRONG)
+
+
+def test_contradictions_are_refused(images):
+    with pytest.raises(InputError, match="pass one only"):
+        errata.find(*images, backbone="lite0", model="cnn4")
+    with pytest.raises(InputError, match=r"no backbone 'lite1'.*did you mean"):
+        errata.find(*images, backbone="lite1")
+    with pytest.raises(InputError, match="a Colours describes images"):
+        errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], backbone=Colours())
+
+
+def test_unit_rows_have_length_one_around_the_mean():
+    rng = np.random.default_rng(0)
+    features = rng.normal(5, 1, (30, 4)).astype(np.float32)
+    features[3] = features.mean(axis=0)
+    rows = unit_rows(features)
+    np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
+    assert unit_rows(np.ones((3, 2), dtype=np.float32)).tolist() == [[0, 0]] * 3
