@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from errata.finding.detector import ErrataDetector as ErrataDetector
     from errata.finding.find import find as find
     from errata.finding.found import Found as Found
+    from errata.review.certificates import certify as certify
     from errata.review.corrected_copy import apply as apply
 
 _HOME = {
@@ -41,6 +42,7 @@ _HOME = {
     "ErrataDetector": "errata.finding.detector",
     "Found": "errata.finding.found",
     "apply": "errata.review.corrected_copy",
+    "certify": "errata.review.certificates",
     "find": "errata.finding.find",
 }
 _MODULES = {"compat": "errata.compat", "metrics": "errata.core.metrics", "noise": "errata.core.noise"}

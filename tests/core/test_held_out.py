@@ -121,7 +121,7 @@ def test_logits_are_normalised(run):
 
 def test_they_are_used_in_place_of_predictions_from_the_inputs(run, monkeypatch):
     logits, labels, held_out = run
-    monkeypatch.setattr("errata.core.pooling.pool_models", lambda *_: pytest.fail("models were trained"))
+    monkeypatch.setattr("errata.core.pooling.held_out_predictions", lambda *_: pytest.fail("models were trained"))
     with_inputs = Dynamics.from_arrays(logits, labels, inputs=logits[0], held_out=held_out)
     np.testing.assert_array_equal(score(with_inputs), score(Dynamics.from_arrays(logits, labels, held_out=held_out)))
 

@@ -25,6 +25,7 @@ def found_with(p_wrong, rate=None):
                 "id": np.arange(samples),
                 "label": labels,
                 "suggested": np.where(np.arange(samples) < share * samples, 1 - labels, labels),
+                "score": np.where(np.arange(samples) < share * samples, 5.0, 0.0) + np.arange(samples) / samples,
                 "p_wrong": p_wrong,
                 "mean_loss": 0.3,
             }
@@ -38,10 +39,10 @@ def found_with(p_wrong, rate=None):
 
 
 def test_the_answer_has_the_numbers():
-    found = found_with(np.repeat([0.7, 0.1, 0.0], [200, 600, 200]))
+    found = found_with(np.repeat([0.9, 0.025], [200, 800]))
     assert answer(found) == [
         "About 200 of 1,000 labels are wrong (20 %, 10–40 %).",
-        "Look at the first 200: expect about 140 errors, 70 % of all.",
+        "Look at the first 200: expect about 180 errors, 90 % of all.",
     ]
     how, assumption = reasons(found)
     assert how == "Invented for this test."
@@ -97,7 +98,7 @@ def test_expectations_are_read_from_the_curve():
 def test_a_wide_interval_gives_a_warning(low, high, expected, samples, widely):
     estimate = NoiseRate(expected / samples, low / samples, high / samples, None, "")
     assert disagree_widely(estimate, samples) == widely
-    found = replace(found_with(np.full(samples, expected / samples)), estimate=estimate)
+    found = replace(found_with((np.arange(samples) < expected).astype(float)), estimate=estimate)
     assert any("disagree widely" in line for line in answer(found)) == widely
 
 

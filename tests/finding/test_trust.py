@@ -16,7 +16,7 @@ from errata.dynamics.ranking import analyse, ranking_table
 from errata.finding.trust import guessing_reason, label_agreement, label_entropy, trust_lines
 from errata.wording import percent
 
-WARNING = "Warning: the model predicts no better than guessing"
+WARNING = "How many labels are wrong is not known: the model predicts no better than guessing."
 
 
 def coin_flips(samples, classes=2):

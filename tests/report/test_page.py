@@ -11,72 +11,15 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
-from errata.core.rates import NoiseRate
-from errata.dynamics.store import Dynamics
-from errata.finding.found import Found
 from errata.readers import open_data
+from report_results import CLASSES, EPOCHS, made_up
 
-CLASSES = ("cat", "dog", "owl")
-EPOCHS = 6
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=1">',
     "</script><b>猫</b> & ünïcode \u2028 'quotes'",
     'a,b\n"c"',
 )
-
-
-def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expected=20, epochs=EPOCHS):
-    """A result in which the sample at place i has the label i mod K and the suggestion (i + 1 + i // K mod 2) mod K."""
-    rng = np.random.default_rng(0)
-    labels = np.arange(samples) % len(classes)
-    suggested = (labels + 1 + np.arange(samples) // len(classes) % 2) % len(classes)
-    names = np.array(classes, dtype=object)
-    dynamics = Dynamics.from_arrays(
-        rng.normal(size=(epochs, samples, len(classes))).astype(np.float32), names[labels], ids=ids, classes=classes
-    )
-    p_wrong = np.linspace(0.95, 0.05, samples)
-    ranking = pd.DataFrame(
-        {
-            "id": dynamics.ids,
-            "label": names[labels],
-            "suggested": names[suggested],
-            "score": np.linspace(4, -4, samples),
-            "rank": np.arange(1, samples + 1),
-            "p_wrong": p_wrong,
-            "agree": np.linspace(5, 0, samples).round() / 5,
-            "mean_loss": np.linspace(3, 0.1, samples),
-        }
-    )
-    first = ranking.head(expected)
-    pairs = first[first["label"] != first["suggested"]].groupby(["label", "suggested"]).size()
-    conflicts = [(group, place) for group, places in enumerate(groups) for place in places]
-    return Found(
-        ranking=ranking,
-        dynamics=dynamics,
-        estimate=NoiseRate(expected / samples, 0.0, 1.0, 0.95, "Made up."),
-        conflicts=pd.DataFrame(
-            {
-                "group": [group for group, _ in conflicts],
-                "id": [ranking["id"][place] for _, place in conflicts],
-                "label": [ranking["label"][place] for _, place in conflicts],
-            }
-        ),
-        confusions=pairs.reset_index(name="count").sort_values("count", ascending=False, ignore_index=True),
-        summary={
-            "samples": samples,
-            "classes": len(classes),
-            "kind": data.kind if data else "dynamics",
-            "model": "mlp",
-            "method": "MeanProb-LM",
-            "held_out_loss": 0.1,
-            "trust": ["The ranking uses all 6 epochs."],
-            "remarks": ["3 rows have no label and are left out."],
-            "seconds": 1.5,
-            "version": "1.2.3",
-        },
-        data=data,
-    )
 
 
 @pytest.fixture
@@ -121,7 +64,9 @@ def press(page, *keys):
 
 
 def test_the_answer_is_at_the_top_and_the_reasons_are_collapsed(opened):
-    page = opened(made_up())
+    found, first = made_up(), np.arange(60) < 20
+    clear = found.ranking.assign(score=np.where(first, 9.0, -9.0), p_wrong=np.where(first, 0.8, 0.05))
+    page = opened(replace(found, ranking=clear, summary=found.summary | {"held_out_loss": 0.9}))
     expect(page.locator("#head")).to_have_text("About 20 of 60 labels are wrong (33 %, 0–100 %).")
     expect(page.locator("#answer li")).to_have_count(2)
     expect(page.locator("#answer")).to_contain_text("Look at the first 20: expect about 16 errors")

@@ -7,10 +7,12 @@ May import every package; nothing imports errata.cli.
 from errata.cli import (  # noqa: F401  # each registers its commands
     bench,
     bench_show,
+    certify_command,
     data,
     demo,
     find_command,
     review_commands,
+    review_server,
     score_commands,
     training,
 )

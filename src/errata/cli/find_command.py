@@ -39,10 +39,16 @@ def find(
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column that the model must not use. May be repeated.")
     ] = None,
-    embed: Annotated[
-        Path | None,
-        typer.Option(help="Folder of a sentence-transformers model: embed texts with it instead of TF-IDF."),
+    backbone: Annotated[
+        str | None,
+        typer.Option(
+            help="A pretrained model. Images: `lite0` (the default, with errata[images]), `lite2`, a folder or "
+            "OWNER/NAME of an image model for transformers, or `none`. Texts: a folder of a sentence model."
+        ),
     ] = None,
+    allow_download: Annotated[
+        bool, typer.Option("--allow-download", help="Download the backbone OWNER/NAME if it is not in the cache.")
+    ] = False,
     recipe: Annotated[
         Path | None, typer.Option(help="The file of `errata choose`: train this network, without trying others.")
     ] = None,
@@ -71,7 +77,8 @@ def find(
                 text=text,
                 id=id_column,
                 ignore=ignore,
-                embed=embed,
+                backbone=backbone,
+                allow_download=allow_download,
                 recipe=recipe,
                 model=model,  # type: ignore[arg-type]  # find refuses unknown names
                 folds=folds,
@@ -92,7 +99,7 @@ def find(
 
 def _print(found: "Found", out: Path, top: int) -> None:
     """The answer, the first samples, and what to do next."""
-    from errata.finding.answer import answer, data_notes, how_ranked
+    from errata.finding.answer import answer, data_notes, how_ranked, learned_nothing
     from errata.finding.found import REPORT
 
     for line in (how_ranked(found), *answer(found)):
@@ -100,6 +107,8 @@ def _print(found: "Found", out: Path, top: int) -> None:
     table = found.ranking.head(top)[COLUMNS].round(3)
     if top:
         table["p_wrong"] = [as_probability(share) for share in table["p_wrong"]]
+        if learned_nothing(found):
+            table = table.drop(columns="p_wrong")
         print_table(table, f"the {len(table)} most suspicious of {len(found.ranking):,} samples")
     notes = data_notes(found)
     if notes:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from errata.cli.app import ExcelSafe, app
+from errata.cli.certify_command import as_share, safe_decisions
 from errata.cli.find_command import OUT as FOUND
 from errata.errors import InputError
 from errata.terminal import print_table, progress_bar
@@ -40,6 +41,13 @@ def apply_command(
     accept_suggested: Annotated[
         bool, typer.Option("--accept-suggested", help="With --top: use the suggested labels without a review.")
     ] = False,
+    at_most_wrong: Annotated[
+        str | None,
+        typer.Option(
+            help="With --decisions: also use the suggested labels of the first samples, as far as random checks show "
+            "that at most this share of them is wrong: 5%."
+        ),
+    ] = None,
     found: Annotated[
         Path | None,
         typer.Option(
@@ -63,7 +71,10 @@ def apply_command(
 
     folder, options = _earlier_find(source, found)
     label, id_column = label or options.get("label"), id_column or options.get("id")
-    reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
+    if at_most_wrong is None:
+        reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
+    else:
+        reviewed = safe_decisions(decisions, as_share("--at-most-wrong", at_most_wrong), folder or FOUND)
     plan = plan_corrections(source, reviewed, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
     copy = copy_path(plan.writer.path, out)
     _print_counts(plan)

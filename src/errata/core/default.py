@@ -23,7 +23,8 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
    excluded runs that memorise. EarlyProb: equal weights until the epoch at which the model starts to memorise, one
    epoch for the whole run (errata.core.early).
-6. HeldOut (errata.core.held_out), with inputs: replace log p(i) by 0.4 log p(i) + 0.6 log h(i). h(i) is predicted from
+6. HeldOut (errata.core.held_out), with inputs: replace log p(i) by a log p(i) + (1 - a) log h(i). a is 0.7 if `find`
+   measured that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from
    the inputs by models that have not seen the label of sample i: logistic regression, a random forest, a small network
    and nearest neighbours, pooled with the weights that predict the given labels best (errata.core.pooling).
    kNN (errata.core.smoothing), with features only: replace log p(i) by 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of
@@ -42,9 +43,14 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
 from collections.abc import Callable
 from dataclasses import replace
 
+from errata.core.composed_method import ComposedMethod
+from errata.core.held_out import WEIGHT_OF_BETTER_RUN, HeldOut
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse
 from errata.core.neighbours import NeighbourSpaces
+
+BEATS_HELD_OUT = "beats_held_out"
+"""The setting of a run that `errata find` measured to predict unseen labels better than held-out predictions."""
 
 DEFAULT = "default"
 """The name of the method that `choose_default` returns for a run; upper or lower case."""
@@ -76,19 +82,22 @@ def choose_default(
     logits_stored: bool,
     can_score: Callable[[Method], bool],
     memorisation: Callable[[], Memorisation],
+    beats_held_out: bool = False,
 ) -> Method:
     """The method that ranks a run, by rules 1 to 4.
 
     spaces: which of inputs, features and held-out predictions are known. logits_stored: False if only running sums
     were kept. can_score: whether what was kept is enough for a method. memorisation: computes which parts of the run
-    have memorised labels; it reads the whole run, so it is called only if the choice depends on it.
+    have memorised labels; it reads the whole run, so it is called only if the choice depends on it. beats_held_out:
+    whether the model of the run was measured to predict unseen labels better than the held-out predictions.
     """
 
     def gathered(name: str) -> Method:
         return replace(parse(name), gathering=gathering)
 
     if spaces.can_hold_out:
-        return gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)
+        method = gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)
+        return weight_run(method, WEIGHT_OF_BETTER_RUN) if beats_held_out else method
     with_features = gathered(WITH_FEATURES)
     features_usable = "features" in spaces.points and can_score(with_features)
     late_epochs_matter = logits_stored and gathering == "in-sample"
@@ -102,8 +111,23 @@ def choose_default(
     return gathered(OTHERWISE)
 
 
-def own_methods() -> list[Method]:
-    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing."""
+def weight_run(method: Method, weight: float) -> Method:
+    """The method with another weight of the run in HeldOut."""
+    assert isinstance(method, ComposedMethod)
+    steps = tuple(HeldOut(weight) if isinstance(step, HeldOut) else step for step in method.steps)
+    return replace(method, steps=steps)
+
+
+def own_methods(spaces: NeighbourSpaces) -> list[Method]:
+    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing.
+
+    spaces: what is known about the samples; methods that need more are left out.
+    """
     not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
     names = (*not_unmixed, OTHERWISE, WITHOUT_LATE_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
-    return [parse(name) for name in names]
+    methods = map(parse, names)
+    return [
+        method
+        for method in methods
+        if isinstance(method, ComposedMethod) and all(step.can_apply(spaces) for step in method.steps)
+    ]

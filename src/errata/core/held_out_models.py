@@ -15,6 +15,7 @@ logistic regression. Trees and networks are slow there, and no better.
 import math
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.jit import over_blocks, usable_cpus
-from errata.core.neighbours import label_votes
+from errata.core.neighbours import NeighbourSpaces, label_votes
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ FEWEST_SAMPLES = 2 * FOLDS
 LOWEST_LOG_PROBABILITY = -12.0
 """Lower values are cut: a class that no tree and no neighbour voted for is not impossible."""
 
-PENALTIES = (0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
+PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
 MAX_ITERATIONS = 100  # of logistic regression
 SMOOTHINGS = (0.03, 0.1, 0.3)  # alpha of naive Bayes
 MAX_CLASSES_OF_TERMS = 50  # with more, logistic regression of sparse terms takes minutes, and naive Bayes is as good
@@ -49,11 +50,11 @@ SIMILARITIES = 1 << 22  # of a block of rows to all others, held in memory by ea
 SPARSE_SHARE = 0.1  # inputs with fewer numbers other than zero are stored as sparse matrices
 
 
-def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: NearestRows | None) -> list[Floats]:
+def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: NearestRows | None = None) -> list[Floats]:
     """Log-probabilities (N, K) of the given labels by each model, best variant only; rows are normalised.
 
-    inputs: (N, D), dense or sparse. nearest: the rows (N, k) of the k nearest samples of every sample; not needed for
-    sparse inputs, whose neighbours are found by cosine distance. The result is empty with fewer than FEWEST_SAMPLES
+    inputs: (N, D), dense or sparse. nearest: the rows (N, k) of the k nearest samples of every sample, if they are
+    known; neighbours of sparse inputs are found by cosine distance. The result is empty with fewer than FEWEST_SAMPLES
     samples or with a single class, where nothing can be held out.
     """
     if len(labels) < FEWEST_SAMPLES or len(np.unique(labels)) < 2:
@@ -75,9 +76,8 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
         if classes <= MAX_CLASSES_OF_TERMS:
             models.append(_logistic_regressions((1.0,), matrix, labels, classes, fold))
     else:
-        assert nearest is not None
         models = [
-            _neighbour_votes(labels, classes, nearest),
+            _neighbour_votes(labels, classes, nearest or partial(NeighbourSpaces(inputs=matrix).nearest, "inputs")),
             _logistic_regressions(PENALTIES, matrix, labels, classes, fold),
             _forest(matrix, labels, classes),
             _network(matrix, labels, classes, fold),

@@ -167,6 +167,10 @@ class ProbabilityStep(MethodPart):
     kind = "step"
     must_be_first: ClassVar[bool] = False  # needs normalised rows, as aggregations give them
 
+    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+        """Whether enough is known about the samples."""
+        return True
+
     @abstractmethod
     def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
         """The changed vectors. The arrays of the input must not be written to."""

@@ -9,13 +9,13 @@ as neighbours by a distance that means little, gets a weight near 0. So no rule 
 dataset, and no true label is needed.
 """
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
-from errata.core.held_out_models import NearestRows, held_out_predictions, pool_weights
+from errata.core.held_out_models import held_out_predictions, pool_weights
 from errata.core.neighbours import NeighbourSpaces
 
 
@@ -28,15 +28,15 @@ def held_out_pool(labels: Labels, classes: int, spaces: NeighbourSpaces) -> Floa
         return spaces.held_out
 
     def predict() -> Floats | None:
-        return pool_models(spaces.finite_points("inputs"), labels, classes, lambda k: spaces.nearest("inputs", k))
+        inputs = spaces.finite_points("inputs")
+        return pool(held_out_predictions(inputs, labels, classes, lambda k: spaces.nearest("inputs", k)), labels)
 
     return spaces.computed_once(("held out", classes, labels.tobytes()), predict)
 
 
-def pool_models(inputs: Any, labels: Labels, classes: int, nearest: NearestRows | None = None) -> Floats | None:
-    """Log h (N, K) from inputs (N, D); None if nothing can be held out. Arguments as `held_out_predictions` has."""
-    predictions = np.array(held_out_predictions(inputs, labels, classes, nearest))
-    if not len(predictions):
+def pool(predictions: Sequence[Floats], labels: Labels) -> Floats | None:
+    """Log h (N, K) from log-probabilities (N, K) of each model; None if there is none."""
+    if not predictions:
         return None
-    weights = pool_weights(predictions, labels)
-    return np.asarray(log_softmax(np.tensordot(weights, predictions, axes=1), axis=1))
+    stacked = np.stack(predictions)
+    return np.asarray(log_softmax(np.tensordot(pool_weights(stacked, labels), stacked, axes=1), axis=1))

@@ -62,9 +62,13 @@ class KNN(ProbabilityStep):
         if self.space is not None and self.space not in get_args(SpaceName):
             raise InputError(f"kNN searches neighbours in features or inputs, not {self.space!r}")
 
+    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+        """Whether the space is known in which neighbours are searched."""
+        return self.space in spaces.points if self.space is not None else bool(spaces.points)
+
     def choose(self, spaces: NeighbourSpaces) -> KNNSettings:
         """The settings: those that are given, the others by the rule of the module."""
-        if not spaces.points or (self.space is not None and self.space not in spaces.points):
+        if not self.can_apply(spaces):
             needed = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {needed} of the samples to search for neighbours; this run has none")
         inputs_known = "inputs" in spaces.points

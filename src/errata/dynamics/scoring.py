@@ -12,7 +12,7 @@ from errata.core import early, memorising
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import OTHERWISE, WITH_FEATURES, choose_default, parse_or_default
+from errata.core.default import BEATS_HELD_OUT, OTHERWISE, WITH_FEATURES, choose_default, parse_or_default
 from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
@@ -149,6 +149,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
         logits_stored=reducers is None,
         can_score=lambda method: reducers is None or reducers.supports(method),
         memorisation=partial(_memorisation, dynamics),
+        beats_held_out=dynamics.settings.get(BEATS_HELD_OUT) is True,
     )
 
 

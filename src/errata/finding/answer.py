@@ -1,9 +1,11 @@
 """The answer in sentences: how many labels are wrong, how many samples to look at, and why."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from errata.core.count_statement import CountStatement, count_statement
 from errata.dynamics.store import Dynamics
 from errata.finding.model_training import RECORDED
 from errata.finding.trust import disagree_widely, guessing_reason
@@ -18,6 +20,12 @@ MOST_CLASSES = 12  # named in one line
 MOST_COLUMNS = 20
 MOST_CONFUSIONS = 5
 SMALLEST_BUDGET = 20
+START = 100  # samples to look at if nobody knows how many are wrong
+DRAW = "Judge 30 random samples to find out (errata certify --draw 30)."
+BECAUSE = {
+    "overlap": "classes overlap, so correct labels may look like errors",
+    "held-out loss": "the model predicts held-out labels too well for more errors",
+}
 ASSUMPTION = (
     "These numbers assume that the model has learned what most samples of a class have in common, and that wrong "
     "labels are exceptions. Systematic errors, the same for all similar samples, look right to the model."
@@ -79,13 +87,44 @@ def how_ranked(found: "Found") -> str:
 
 
 def answer(found: "Found") -> list[str]:
-    """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted."""
+    """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted.
+
+    No number is stated if the model learned nothing, and only a range where classes overlap.
+    """
+    statement = stated_count(found)
+    if statement.kind == "nothing":
+        return [f"How many labels are wrong is not known: the model predicts no better than guessing. {DRAW}"]
+    if statement.kind == "range":
+        return [_range(found, statement), f"{DRAW} Or look at the first {START:,}: most suspicious samples come first."]
     lines = [how_many(found), what_to_do(found)]
-    if guessing_reason(found.dynamics.labels, found.ranking, found.summary.get("held_out_loss")):
-        return ["Warning: the model predicts no better than guessing, so these numbers mean nothing.", *lines]
     if disagree_widely(found.estimate, len(found.ranking)):
         return [*lines, "Warning: the estimates of this number disagree widely. Trust the order, not the number."]
     return lines
+
+
+def learned_nothing(found: "Found") -> bool:
+    """Whether the model predicts no better than guessing, so that no number can be trusted."""
+    return stated_count(found).kind == "nothing"
+
+
+def stated_count(found: "Found") -> CountStatement:
+    """What is known about the number of wrong labels before any verdict."""
+    ranking, held_out_loss = found.ranking, found.summary.get("held_out_loss")
+    return count_statement(
+        ranking["score"].to_numpy(dtype=np.float64),
+        ranking["p_wrong"].to_numpy(dtype=np.float64),
+        found.estimate,
+        guessing=bool(guessing_reason(found.dynamics.labels, ranking, held_out_loss)),
+        held_out_loss=held_out_loss,
+    )
+
+
+def _range(found: "Found", statement: CountStatement) -> str:
+    """`Between 0 and 1,004 of 6,000 labels are wrong (0–17 %): classes overlap, ...`."""
+    samples = len(found.ranking)
+    low, high = round(statement.low * samples), round(statement.high * samples)
+    shares = f"{percent(statement.low).removesuffix(' %')}–{percent(statement.high)}"
+    return f"Between {low:,} and {high:,} of {samples:,} labels are wrong ({shares}): {BECAUSE[statement.reason]}."
 
 
 def how_many(found: "Found") -> str:
@@ -153,7 +192,10 @@ def report_data(found: "Found") -> ReportData:
     """The contents of report.html."""
     summary = found.summary
     headline, *lines = answer(found)
-    facts = [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
+    source = summary.get("source") or {}
+    dataset = Path(source["path"]).name if source.get("path") else ""
+    facts = [("label column", source["label"])] if isinstance(source.get("label"), str) else []
+    facts += [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
     return ReportData(
         headline=headline,
         answer=lines,
@@ -169,6 +211,8 @@ def report_data(found: "Found") -> ReportData:
         conflicts=found.conflicts,
         dynamics=found.dynamics,
         data=found.data,
+        dataset=dataset,
+        trusted=not learned_nothing(found),
     )
 
 

@@ -30,7 +30,7 @@ def recorded_run(dynamics: Dynamics, described: DataSource, data: Any, options: 
     _refuse_unused(described, data_source, options)
     if dynamics.num_classes < 2:
         raise InputError("these dynamics have one class; label errors need at least two")
-    return _earlier_run(dynamics) if data is None else _with_data(dynamics, data_source)
+    return earlier_run(dynamics) if data is None else _with_data(dynamics, data_source)
 
 
 def _refuse_unused(described: DataSource, data_source: DataSource, options: FindOptions) -> None:
@@ -60,7 +60,7 @@ def _with_data(dynamics: Dynamics, data_source: DataSource) -> RunToRank:
     return replace(_attach(dynamics, opened), source=data_source)
 
 
-def _earlier_run(dynamics: Dynamics) -> RunToRank:
+def earlier_run(dynamics: Dynamics) -> RunToRank:
     """Dynamics in a folder that `find` wrote, with the data they were trained on if these are unchanged."""
     path = Path() if dynamics.path is None else dynamics.path.resolve()
     folder = path.parent

@@ -42,8 +42,14 @@ IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def candidates_for(data: UserData, model: ModelName, seed: int, device: str = "auto") -> "list[Candidate]":
-    """The candidates for "auto" (tables: boosting and an MLP; text: a linear model; images: a CNN), or one model."""
-    return _image_candidates(data, model, seed, device) if _has_images(data) else _table_candidates(data, model, seed)
+    """The candidates for "auto", or one model.
+
+    Tables: boosting and an MLP. Text: a linear model. Features of a pretrained model: a linear model and an MLP
+    (boosting takes minutes for them and is no better). Images: a CNN.
+    """
+    if data.fit_features is None:
+        return _image_candidates(data, model, seed, device)
+    return _table_candidates(data, model, seed)
 
 
 def check_model(data: UserData, model: ModelName) -> None:
@@ -87,8 +93,8 @@ def _table_candidates(data: UserData, model: ModelName, seed: int) -> "list[Cand
     if model == "boosting" or (model == "auto" and boosts):
         candidates.append(Candidate("boosting", table, None, BoostingRecipe(MAX_ROUNDS, seed=seed)))
     if model in ("auto", "mlp"):
-        batches, networks = (SMALL_BATCHES, [LINEAR]) if data.kind == "text" else (BATCHES, [NETWORK])
-        if data.kind == "text" and data.embedded:  # boosting takes minutes for sentence vectors and is no better
+        batches, networks = (BATCHES, [NETWORK]) if data.kind == "table" else (SMALL_BATCHES, [LINEAR])
+        if data.embedded:
             networks = [LINEAR, NETWORK]
         recipes = [_recipe(data.samples, batches, MAX_EPOCHS, network, seed) for network in networks]
         candidates += [Candidate("mlp", table, None, recipe) for recipe in recipes]

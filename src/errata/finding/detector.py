@@ -36,7 +36,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     class; sample_weight_ (N,), see `treatment`; ranking_, the table of all samples with their row as id; classes_;
     found_, the result of `errata.find`.
 
-    model, embed, ignore, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a numpy RandomState.
+    model, backbone, ignore, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a RandomState.
     estimator: a classifier, or a pipeline that ends in one, to train on the samples that are left; estimator_ is the
     trained copy, and predict, predict_proba, decision_function and score are its methods.
     treatment: "drop" trains the estimator on the kept samples, and sets sample_weight_ to 0 for the others;
@@ -47,7 +47,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self,
         model: "ModelName" = "auto",
         *,
-        embed: str | Path | None = None,
+        backbone: str | Path | None = None,
         ignore: str | Sequence[str] | None = None,
         folds: int | None = None,
         device: str = "auto",
@@ -56,7 +56,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         treatment: Treatment = "drop",
     ) -> None:
         self.model = model
-        self.embed = embed
+        self.backbone = backbone
         self.ignore = ignore
         self.folds = folds
         self.device = device
@@ -69,7 +69,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         from errata.finding.find import find
 
         labels = self._checked(X, y)
-        options = {name: getattr(self, name) for name in ("embed", "ignore", "model", "folds", "device")}
+        options = {name: getattr(self, name) for name in ("backbone", "ignore", "model", "folds", "device")}
         rows = np.arange(len(labels.values))  # as ids, since the index of a data frame may repeat in a resampled fold
         found = find(X, labels.values, id=rows, seed=self._seed(), **options)
         assert found.data is not None

@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from errata.core.random_part import SHARE, design_seed
 from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table
 from errata.dynamics.store import Dynamics
@@ -18,10 +19,10 @@ from errata.errors import InputError
 from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_read
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
-from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
 from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, load_recipe, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
+from errata.finding.pretrained import PretrainedModel
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
@@ -39,7 +40,8 @@ def find(
     data: Any = None,
     text: str | Sequence[str] | None = None,
     id: Any = None,  # noqa: A002
-    embed: str | Path | None = None,
+    backbone: str | Path | None = None,
+    allow_download: bool = False,
     recipe: str | Path | None = None,
     model: "ModelName" = "auto",
     folds: int | None = None,
@@ -61,7 +63,10 @@ def find(
     data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
     matched by id, by default the row number. label, text, id, ignore and skip_bad then describe `data`; arrays and data
     frames need no label.
-    embed: a folder with a sentence-transformers model, whose embeddings of the texts replace TF-IDF terms.
+    backbone: a pretrained model. For images: `lite0` (the default if errata[images] is installed), `lite2`, a folder or
+    cached name of an image model for transformers, or "none" to train on the pixels. For texts: a folder with a
+    sentence-transformers model.
+    allow_download: whether a backbone that is not in the cache of transformers may be downloaded.
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
@@ -75,8 +80,8 @@ def find(
     folder = None if out is None else Path(out)
     if folder is not None:
         check_folder(folder)
-    paths = (None if path is None else str(path) for path in (embed, recipe))
-    options = FindOptions(model, folds, device, seed, *paths)
+    backbone_name, recipe_file = (None if path is None else str(path) for path in (backbone, recipe))
+    options = FindOptions(model, folds, device, seed, backbone_name, recipe_file, allow_download)
     described = DataSource(source, label, text, id, skip_bad, ignore)
     opened = described.open()
     if isinstance(opened, Dynamics):
@@ -86,32 +91,39 @@ def find(
     elif data is not None:
         raise InputError(f"`data=` is for recorded dynamics and logits; {described.path or 'the source'} holds samples")
     else:
-        check_options(opened, options)
+        pretrained = check_options(opened, options)
     with nullcontext() if folder is None else write_results(folder, opened, described, overwrite) as work:
         for line in what_was_read(str(described.path or "data"), opened):
             progress.say(line)
-        run = recorded if isinstance(opened, Dynamics) else _train(opened, described, options, work, progress)
+        if isinstance(opened, Dynamics):
+            run = recorded
+        else:
+            run = _train(opened, described, options, pretrained, work, progress)
         found = _rank(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
 
 
 def _train(
-    data: UserData, described: DataSource, options: FindOptions, work: Path | None, progress: TrainingProgress
+    data: UserData,
+    described: DataSource,
+    options: FindOptions,
+    pretrained: PretrainedModel | None,
+    work: Path | None,
+    progress: TrainingProgress,
 ) -> RunToRank:
     """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
-    sentences = None if options.embed is None else model_folder(options.embed)
-    own = None if work is None else work / _work_key(data, options, sentences)
-    if sentences is not None:
-        data = embedded(data, sentences, options.device, own, progress)
+    own = None if work is None else work / _work_key(data, options, pretrained)
+    if pretrained is not None:
+        data = pretrained.embed(data, own, progress)
     return replace(train_model(data, options, own, progress), source=described)
 
 
-def _work_key(data: UserData, options: FindOptions, sentences: Path | None) -> str:
+def _work_key(data: UserData, options: FindOptions, pretrained: PretrainedModel | None) -> str:
     """The name of the folder with resume files: one per data, options and version."""
     text = f"{data.content_hash} {data.columns} {options.model} {options.folds} {options.seed} {installed_version()}"
-    if sentences is not None:
-        text = f"{text} {model_key(sentences)}"
+    if pretrained is not None:
+        text = f"{text} {pretrained.key}"
     if options.recipe is not None:
         text = f"{text} {load_recipe(options.recipe)}"
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
@@ -131,6 +143,7 @@ def _rank(run: RunToRank, started: float) -> Found:
         "unit": run.unit,
         "epochs_used": analysis.epochs_used,
         "held_out_loss": run.loss,
+        "random_part": {"seed": design_seed(run.dynamics.labels), "share": SHARE},
         "estimate": asdict(estimate),
         "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],

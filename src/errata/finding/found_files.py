@@ -34,7 +34,9 @@ OPTIONAL: dict[str, tuple[type, ...]] = {
     "model_choice": (str, NONE),
     "settings": (dict,),
     **dict.fromkeys(("source", "origin"), (dict, NONE)),
+    "random_part": (dict,),
 }
+RANDOM_PART: dict[str, tuple[type, ...]] = {"seed": (int,), "share": (int, float)}
 ESTIMATE: dict[str, tuple[type, ...]] = {
     **dict.fromkeys(("rate", "low", "high"), (int, float)),
     "confidence": (int, float, NONE),
@@ -64,6 +66,8 @@ def read_summary(folder: Path) -> dict[str, Any]:
     _check_entries(summary["estimate"], ESTIMATE, f"{path} is damaged: in its estimate,")
     if summary.get("source") is not None:
         _check_entries({"ignore": None, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,")
+    if "random_part" in summary:
+        _check_entries(summary["random_part"], RANDOM_PART, f"{path} is damaged: in its random_part,")
     if not 0 <= summary["estimate"]["rate"] <= 1:
         raise StoreError(f"{path} is damaged: the estimated rate is {summary['estimate']['rate']}, not 0 to 1")
     return summary

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from errata.core.checks import check_seed, check_whole
-from errata.core.default import DEFAULTS_FROM_SUMS
-from errata.core.neighbours import APPROXIMATE_BEYOND, NeighbourSpaces
-from errata.core.pooling import held_out_pool, pool_models
+from errata.core.default import BEATS_HELD_OUT, DEFAULTS_FROM_SUMS
+from errata.core.held_out_models import held_out_predictions, log_loss
+from errata.core.neighbours import APPROXIMATE_BEYOND
+from errata.core.pooling import pool
 from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
-from errata.finding.embedding import model_folder
+from errata.finding.pretrained import PretrainedModel, open_pretrained
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
@@ -57,7 +58,8 @@ class NoProgress:
 class FindOptions:
     """How `find` trains: model, folds (None: in-sample), device, seed.
 
-    embed: the folder of the sentence model that embeds texts (None: texts become TF-IDF terms).
+    backbone: the pretrained model that computes features of images or texts (None: `open_pretrained` decides).
+    allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
     """
 
@@ -65,8 +67,9 @@ class FindOptions:
     folds: int | None = None
     device: str = "auto"
     seed: int = 0
-    embed: str | None = None
+    backbone: str | None = None
     recipe: str | None = None
+    allow_download: bool = False
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -123,7 +126,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(
-        _described(dynamics, data, options, progress),
+        _described(dynamics, data, options, trials[0].loss, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(chosen.recipe.epochs, unit)}",
@@ -148,7 +151,7 @@ def _train_by_recipe(
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
-        _described(dynamics, data, options, progress),
+        _described(dynamics, data, options, None, progress),
         data,
         settings={**asdict(options), "data": data.content_hash},
         model=f"{chosen.title}, {counted(recipe.epochs, 'epoch')}",
@@ -166,14 +169,15 @@ def load_recipe(path: str) -> "Recipe":
     return recipe
 
 
-def check_options(data: UserData, options: FindOptions) -> None:
-    """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
+def check_options(data: UserData, options: FindOptions) -> PretrainedModel | None:
+    """Raise an error, before anything takes time, if the data cannot be trained on with these options.
+
+    Returns the pretrained model to use, if any.
+    """
     require("torch", "torch", "torch", "training")
     from errata.training.gather import choose_device
 
     check_model(data, options.model)
-    if options.embed is not None:
-        model_folder(options.embed)
     if options.recipe is not None:
         load_recipe(options.recipe)
         if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
@@ -189,6 +193,7 @@ def check_options(data: UserData, options: FindOptions) -> None:
     copies = COPIES_WITH_OTHERS if _uses_other_samples(data) else COPIES
     size = copies * 4.0 * data.samples * data.num_classes
     check_fits(size, f"the predictions for {data.samples:,} samples and {data.num_classes:,} classes")
+    return open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
 
 
 def _train(
@@ -241,24 +246,40 @@ def _reason(trials: "Sequence[ModelTrial]", data: UserData) -> str:
     )
 
 
-def _described(dynamics: Dynamics, data: UserData, options: FindOptions, progress: TrainingProgress) -> Dynamics:
+def _described(
+    dynamics: Dynamics, data: UserData, options: FindOptions, loss: float | None, progress: TrainingProgress
+) -> Dynamics:
     """The dynamics with the ids and classes of the data, and with what the ranking uses besides the run.
 
-    With folds there are no features: those of different models cannot be compared.
+    With folds there are no features: those of different models cannot be compared. loss: the log loss of the model on
+    the validation split, if it was tried.
     """
     described = replace(dynamics, ids=data.ids, classes=data.classes, features=None, inputs=None, path=None)
     if not _uses_other_samples(data):
         return described
     features = dynamics.features if options.folds is None else None
-    if data.kind not in ("table", "text"):
+    if data.fit_features is None:
         return replace(described, features=features)
+    from errata.training.search import model_split
+
     progress.begin("predicting labels that are held out", 0)
-    if isinstance(data.fit_features, FrameFeatures) and data.is_terms:
-        held_out = pool_models(data.fit_features.terms(), data.labels, data.num_classes)
-    else:
-        held_out = held_out_pool(data.labels, data.num_classes, NeighbourSpaces(inputs=dynamics.inputs))
-    stored = None if held_out is None else held_out.astype(np.float32)
-    return replace(described, features=features, inputs=dynamics.inputs, held_out=stored)
+    predictions = []
+    if dynamics.inputs is not None:
+        predictions += held_out_predictions(dynamics.inputs, data.labels, data.num_classes)
+    if data.kind == "text" and isinstance(data.fit_features, FrameFeatures):
+        predictions += held_out_predictions(data.fit_features.terms(), data.labels, data.num_classes)
+    held_out = pool(predictions, data.labels)
+    if held_out is None:
+        return replace(described, features=features, inputs=dynamics.inputs)
+    rows = model_split(data.labels, data.num_classes, options.seed).validation_rows
+    beaten = loss is not None and loss < log_loss(held_out[rows], data.labels[rows])
+    return replace(
+        described,
+        features=features,
+        inputs=dynamics.inputs,
+        held_out=held_out.astype(np.float32),
+        settings=dynamics.settings | ({BEATS_HELD_OUT: True} if beaten else {}),
+    )
 
 
 def _uses_feature_neighbours(data: UserData) -> bool:

@@ -32,8 +32,8 @@ class UserData:
     inputs: a data frame of N rows without the labels; an array (N, D), dense or sparse; images (N, 3, H, W) of uint8;
     paths (N,) of image files below `root`; or `StoredImages`. labels (N,): class numbers. classes (K,): the label
     values. ids (N,): numbers or text; by default the row number or the path of an image. rows (N,): rows of the source.
-    columns: the treatment of each column. remarks: messages for the user. embedded: texts are embedded by a sentence
-    model, not by TF-IDF.
+    columns: the treatment of each column. remarks: messages for the user. embedded: the features come from a
+    pretrained model.
     """
 
     kind: Kind

@@ -36,7 +36,7 @@ MISSING = 255  # the sample was not recorded at this epoch
 
 
 def sample_contents(
-    data: UserData | None, ids: NDArray[Any], listed: int, classes: Sequence[str], folder: Path
+    data: UserData | None, ids: NDArray[Any], listed: int, classes: Sequence[str], folder: Path | None
 ) -> dict[str, Any]:
     """The contents of the samples `ids` (n,), which are the first of the `listed` samples.
 
@@ -55,14 +55,14 @@ def sample_contents(
         return {"form": "columns", "rows": rows, "columns": columns, "typical": typical, "notes": notes}
     if find_spec("PIL") is None:
         return _nothing("Pictures need Pillow, which is not installed: pip install 'errata[data]'.")
-    rows = _first_that_fit(_thumbnails(data, places))
+    rows = _first_that_fit(thumbnails(data, places))
     unreadable = rows.count("")
     note = [f"{counted(unreadable, 'image file')} could not be read for this page."] if unreadable else []
     return {
         "form": "picture",
         "rows": rows,
         "pixels": isinstance(data.inputs, np.ndarray) and data.inputs.ndim == 4,  # small images, drawn as sharp squares
-        "files": None if data.root is None else _relative_url(data.root, folder),
+        "files": None if data.root is None or folder is None else _relative_url(data.root, folder),
         "notes": [*note, *_limit_note(len(rows), listed, "Pictures")],
     }
 
@@ -89,7 +89,7 @@ def _limit_note(shown: int, listed: int, what: str) -> list[str]:
     return [f"{what} are included for the {shown:,} most suspicious samples only, so that this page opens quickly."]
 
 
-def _thumbnails(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
+def thumbnails(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:
     """A data URI per sample at the rows `places` (n,), computed in blocks; "" for a file that cannot be read."""
 
     def thumbnail(place: int) -> str:
@@ -132,19 +132,19 @@ def loss_curves(dynamics: Dynamics, ids: NDArray[Any], ranked: NDArray[Any]) -> 
         return None
     epochs = np.unique(np.linspace(0, dynamics.epochs - 1, min(MOST_EPOCHS, dynamics.epochs)).round().astype(np.int64))
     spread = ranked[:: max(1, -(-len(ranked) // TYPICAL_SAMPLES))]
-    losses = _losses(dynamics, match_ids(dynamics.ids, ids), epochs)
-    typical = np.nanmedian(_losses(dynamics, match_ids(dynamics.ids, spread), epochs), axis=0)
+    losses = losses_at(dynamics, match_ids(dynamics.ids, ids), epochs)
+    typical = np.nanmedian(losses_at(dynamics, match_ids(dynamics.ids, spread), epochs), axis=0)
     top = _top(losses)
     return {
         "epochs": (epochs + 1).tolist(),
         "top": top,
-        "heights": base64.b64encode(_heights(losses, top).tobytes()).decode(),
-        "typical": _heights(typical, top).tolist(),
+        "heights": base64.b64encode(loss_heights(losses, top).tobytes()).decode(),
+        "typical": loss_heights(typical, top).tolist(),
         "typicalOf": len(spread),
     }
 
 
-def _losses(dynamics: Dynamics, rows: NDArray[np.int64], epochs: NDArray[np.int64]) -> NDArray[np.float64]:
+def losses_at(dynamics: Dynamics, rows: NDArray[np.int64], epochs: NDArray[np.int64]) -> NDArray[np.float64]:
     """Losses (n, epochs); NaN where a sample was not recorded."""
     assert dynamics.logits is not None
     losses = np.empty((len(rows), len(epochs)))
@@ -162,6 +162,7 @@ def _top(losses: NDArray[np.float64]) -> float:
     return float(f"{1.2 * max(np.nanmedian(recorded, axis=1).max(), 1e-3):.3g}") if len(recorded) else 1.0
 
 
-def _heights(losses: NDArray[np.float64], top: float) -> NDArray[np.uint8]:
+def loss_heights(losses: NDArray[np.float64], top: float) -> NDArray[np.uint8]:
+    """Losses as bytes: 0 is no loss, HIGHEST is `top` or more, MISSING was not recorded."""
     heights = np.clip(losses / top, 0, 1) * HIGHEST
     return np.where(np.isnan(heights), MISSING, heights.round()).astype(np.uint8)

@@ -23,7 +23,20 @@ if TYPE_CHECKING:
     from jinja2 import Template
 
 # Each script uses what the ones before it define.
-SCRIPTS = ("data", "csv", "decisions", "filters", "drawing", "charts", "list", "detail", "relabel", "conflicts", "main")
+SCRIPTS = (
+    "data",
+    "csv",
+    "decisions",
+    "filters",
+    "drawing",
+    "charts",
+    "list",
+    "detail",
+    "relabel",
+    "conflicts",
+    "team",
+    "main",
+)
 MOST_LISTED = 100_000  # samples in the list; a browser scrolls through these with ease
 MOST_DETAILED = 10_000  # samples with a loss curve and, as far as they fit, contents
 MOST_CONFLICTS = 500  # rows of the conflict table
@@ -40,7 +53,8 @@ class ReportData:
     pairs of a name and a value. budget: how many samples to look at first. unit: `epoch` or `round`.
     ranking: one row per sample, most suspicious first: id, label, suggested, score, p_wrong, agree, mean_loss.
     curve: expected_errors_found by `inspected` samples. conflicts: group, id, label of samples with the same inputs and
-    different labels. data: the samples themselves; None if they are not available.
+    different labels. data: the samples themselves; None if they are not available. dataset: its name. trusted: False if
+    the model learned nothing: then no probability and no expected number is shown.
     """
 
     headline: str
@@ -57,22 +71,39 @@ class ReportData:
     conflicts: "pd.DataFrame"
     dynamics: Dynamics
     data: UserData | None = None
+    dataset: str = ""
+    trusted: bool = True
 
 
 def write_report(report: ReportData, path: str | Path) -> Path:
     """Write the page to `path` in one atomic step. Equal data gives equal bytes."""
     target = Path(path)
-    script = "\n".join(_static(f"{name}.js") for name in SCRIPTS)
-    text = _template().render(
-        report=report,
-        data=_as_script_json(payload(report, target.parent)),
-        script=script,
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        style=_static("report.css"),
-    )
+    text = page_html(report, script_json(payload(report, target.parent)))
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
     return target
+
+
+def page_html(report: ReportData, data: str, server: dict[str, Any] | None = None) -> str:
+    """The page as text. data: the payload as JSON. server: what the page knows about `errata review`, or None."""
+    return _template().render(
+        report=report,
+        data=data,
+        server=None if server is None else script_json(server),
+        script=_script(),
+        style=_static("report.css"),
+        policy=content_policy("'none'" if server is None else "'self'"),
+    )
+
+
+def content_policy(connections: str) -> str:
+    """The content security policy of the page: its own script and style, pictures inside it, and some connections."""
+    texts = (_script(), f"\n{_static('report.css')}\n")
+    hashes = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in texts]
+    return (
+        f"default-src 'none'; img-src data:; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        f"connect-src {connections}; base-uri 'none'; form-action 'none'"
+    )
 
 
 @cache
@@ -82,17 +113,43 @@ def _template() -> "Template":
     return Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True).from_string(_static("report.html.j2"))
 
 
-def payload(report: ReportData, folder: Path) -> dict[str, Any]:
+def payload(report: ReportData, folder: Path | None, stored: dict[str, Any] | None = None) -> dict[str, Any]:
     """The data that the scripts of the page read: one list per column, most suspicious sample first.
 
-    folder: where the HTML file will be.
+    folder: where the HTML file will be; None if a server sends it. stored: the data of an earlier page; if it shows the
+    same samples, their contents and losses are taken over.
     """
     listed = report.ranking.head(MOST_LISTED)
     detailed = listed["id"].head(MOST_DETAILED).to_numpy()
     dynamics = report.dynamics
     classes = list(dict.fromkeys(str(dynamics.class_name(number)) for number in range(dynamics.num_classes)))
     codes = {name: code for code, name in enumerate(classes)}
-    columns: dict[str, list[Any]] = {
+    columns = sample_columns(listed, codes)
+    key = json.dumps([classes, *(columns[name] for name in ("id", "label", "suggested", "score"))])
+    run = hashlib.sha256(key.encode()).hexdigest()[:16]  # the browser stores decisions under this key
+    if stored is not None and stored.get("run") == run:
+        losses, contents = stored["losses"], {**stored["contents"], "files": None}
+    else:
+        losses = loss_curves(dynamics, detailed, report.ranking["id"].to_numpy())
+        contents = sample_contents(report.data, detailed, len(listed), classes, folder)
+    return {
+        "run": run,
+        "samples": len(report.ranking),
+        "classes": classes,
+        "unit": report.unit,
+        "trusted": report.trusted,
+        **columns,
+        "budget": max(1, min(report.budget, MOST_LISTED)),
+        "curve": _budget_curve(report.curve, len(listed)),
+        "losses": losses,
+        "contents": contents,
+        "conflicts": _conflicts(report.conflicts, listed),
+    }
+
+
+def sample_columns(listed: "pd.DataFrame", codes: dict[str, int]) -> dict[str, list[Any]]:
+    """Rows of the ranking as lists. codes: the number of each class."""
+    return {
         "id": listed["id"].astype(str).tolist(),  # JavaScript rounds integers above 2**53
         "label": [codes[str(label)] for label in listed["label"].tolist()],
         "suggested": [codes[str(label)] for label in listed["suggested"].tolist()],
@@ -100,19 +157,6 @@ def payload(report: ReportData, folder: Path) -> dict[str, Any]:
         "pWrong": _rounded(listed["p_wrong"].clip(upper=HIGHEST_SHOWN)),
         "agree": _rounded(listed["agree"]),
         "meanLoss": _rounded(listed["mean_loss"]),
-    }
-    key = json.dumps([classes, *(columns[name] for name in ("id", "label", "suggested", "score"))])
-    return {
-        "run": hashlib.sha256(key.encode()).hexdigest()[:16],  # the browser stores decisions under this key
-        "samples": len(report.ranking),
-        "classes": classes,
-        "unit": report.unit,
-        **columns,
-        "budget": max(1, min(report.budget, MOST_LISTED)),
-        "curve": _budget_curve(report.curve, len(listed)),
-        "losses": loss_curves(dynamics, detailed, report.ranking["id"].to_numpy()),
-        "contents": sample_contents(report.data, detailed, len(listed), classes, folder),
-        "conflicts": _conflicts(report.conflicts, listed),
     }
 
 
@@ -146,10 +190,14 @@ def _conflicts(conflicts: "pd.DataFrame", listed: "pd.DataFrame") -> dict[str, A
     }
 
 
-def _as_script_json(data: dict[str, Any]) -> str:
+def script_json(data: dict[str, Any]) -> str:
     """JSON without <, > and &, so that no label or text can end the script element that holds it."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _script() -> str:
+    return "\n".join(_static(f"{name}.js") for name in SCRIPTS)
 
 
 def _static(name: str) -> str:

@@ -33,32 +33,44 @@ class ShownTable(NamedTuple):
     notes: list[str]
 
 
-def table_contents(data: UserData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
-    """The columns at the rows `places` (n,): those used for training, the most informative first, then the excluded.
+class TableView:
+    """The columns of a table that the page shows: those used for training, the most informative first, then others.
 
     A reviewer may recognise a sample by excluded columns. Those that differ between samples come first.
     """
-    shown, used = _most_informative(data)
-    reasons = data.left_out
-    names = sorted(reasons, key=lambda name: reasons[name] in SAME_IN_ALL)[:MOST_EXCLUDED]
-    excluded = {name: data.inputs[name] for name in names}
-    columns = [
-        {"name": str(name), "text": data.columns.get(str(name)) == "text", "number": is_number(shown[name])}
-        for name in shown.columns
-    ]
-    columns += [
-        {"name": name, "text": False, "number": is_number(excluded[name]), "excluded": reasons[name]} for name in names
-    ]
-    training_texts = (map(as_text, shown[name].iloc[places].tolist()) for name in shown.columns)
-    excluded_texts = (map(_excerpt, column.iloc[places].tolist()) for column in excluded.values())
+
+    def __init__(self, data: UserData) -> None:
+        self.shown, self.used = _most_informative(data)
+        self.reasons = data.left_out
+        self.names = sorted(self.reasons, key=lambda name: self.reasons[name] in SAME_IN_ALL)[:MOST_EXCLUDED]
+        self.excluded = {name: data.inputs[name] for name in self.names}
+        self.columns: list[dict[str, Any]] = [
+            {"name": str(name), "text": data.columns.get(str(name)) == "text", "number": is_number(self.shown[name])}
+            for name in self.shown.columns
+        ]
+        self.columns += [
+            {"name": name, "text": False, "number": is_number(self.excluded[name]), "excluded": self.reasons[name]}
+            for name in self.names
+        ]
+
+    def rows(self, places: NDArray[np.int64]) -> Iterator[list[str]]:
+        """The texts of the rows `places` (n,), one item per column."""
+        training = (map(as_text, self.shown[name].iloc[places].tolist()) for name in self.shown.columns)
+        excluded = (map(_excerpt, column.iloc[places].tolist()) for column in self.excluded.values())
+        return map(list, zip(*training, *excluded, strict=True))
+
+
+def table_contents(data: UserData, places: NDArray[np.int64], classes: Sequence[str]) -> ShownTable:
+    """The columns at the rows `places` (n,), with typical values of the classes and notes on what is not shown."""
+    view = TableView(data)
     notes = []
-    if shown.shape[1] < used:
-        notes.append(f"The {shown.shape[1]} most informative of {used:,} columns are shown.")
-    if len(names) < len(reasons):
-        notes.append(f"{len(names)} of the {len(reasons):,} columns not used for training are shown.")
-    rows = map(list, zip(*training_texts, *excluded_texts, strict=True))
-    typical = _typical(shown, data, classes) if len(classes) <= MOST_CLASSES else []
-    return ShownTable(columns, rows, [[*row, *("" for _ in names)] for row in typical], notes)
+    if view.shown.shape[1] < view.used:
+        notes.append(f"The {view.shown.shape[1]} most informative of {view.used:,} columns are shown.")
+    if len(view.names) < len(view.reasons):
+        notes.append(f"{len(view.names)} of the {len(view.reasons):,} columns not used for training are shown.")
+    typical = _typical(view.shown, data, classes) if len(classes) <= MOST_CLASSES else []
+    padded = [[*row, *("" for _ in view.names)] for row in typical]
+    return ShownTable(view.columns, view.rows(places), padded, notes)
 
 
 def _most_informative(data: UserData) -> "tuple[pd.DataFrame, int]":

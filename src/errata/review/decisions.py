@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("id", "label", "decision", "new_label")
+OPTIONAL_COLUMNS = ("reviewer", "time")  # written by `errata review`
 MOST_LISTED = 100  # samples with two decisions in a message
 CHANGING, UNCHANGING = ("accept", "relabel"), ("keep", "skip")
 
@@ -25,7 +26,8 @@ class Decision:
     """The decision about one sample. Ids and labels are text, as in the file.
 
     label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
-    decision is accept or relabel. origin, row: the file, and the line or the row of a table.
+    decision is accept or relabel. origin, row: the file, and the line or the row of a table. reviewer, time: who
+    decided and when, if the file says so.
     """
 
     id: str
@@ -34,6 +36,8 @@ class Decision:
     new_label: str = ""
     origin: str = field(default="", compare=False)
     row: str = field(default="", compare=False)
+    reviewer: str = field(default="", compare=False)
+    time: str = field(default="", compare=False)
 
     @property
     def place(self) -> str:
@@ -63,18 +67,7 @@ class Decisions:
     @classmethod
     def read(cls, *paths: str | Path) -> "Decisions":
         """Read CSV files written by the report, or saved again by a spreadsheet. Several reviewers are combined."""
-        import pandas as pd
-
-        entries: list[Decision] = []
-        for file in (check_path(path).expanduser() for path in paths):
-            if not file.exists():
-                raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
-            header, lines = rows_by_line(file)
-            if not header:
-                raise InputError(f"{file} is empty")
-            _check_columns(header, str(file))
-            table = pd.DataFrame(list(lines.values()), [f"line {line}" for line in lines], header)
-            entries += _entries(table, str(file))
+        entries = [decision for path in paths for decision in read_rows(path)]
         return cls._joined(entries, " and ".join(map(str, paths)))
 
     @classmethod
@@ -123,9 +116,24 @@ class Decisions:
         return replace(self, ranks={str(id_): (rank, score) for id_, rank, score in zip(*columns, strict=True)})
 
 
+def read_rows(path: str | Path) -> list[Decision]:
+    """The decision in each row of a CSV file; a sample may have several."""
+    import pandas as pd
+
+    file = check_path(path).expanduser()
+    if not file.exists():
+        raise MissingDataError(f"{file} does not exist. Download decisions.csv with the button in report.html.")
+    header, lines = rows_by_line(file)
+    if not header:
+        raise InputError(f"{file} is empty")
+    _check_columns(header, str(file))
+    return _entries(pd.DataFrame(list(lines.values()), [f"line {line}" for line in lines], header), str(file))
+
+
 def _check_columns(names: Iterable[Any], origin: str) -> None:
     counts = Counter(map(str, names))
     wrong = [name for name in COLUMNS if counts[name] != 1]
+    wrong += [name for name in OPTIONAL_COLUMNS if counts[name] > 1]
     if wrong:
         raise InputError(
             f"{origin} must have the columns id, label, decision and new_label; missing or repeated: {listed(wrong)}"
@@ -134,12 +142,12 @@ def _check_columns(names: Iterable[Any], origin: str) -> None:
 
 def _entries(table: "pd.DataFrame", origin: str) -> "list[Decision]":
     """The checked decisions of a table whose index says where each row is."""
-    columns = (table[name].astype(object) for name in COLUMNS)
+    names = [*COLUMNS, *(name for name in OPTIONAL_COLUMNS if name in table.columns)]
+    columns = (table[name].astype(object) for name in names)
     entries = []
     for row, *values in zip(table.index, *columns, strict=True):
-        place = f"{origin}: {row}"
-        id_, label, word, new_label = (_as_text(value, place) for value in values)
-        entries.append(_checked(Decision(id_, label, word, new_label, origin, row)))
+        texts = {name: _as_text(value, f"{origin}: {row}") for name, value in zip(names, values, strict=True)}
+        entries.append(_checked(Decision(**texts, origin=origin, row=row)))
     return entries
 
 

@@ -71,7 +71,7 @@ def choose_model(
     folder: interrupted trials resume from here. Its name must identify the data and the options.
     begin: called with a title and the largest number of epochs when a trial starts.
     """
-    split = ValidationSplit.draw(labels, num_classes, VALIDATION, candidates[0].recipe.seed, MAX_TRIAL_SAMPLES)
+    split = model_split(labels, num_classes, candidates[0].recipe.seed)
     journal = SearchJournal(None, "") if folder is None else SearchJournal(folder / "trials.json", folder.name)
     margin, placed = clear_difference(len(labels)), choose_device(device)
     trials: list[ModelTrial] = []
@@ -96,6 +96,11 @@ def choose_model(
     if not math.isfinite(best.loss):
         raise InputError("no model could be trained on this data: all of them diverged")
     return [best, *sorted((trial for trial in trials if trial is not best), key=lambda trial: trial.loss)]
+
+
+def model_split(labels: NDArray[np.int64], num_classes: int, seed: int) -> ValidationSplit:
+    """The split on which `choose_model` compares models."""
+    return ValidationSplit.draw(labels, num_classes, VALIDATION, seed, MAX_TRIAL_SAMPLES)
 
 
 def clear_difference(samples: int) -> float:

@@ -42,7 +42,7 @@ class BenchmarkRun(Campaign):
     def score(trained: TrainedCell) -> None:
         """Score a cell and write its results."""
         plugins = plugin_methods(trained.options.plugins)  # a new process has not loaded them
-        own = () if trained.options.as_published else own_methods()
+        own = () if trained.options.as_published else own_methods(Dynamics.open(trained.dynamics).spaces)
         every = (*paper_methods(), *own, *map(parse, (*trained.options.methods, *plugins)))
         methods = {method.name: method for method in every if method.gathering == trained.cell.gathering}
         if trained.options.as_published:

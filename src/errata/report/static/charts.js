@@ -2,6 +2,8 @@ const CLASSES_DRAWN = 20;
 const LEVELS_DRAWN = 12;
 
 function drawBudgetCurve() {
+  byId("budget-figure").hidden = !report.trusted;
+  if (!report.trusted) return;
   const [left, top, width, height] = [44, 8, 300, 140];
   const {inspected, expected} = report.curve;
   const highest = highestOf(expected, 1);
@@ -48,7 +50,7 @@ function drawConfusions() {
   const codes = most.map(([code]) => code).sort((a, b) => a - b);
   const highest = highestOf(pairs.values(), 1);
   const long = codes.some(code => className(code).length > 3);
-  const heading = (code, scope) => make("th", {scope, title: className(code)}, make("span", {}, className(code)));
+  const heading = (code, scope) => make("th", {scope, title: className(code)}, make("span", {}, shownLabel(className(code))));
   const cell = (given, suggested) => {
     const count = pairs.get(`${given} ${suggested}`) ?? 0;
     if (given === suggested || !count) return make("td", {class: given === suggested ? "same" : ""});

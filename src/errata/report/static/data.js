@@ -4,6 +4,7 @@ const report = JSON.parse(document.getElementById("data").textContent);
 const listed = report.id.length;
 const ids = report.id;
 const inConflict = new Set(report.conflicts.places);
+const team = JSON.parse(document.getElementById("server")?.textContent ?? "null");  // null: the browser stores decisions
 const byId = id => document.getElementById(id);
 
 /** An element with attributes and children. Strings become text nodes, never markup. */
@@ -21,6 +22,16 @@ const className = code => report.classes[code];
 const givenOf = place => className(report.label[place]);
 const suggestedOf = place => className(report.suggested[place]);
 const agreesWithLabel = place => report.label[place] === report.suggested[place];
+/** Labels that differ from another only in case or spaces; their spaces are shown as ␣. */
+const folded = name => name.trim().replace(/\s+/g, " ").toLowerCase();
+const similarLabels = (() => {
+  const groups = new Map();
+  for (const name of report.classes) groups.set(folded(name), [...(groups.get(folded(name)) ?? []), name]);
+  return [...groups.values()].filter(names => names.length > 1);
+})();
+const isSimilar = new Set(similarLabels.flat());
+const withSpaces = name => name.replace(/^\s+|\s+$|\s{2,}/g, spaces => "␣".repeat(spaces.length));
+const shownLabel = name => isSimilar.has(name) || name !== name.trim() ? withSpaces(name) : name;
 const whole = number => Math.round(number).toLocaleString("en-GB");
 const counted = (number, noun) => `${whole(number)} ${noun}${number === 1 ? "" : "s"}`;
 const highestOf = (numbers, least) => [...numbers].reduce((highest, number) => Math.max(highest, number), least);

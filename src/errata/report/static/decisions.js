@@ -11,6 +11,7 @@ let undownloaded = false;
 const asEntries = () => [...decisions].map(([place, entry]) => [place, entry.decision, entry.label]);
 
 function restoreDecisions() {
+  if (team) return;
   try {
     const stored = localStorage.getItem(storageKey);
     decisions.clear();
@@ -33,6 +34,11 @@ function storeDecisions() {
 
 /** Store several decisions as one step that can be undone; null deletes a decision. */
 function decideAll(changes) {
+  if (team) {
+    for (const [place, entry] of changes) sendVerdict(place, entry);
+    foldOwn();
+    return;
+  }
   steps.push(changes.map(([place]) => [place, decisions.get(place) ?? null]));
   for (const [place, entry] of changes) entry === null ? decisions.delete(place) : decisions.set(place, entry);
   storeDecisions();
@@ -48,6 +54,7 @@ function decisionFor(place, decision, label = "") {
 
 /** Undo the last step; returns its places, or null if there is nothing to undo. */
 function undoLast() {
+  if (team) return undoOwn();
   const step = steps.pop();
   if (!step) return null;
   for (const [place, before] of step) before === null ? decisions.delete(place) : decisions.set(place, before);

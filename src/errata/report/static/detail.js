@@ -14,6 +14,15 @@ function longText(text) {
   return make("div", {}, shown, button);
 }
 
+const LONGEST_WORD = 24;  // longer words of column names are broken
+
+/** A column name that breaks after _ . / - and spaces, but not inside words. */
+function columnName(name) {
+  const parts = name.split(/(?<=[_./\-])/);
+  return parts.flatMap((part, at) => [at ? make("wbr") : "",
+    part.split(" ").some(word => word.length > LONGEST_WORD) ? make("span", {class: "break"}, part) : part]);
+}
+
 /** Some columns of a sample with the typical values of its classes; columns not used for training are below. */
 function columnTable(place, shown) {
   const {columns, typical} = report.contents;
@@ -25,11 +34,11 @@ function columnTable(place, shown) {
   const sides = compares ? [report.label[place], ...(agreesWithLabel(place) ? [] : [report.suggested[place]])] : [];
   const head = make("tr", {}, make("th", {scope: "col"}, "column"), make("th", {scope: "col"}, "this sample"),
     ...sides.map(code => make("th", {scope: "col"}, `typical of ${className(code)}`)));
-  const rows = used.map(at => make("tr", {}, make("th", {scope: "row"}, columns[at].name),
+  const rows = used.map(at => make("tr", {}, make("th", {scope: "row"}, ...columnName(columns[at].name)),
     make("td", {class: columns[at].number ? "number" : ""}, longText(values[at])),
     ...sides.map(code => make("td", {class: columns[at].number ? "number soft" : "soft"}, ofClass(code, at)))));
   const below = excluded.map(at => make("tr", {},
-    make("th", {scope: "row"}, columns[at].name, make("span", {class: "why"}, columns[at].excluded)),
+    make("th", {scope: "row"}, ...columnName(columns[at].name), make("span", {class: "why"}, columns[at].excluded)),
     make("td", {colspan: 1 + sides.length}, longText(values[at]))));
   if (below.length) below.unshift(make("tr", {}, make("th", {scope: "rowgroup", colspan: 2 + sides.length}, "not used for training")));
   return make("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Columns of the sample"},
@@ -40,6 +49,7 @@ function columnTable(place, shown) {
 function contentsOf(place) {
   const {form, rows} = report.contents;
   if (form === "nothing") return "";
+  if (rows[place] === undefined && team && !fetching.has(place)) { fetchDetails(place); return ""; }
   if (rows[place] === undefined) return make("p", {class: "note"}, "The contents of this sample are not included, to keep the page small.");
   if (form === "picture") {
     const address = fileOf(place);
@@ -55,7 +65,7 @@ function contentsOf(place) {
 
 function factsOf(place) {
   const facts = [
-    ["probably wrong", percent(report.pWrong[place])],
+    ...(report.trusted ? [["probably wrong", percent(report.pWrong[place])]] : []),
     ["methods that agree", percent(report.agree[place])],
     ["mean loss", number(report.meanLoss[place])],
     ["score", number(report.score[place])],
@@ -68,10 +78,11 @@ function decisionButtons(place) {
   const entry = decisions.get(place);
   const same = agreesWithLabel(place);
   const choices = [
-    ["keep", "k", "Keep", givenOf(place)],
-    ...(same ? [] : [["accept", "a", "Accept", suggestedOf(place)]]),
+    ["keep", "k", "Keep", shownLabel(givenOf(place))],
+    ...(same ? [] : [["accept", "a", "Accept", shownLabel(suggestedOf(place))]]),
     ["relabel", "r", entry?.decision === "relabel" ? "Relabelled" : "Another label", entry?.decision === "relabel" ? entry.label : ""],
     ["skip", "s", "Skip", ""],
+    ...(entry || others.has(place) ? [["clear", "c", "Clear", ""]] : []),
   ];
   return make("div", {class: "decisions", role: "group", "aria-label": "Decision"}, ...choices.map(([name, key, words, label]) => {
     const button = make("button", {type: "button", class: name, "aria-pressed": entry?.decision === name ? "true" : "false", "aria-keyshortcuts": key},
@@ -88,16 +99,19 @@ function drawDetail() {
   }
   const place = current;
   byId("detail").scrollTop = 0;
-  const curve = largeLossCurve(place);
+  const blind = isBlind(place);
+  const curve = blind ? null : largeLossCurve(place);
   const caption = report.losses && curve
     ? make("p", {class: "note"}, `Loss of the given label over the ${report.unit}s. Dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
     : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not included, to keep the page small." : `This run did not record the loss of each ${report.unit}.`);
   const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "Another sample has the same inputs and a different label: one of the labels is wrong, or the inputs do not determine the class.") : "";
   const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the given label.") : "";
+  const seen = verdictsOfOthers(place);
+  const beside = seen.length ? make("ul", {class: "others"}, ...seen.map(line => make("li", {}, line))) : "";
   byId("detail").replaceChildren(
-    make("h2", {}, make("span", {class: "soft"}, `#${place + 1} `), ids[place]),
-    make("p", {class: "labels"}, labelPair(place), badge(place)), same, decisionButtons(place), conflict,
-    contentsOf(place), factsOf(place), curve ?? "", caption);
+    make("h2", {}, blind ? "" : make("span", {class: "soft"}, `#${place + 1} `), ids[place]),
+    make("p", {class: "labels"}, labelPair(place), decisions.has(place) ? badge(place) : ""), same, decisionButtons(place), beside, conflict,
+    contentsOf(place), blind ? "" : factsOf(place), curve ?? "", blind ? "" : caption);
 }
 
 byId("detail").addEventListener("click", event => {

@@ -10,7 +10,9 @@ const lossHeights = report.losses ? Uint8Array.from(atob(report.losses.heights),
 const pointsDrawn = report.losses?.epochs.length ?? 0;
 
 /** The heights (0 to 254) of a sample's loss curve, or null if it is not in the page. */
+const extraLosses = new Map();  // fetched from a server
 function lossesOf(place) {
+  if (extraLosses.has(place)) return extraLosses.get(place);
   if (!lossHeights || (place + 1) * pointsDrawn > lossHeights.length) return null;
   return lossHeights.subarray(place * pointsDrawn, (place + 1) * pointsDrawn);
 }

@@ -1,4 +1,6 @@
-const filters = {budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: "all", search: ""};
+const filters = {  // status: also "queue" and "disagreement" with a server
+  budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: "all", search: "",
+};
 const haystacks = new Array(listed);  // built on the first search, to save memory
 
 function haystackOf(place) {
@@ -14,15 +16,23 @@ function hasStatus(place, status) {
   if (status === "skip") return entry?.decision === "skip";
   if (status === "replaced") return replaced.has(place);
   if (status === "conflict") return inConflict.has(place);
+  if (status === "others") return others.has(place);
   return true;
 }
 
-/** The places within the budget that match all filters, most suspicious first. */
+/** The places that the filters choose from: the first samples, or with a server the own queue or the disagreements. */
+function candidatePlaces() {
+  if (filters.status === "queue") return queue;
+  if (filters.status === "disagreement") return disagreements;
+  return Array.from({length: team && filters.status !== "all" ? listed : filters.budget}, (_, place) => place);
+}
+
+/** The candidates that match all filters. */
 function matchingPlaces() {
-  const {budget, given, suggested, agreeing, status} = filters;
+  const {given, suggested, agreeing, status} = filters;
   const search = filters.search.trim().toLowerCase();
   const places = [];
-  for (let place = 0; place < budget; place++) {
+  for (const place of candidatePlaces()) {
     if (given >= 0 && report.label[place] !== given) continue;
     if (suggested >= 0 && report.suggested[place] !== suggested) continue;
     if (agreeing > 0 && !(report.agree[place] >= agreeing)) continue;

@@ -13,21 +13,22 @@ const currentAt = () => places.indexOf(current);
 function optionLabel(place) {
   const entry = decisions.get(place);
   const decided = entry ? `; decided: ${entry.decision}${entry.label ? ` ${entry.label}` : ""}` : "";
-  return `${place + 1}: ${ids[place]}, given ${givenOf(place)}, suggested ${suggestedOf(place)}, ` +
-    `probably wrong ${percent(report.pWrong[place])}${decided}`;
+  const names = `${ids[place]}, given ${givenOf(place)}, suggested ${suggestedOf(place)}`;
+  if (isBlind(place)) return names;
+  return `${place + 1}: ${names}${report.trusted ? `, probably wrong ${percent(report.pWrong[place])}` : ""}${decided}`;
 }
 
 function badge(place) {
   const entry = decisions.get(place);
-  if (!entry) return "";
-  const words = {keep: "kept", accept: "accepted", relabel: `→ ${entry.label}`, skip: "skipped"}[entry.decision];
+  if (!entry) return others.has(place) ? make("span", {class: "badge"}, verdictsOfOthers(place).join("; ")) : "";
+  const words = {keep: "kept", accept: "accepted", relabel: `→ ${shownLabel(entry.label)}`, skip: "skipped"}[entry.decision];
   return make("span", {class: `badge ${entry.decision}`}, words);
 }
 
 function labelPair(place) {
   return make("span", {class: "pair"},
-    make("b", {class: "given", title: givenOf(place)}, givenOf(place)), make("span", {class: "arrow"}, "→"),
-    make("b", {class: "suggested", title: suggestedOf(place)}, suggestedOf(place)));
+    make("b", {class: "given", title: givenOf(place)}, shownLabel(givenOf(place))), make("span", {class: "arrow"}, "→"),
+    make("b", {class: "suggested", title: suggestedOf(place)}, shownLabel(suggestedOf(place))));
 }
 
 function picture(place) {
@@ -37,15 +38,16 @@ function picture(place) {
 }
 
 function option(place, at) {
+  const blind = isBlind(place);
   const numbers = make("span", {class: "numbers"},
-    make("span", {class: "rank"}, `#${place + 1}`),
-    make("span", {title: "estimated probability that the label is wrong"}, percent(report.pWrong[place])),
+    blind ? "" : make("span", {class: "rank"}, `#${place + 1}`),
+    blind || !report.trusted ? "" : make("span", {title: "estimated probability that the label is wrong"}, percent(report.pWrong[place])),
     inConflict.has(place) ? make("span", {class: "conflict", title: "another sample has the same inputs and a different label"}, "conflict") : "");
   const parts = isGallery
     ? [make("span", {class: "frame"}, picture(place)), labelPair(place), numbers,
-       make("span", {class: "foot"}, smallLossCurve(place, 60, 22), badge(place))]
+       make("span", {class: "foot"}, blind ? "" : smallLossCurve(place, 60, 22), badge(place))]
     : [numbers, make("span", {class: "middle"}, labelPair(place), make("span", {class: "excerpt"}, excerptOf(place) || ids[place])),
-       smallLossCurve(place, 110, 40), badge(place)];
+       blind ? make("span") : smallLossCurve(place, 110, 40), badge(place)];
   const item = make("div", {id: `option-${place}`, role: "option", class: isGallery ? "card" : "row",
     "aria-selected": place === current ? "true" : "false", "aria-posinset": at + 1, "aria-setsize": places.length,
     "aria-label": optionLabel(place)}, ...parts);
@@ -80,10 +82,22 @@ function showCurrent() {
   drawDetail();
 }
 
+/** Scroll the page so that the selected sample is in view, below the bar at the top. */
+function reveal() {
+  const narrow = matchMedia("(max-width: 62rem)").matches;
+  const shown = narrow ? byId("detail") : byId(`option-${current}`) ?? list;
+  const top = narrow || byId("toolbar").getBoundingClientRect().bottom < 0 ? 0 : byId("toolbar").offsetHeight;
+  const box = shown.getBoundingClientRect();
+  if (box.top < top) scrollBy(0, box.top - top);
+  else if (box.bottom > innerHeight) scrollBy(0, Math.min(box.top - top, box.bottom - innerHeight));
+}
+
 /** Select the sample at a position of the list, or the nearest one. */
 function choose(at) {
   if (!places.length) return;
+  const before = current;
   current = places[Math.min(places.length - 1, Math.max(0, at))];
+  if (current !== before) shownSince = performance.now();
   showCurrent();
 }
 

@@ -15,7 +15,7 @@ function drawToolbar() {
   byId("agreeing").value = filters.agreeing;
   byId("status").value = filters.status;
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
-  const all = places.length === filters.budget;
+  const all = filters.status === "queue" ? places.length === queue.length : places.length === filters.budget;
   const searched = filters.search && report.contents.form === "columns" ? report.contents.rows.length : Infinity;
   const unsearched = searched < filters.budget ? ` Only the contents of the first ${whole(searched)} samples were searched.` : "";
   byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} match the filters.${unsearched}`;
@@ -33,12 +33,13 @@ function drawProgress() {
     wrong += isChange(entry) ? 1 : 0;
     expected += report.pWrong[place] ?? 0;
   }
-  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} reviewed labels were wrong, about ${whole(expected)} expected` : "";
+  const estimate = report.trusted ? `, about ${whole(expected)} expected` : "";
+  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} reviewed labels were wrong${estimate}` : "";
   byId("progress-text").textContent = `Decided ${whole(decided)} of the first ${whole(filters.budget)}${compared}`;
   byId("progress").max = filters.budget;
   byId("progress").value = decided;
-  byId("undo").disabled = steps.length === 0;
-  byId("download").disabled = decisions.size === 0;
+  byId("undo").disabled = team ? own.length === 0 : steps.length === 0;
+  byId("download").disabled = !team && decisions.size === 0;
 }
 
 /** Apply the filters again. The selected sample stays selected if it matches; otherwise the next one, or the first. */
@@ -58,22 +59,33 @@ function setBudget(count) {
 }
 
 function clearFilters(budget = filters.budget) {
-  Object.assign(filters, {budget, given: -1, suggested: -1, agreeing: 0, status: "all", search: ""});
+  Object.assign(filters, {budget, given: -1, suggested: -1, agreeing: 0, status: team && budget === filters.budget ? "queue" : "all", search: ""});
   refilter();
 }
 
 /** Decide on the selected sample and select the next one. */
 function decide(decision, label = "") {
   if (!places.length) return;
-  const place = current, at = currentAt(), entry = decisionFor(place, decision, label);
-  decideAll([[place, entry]]);
+  const place = current, at = currentAt(), entry = decision === "clear" ? null : decisionFor(place, decision, label);
+  if (filters.status === "disagreement") {
+    sendVerdict(place, entry, "adjudication");
+    disagreements = disagreements.filter(other => other !== place);
+  } else decideAll([[place, entry]]);
   places = matchingPlaces();
   drawToolbar();
   drawProgress();
-  const done = {keep: `Kept ${givenOf(place)}`, accept: `Accepted ${entry.label}`, relabel: `Relabelled ${entry.label}`, skip: "Skipped"}[entry.decision];
+  const words = {keep: `Kept ${givenOf(place)}`, accept: `Accepted ${entry?.label}`, relabel: `Relabelled ${entry?.label}`, skip: "Skipped"};
+  const done = entry === null ? "Cleared" : words[entry.decision];
   showMessage(`${done}: sample ${ids[place]}.${storageWorks ? "" : ` ${NOT_STORED}`}`);
-  if (places.length) choose(places[at] === place ? at + 1 : at);
+  if (places.length) choose(places[at] === place && entry !== null ? at + 1 : at);
   else showCurrent();
+  reveal();
+}
+
+/** Withdraw the decision on the selected sample. */
+function clearDecision() {
+  if (places.length && (decisions.has(current) || others.has(current) || settled.has(current))) decide("clear");
+  else showMessage("There is no decision to clear.");
 }
 
 function undo() {
@@ -85,10 +97,11 @@ function undo() {
 }
 
 function act(name) {
-  if (name === "relabel") { if (places.length) openRelabel(); } else decide(name);
+  if (name === "relabel") { if (places.length) openRelabel(); } else if (name === "clear") clearDecision(); else decide(name);
 }
 
 function download() {
+  if (team) { make("a", {href: `${base}/decisions.csv`, download: "decisions.csv"}).click(); return; }
   const address = URL.createObjectURL(new Blob([decisionsCsv()], {type: "text/csv"}));
   const link = make("a", {href: address, download: "decisions.csv"});
   link.click();
@@ -101,7 +114,7 @@ byId("load").addEventListener("click", () => byId("file").click());
 byId("file").addEventListener("change", async event => {
   const [file] = event.target.files;
   if (!file) return;
-  const message = loadDecisions(await file.text());
+  const message = team ? await uploadDecisions(await file.text()) : loadDecisions(await file.text());
   event.target.value = "";  // so that the same file can be loaded again
   refilter();
   showMessage(message);
@@ -141,18 +154,33 @@ const moves = {
   Home: () => 0, End: () => places.length - 1,
 };
 const commands = {
-  k: () => decide("keep"), a: () => decide("accept"), r: () => act("relabel"), s: () => decide("skip"), u: undo,
+  k: () => decide("keep"), a: () => decide("accept"), r: () => act("relabel"), s: () => decide("skip"), c: clearDecision, u: undo,
   "?": () => byId("help").showModal(), "/": () => byId("search").focus(),
 };
 
+// Letters are text only in these. On the slider, the number and the filters, letters are commands and arrows are theirs.
+const TYPING = "input[type=search], input[type=text], input[type=file], textarea, dialog[open]";
+byId("search").addEventListener("keydown", event => {
+  if (!["Enter", "Escape", "ArrowDown"].includes(event.key)) return;
+  list.focus({preventScroll: true});
+  event.preventDefault();
+  event.stopPropagation();
+});
+// A filter that was changed with the mouse gives the keys back to the list.
+let byPointer = false;
+addEventListener("pointerdown", () => { byPointer = true; }, true);
+addEventListener("keydown", () => { byPointer = false; }, true);
+for (const name of ["given", "suggested", "agreeing", "status", "budget-slider"])
+  byId(name).addEventListener("change", () => { if (byPointer) list.focus({preventScroll: true}); });
+
 document.addEventListener("keydown", event => {
-  if (event.target.closest("input, select, textarea, dialog[open]") || event.altKey) return;
+  if (event.target.closest(TYPING) || event.altKey) return;
   const control = event.ctrlKey || event.metaKey;
   if (control && event.key === "z" && !event.shiftKey) undo();
   else if (control) return;
   else if (Object.hasOwn(commands, event.key)) commands[event.key]();
   else if (Object.hasOwn(moves, event.key) && (event.key.length === 1 || event.target === list || event.target === document.body))
-    choose(moves[event.key](Math.max(0, currentAt())));
+    { choose(moves[event.key](Math.max(0, currentAt()))); reveal(); }
   else return;
   event.preventDefault();
 });
@@ -177,10 +205,12 @@ addEventListener("storage", event => {
   restoreDecisions();
   refilter();
 });
-addEventListener("beforeunload", event => { if (!storageWorks && undownloaded && decisions.size) event.preventDefault(); });
+addEventListener("beforeunload", event => {
+  if (!storageWorks && (team ? outbox.size : undownloaded && decisions.size)) event.preventDefault();
+});
 
 function start() {
-  const classOptions = () => [make("option", {value: -1}, "any"), ...report.classes.map((name, code) => make("option", {value: code}, name))];
+  const classOptions = () => [make("option", {value: -1}, "any"), ...report.classes.map((name, code) => make("option", {value: code}, shownLabel(name)))];
   byId("given").append(...classOptions());
   byId("suggested").append(...classOptions());
   byId("agreeing").append(make("option", {value: 0}, "any"),
@@ -192,10 +222,14 @@ function start() {
   const notes = [...report.contents.notes];
   if (listed < report.samples) notes.unshift(`The ${whole(listed)} most suspicious of ${whole(report.samples)} samples are listed; ranking.csv has all.`);
   if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are included for the ${whole(lossHeights.length / pointsDrawn)} most suspicious samples only.`);
+  for (const names of similarLabels) notes.push(`These labels differ only in case or spaces: ${names.map(name => `“${withSpaces(name)}”`).join(", ")}.`);
   byId("notes").append(...notes.map(note => make("li", {}, note)));
   restoreDecisions();
   drawConflicts();
+  byId("narrowing").open = !matchMedia("(max-width: 62rem)").matches;
+  new ResizeObserver(([bar]) => document.documentElement.style.setProperty("--bar", `${bar.target.offsetHeight}px`)).observe(byId("toolbar"));
   refilter();
+  if (team) { startTeam(); return; }
   choose(places.findIndex(place => !decisions.has(place)));
   if (decisions.size) showMessage(`Restored ${counted(decisions.size, "decision")} from an earlier visit.`);
   if (!storageWorks) showMessage(NOT_STORED);

@@ -19,7 +19,7 @@ function drawChoices() {
   if (marked < 0 && byId("new-label").value.trim() && !choices[0].isNew) marked = 0;
   byId("choices").replaceChildren(...choices.map(({name, isNew}, at) => {
     const item = make("li", {id: `choice-${at}`, role: "option", "aria-selected": at === marked ? "true" : "false"},
-      isNew ? `new class: ${name}` : name === givenOf(current) ? `${name} (the given label)` : name);
+      isNew ? `new class: ${name}` : name === givenOf(current) ? `${shownLabel(name)} (the given label)` : shownLabel(name));
     item.addEventListener("click", () => chooseLabel(name));
     return item;
   }));

@@ -1,0 +1,129 @@
+"""`errata review`: a server on which several people review the samples of one result."""
+
+import getpass
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from errata.cli.app import app
+from errata.cli.find_command import OUT as FOUND
+from errata.errors import InputError
+from errata.extras import require
+from errata.wording import counted
+
+if TYPE_CHECKING:
+    from errata.review.server.review_session import ReviewSession
+
+PORT = 8765
+NAME = re.compile(r"[\w.@-](?:[\w .@-]{0,38}[\w.@-])?")
+
+
+@app.command()
+def review(
+    found: Annotated[Path, typer.Argument(help="The output folder of `errata find`.")] = FOUND,
+    reviewer: Annotated[
+        list[str] | None,
+        typer.Option(help="The name of a reviewer, who gets a link. Repeat it. Default: those of the last start."),
+    ] = None,
+    overlap: Annotated[str, typer.Option(help="The share of samples that two reviewers judge: 10% or 0.1.")] = "0%",
+    database: Annotated[
+        str | None,
+        typer.Option(help="postgresql://user@host/name. Default: the file review.sqlite next to the results."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on. Default: this machine only.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 chooses a free one.", min=0, max=65535)] = PORT,
+    tls_cert: Annotated[Path | None, typer.Option(help="The certificate (PEM) for https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="The private key (PEM) for https.")] = None,
+    behind_proxy: Annotated[
+        str | None, typer.Option(help="The public address of a proxy that does https: https://labels.example.org.")
+    ] = None,
+    new_links: Annotated[
+        bool, typer.Option("--new-links", help="Replace the links of all reviewers; the old ones end.")
+    ] = False,
+    load: Annotated[
+        list[Path] | None, typer.Option("--import", help="A decisions.csv to take over. May be repeated.")
+    ] = None,
+    export_to: Annotated[
+        Path | None, typer.Option("--export", help="Write all decisions to this file, and do not start the server.")
+    ] = None,
+) -> None:
+    """Review the samples with others, each in a browser: verdicts are stored at once and shown to all."""
+    for module, package in (("starlette", "starlette"), ("uvicorn", "uvicorn"), ("sqlalchemy", "SQLAlchemy")):
+        require(module, package, "review", "errata review")
+    from errata.review.server.database import FILE, ReviewDatabase
+    from errata.review.server.review_samples import ReviewSamples
+    from errata.review.server.review_session import ReviewSession
+    from errata.review.server.serving import ServerAddress, links, listen, serve
+
+    names, share = _names(reviewer or []), _share(overlap)
+    address = ServerAddress(host, port, tls_cert, tls_key, behind_proxy)
+    if not address.is_loopback:
+        print(f"errata: warning: everyone who reaches {host} can try the links", file=sys.stderr)
+    samples = ReviewSamples(found)
+    storage = ReviewDatabase(database or found / FILE)
+    try:
+        names = names or list(storage.tokens([])) or [_own_name()]
+        tokens = storage.tokens(names, renew=new_links)
+        session = ReviewSession(samples, storage, names, share)
+        _import(session, load or [], names[0])
+        if export_to is not None:
+            _export(session, export_to)
+            return
+        with listen(address) as listener:
+            print(f"{counted(len(samples.ids), 'sample')} of {found}; verdicts are stored in {storage.name}")
+            for name, link in links(address, listener, tokens).items():
+                print(f"{name}: {link}")
+            print("Each link is personal. Stop the server with Ctrl-C.", flush=True)
+            serve(session, tokens, address, listener)
+    finally:
+        storage.close()
+
+
+def _names(given: list[str]) -> list[str]:
+    for name in given:
+        if not NAME.fullmatch(name):
+            raise InputError(f"the name of a reviewer must be 1 to 40 letters, digits, spaces or . @ - _, not {name!r}")
+    if len(set(given)) < len(given):
+        raise InputError("each --reviewer needs a name of their own")
+    return given
+
+
+def _own_name() -> str:
+    """The name of the user of this machine, or `reviewer`."""
+    try:
+        name = getpass.getuser()
+    except (OSError, KeyError):
+        return "reviewer"
+    return name if NAME.fullmatch(name) else "reviewer"
+
+
+def _share(text: str) -> float:
+    """`10%` and `0.1` are a tenth."""
+    try:
+        share = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise InputError(f"--overlap must be between 0% and 100%, not {text!r}")
+    return share
+
+
+def _import(session: "ReviewSession", files: list[Path], reviewer: str) -> None:
+    from errata.review.decisions import read_rows
+    from errata.review.server.decision_files import import_decisions
+
+    for file in files:
+        counts, _ = import_decisions(session, read_rows(file), reviewer)
+        print(f"{file}: {counts}")
+
+
+def _export(session: "ReviewSession", target: Path) -> None:
+    from errata.dynamics.files import replace_atomically
+    from errata.review.server.decision_files import decisions_csv
+
+    text = decisions_csv(session)
+    replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
+    print(f"wrote {target}")

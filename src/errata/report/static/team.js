@@ -1,0 +1,264 @@
+// Decisions stored by `errata review`: every verdict is sent to the server, kept here until it is acknowledged, and sent
+// again with the same key after a lost connection, so that none is lost and none counts twice.
+const base = location.pathname.replace(/\/$/, "");
+const outboxPrefix = `errata:outbox:${base}:`;
+const SEND_AT_ONCE = 200;  // events in one request
+const QUEUE_LOW = 5;  // undecided samples below which more are fetched
+const LONGEST_PAUSE = 5000;  // milliseconds between two attempts
+const outbox = new Map();  // key -> event that the server has not acknowledged
+let own = [];  // own events that are not undone: {key, place, entry or null, kind}
+const others = new Map();  // place -> verdicts of others that this reviewer may see: [name, verdict, label]
+const onServer = new Map();  // place -> own verdict as the server has it, or null; others may clear it
+const settled = new Map();  // place -> [name, verdict, label] of an adjudication
+let queue = [], disagreements = [], panel = null;
+let sending = false, pause = 250, serverNumber = -1, shownSince = performance.now(), offline = "";
+
+const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, "0")).join("");
+const request = (path, options = {}) => fetch(`${base}${path}`, {cache: "no-store", credentials: "omit", ...options});
+const postJson = (path, body) => request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
+
+/** Numbers and ranks would show which samples were drawn at random, so the queue hides them until the verdict. */
+const isBlind = place => team !== null && filters.status === "queue" && !decisions.has(place);
+
+function keep(event) {
+  outbox.set(event.key, event);
+  try {
+    localStorage.setItem(outboxPrefix + event.key, JSON.stringify(event));
+  } catch (error) {
+    storageWorks = false;
+    console.warn(error);
+  }
+}
+
+function drop(key) {
+  outbox.delete(key);
+  try { localStorage.removeItem(outboxPrefix + key); } catch (error) { console.warn(error); }
+}
+
+/** Events of an earlier visit that were not acknowledged, in the order in which they were made. */
+function readOutbox() {
+  try {
+    const keys = Object.keys(localStorage).filter(key => key.startsWith(outboxPrefix));
+    const events = keys.map(key => JSON.parse(localStorage.getItem(key))).sort((a, b) => a.made - b.made);
+    for (const event of events) outbox.set(event.key, event);
+  } catch (error) {
+    storageWorks = false;
+    console.warn(error);
+  }
+}
+
+/** Send one verdict. entry: {decision, label}, or null to clear. */
+function sendVerdict(place, entry, kind = "review") {
+  const seconds = Math.round(performance.now() - shownSince) / 1000;
+  const event = {key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[place], label: givenOf(place), rank: place + 1,
+    suggestion: suggestedOf(place), verdict: entry?.decision ?? "clear", new_label: entry?.label ?? "", kind, seconds,
+    new_class: Boolean(entry?.label) && !report.classes.includes(entry.label)};
+  own.push({key: event.key, place, entry, kind});
+  onServer.delete(place);
+  keep(event);
+  flush();
+}
+
+/** The decisions that follow from the own events. */
+function foldOwn() {
+  decisions.clear();
+  for (const {place, entry, kind} of own) {
+    if (kind === "adjudication") continue;
+    entry === null ? decisions.delete(place) : decisions.set(place, entry);
+  }
+  const unsent = new Set([...outbox.values()].map(event => event.sample));
+  for (const [place, entry] of onServer) {
+    if (unsent.has(ids[place])) continue;
+    entry === null ? decisions.delete(place) : decisions.set(place, entry);
+  }
+}
+
+/** Undo the last own event; returns its place as a list, or null. */
+function undoOwn() {
+  const last = own.pop();
+  if (!last) return null;
+  keep({key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[last.place], label: givenOf(last.place), rank: last.place + 1,
+    suggestion: suggestedOf(last.place), verdict: "undo", undoes: last.key, seconds: 0});
+  onServer.delete(last.place);
+  if (last.kind === "adjudication") settled.delete(last.place);
+  foldOwn();
+  flush();
+  return [last.place];
+}
+
+async function flush() {
+  if (sending || !outbox.size) { drawTeam(); return; }
+  sending = true;
+  drawTeam();
+  try {
+    const events = [...outbox.values()].slice(0, SEND_AT_ONCE);
+    const answer = await postJson("/verdicts", {events});
+    const body = await answer.json();
+    if (!answer.ok) throw new Error(body.error);
+    const refused = new Map(body.refused.map(({key, reason}) => [key, reason]));
+    for (const key of body.acknowledged) drop(key);
+    if (refused.size) refuse(events.filter(event => refused.has(event.key)), refused);
+    [pause, offline, sending] = [250, "", false];
+    if (outbox.size) flush();
+    topUp();
+  } catch (error) {
+    offline = error instanceof TypeError || error instanceof SyntaxError ? "no connection" : error.message;
+    sending = false;
+    setTimeout(flush, pause);
+    pause = Math.min(LONGEST_PAUSE, 2 * pause);
+  }
+  drawTeam();
+}
+
+/** The server will never take these events: say so, and forget them. */
+function refuse(events, reasons) {
+  for (const event of events) drop(event.key);
+  own = own.filter(event => !reasons.has(event.key));
+  foldOwn();
+  refilter();
+  const all = events.map(event => `${event.verdict} ${event.new_label} for sample ${event.sample}: ${reasons.get(event.key)}`);
+  showMessage(`Not stored: ${all.slice(0, 5).join("; ")}${all.length > 5 ? ` and ${whole(all.length - 5)} more` : ""}.`);
+}
+
+/** Fetch what the page does not hold of a sample: its contents and losses, and beyond the list its numbers. */
+const fetching = new Map();
+function fetchDetails(place) {
+  if (!team) return Promise.resolve();
+  if (!fetching.has(place)) fetching.set(place, request(`/samples/${place}`).then(answer => answer.json()).then(details => {
+    for (const [name, value] of Object.entries(details.columns ?? {})) report[name][place] = value;
+    if (details.row !== null && details.row !== undefined) report.contents.rows[place] ??= details.row;
+    if (details.heights) extraLosses.set(place, Uint8Array.from(details.heights));
+    if (currentAt() >= 0) { drawList(); if (current === place) drawDetail(); }
+  }).catch(error => { fetching.delete(place); console.warn(error); }));
+  return fetching.get(place);
+}
+
+/** Add samples to the queue once the page knows them. */
+async function enqueue(newPlaces) {
+  const unknown = newPlaces.filter(place => place >= listed && ids[place] === undefined);
+  await Promise.all(unknown.map(fetchDetails));
+  const added = newPlaces.filter(place => !queue.includes(place) && ids[place] !== undefined);
+  queue.push(...added);
+  for (const place of added) if (report.contents.form !== "nothing" && report.contents.rows[place] === undefined) fetchDetails(place);
+  return added.length;
+}
+
+let toppingUp = false;
+async function topUp() {
+  if (toppingUp || queue.filter(place => !decisions.has(place)).length >= QUEUE_LOW) return;
+  toppingUp = true;
+  try {
+    const answer = await postJson("/queue", {});
+    const body = await answer.json();
+    if (!answer.ok) throw new Error(body.error);
+    if (await enqueue(body.queue) && filters.status === "queue") refilter();
+  } catch (error) {
+    console.warn(error);
+  }
+  toppingUp = false;
+}
+
+function applyChanges(changes) {
+  const unsent = new Set([...outbox.values()].map(event => event.sample));
+  for (const {place, mine, others: verdicts, adjudicated} of changes.samples) {
+    if (!unsent.has(ids[place])) onServer.set(place, mine && {decision: mine[0], label: mine[1]});
+    verdicts.length ? others.set(place, verdicts) : others.delete(place);
+    adjudicated ? settled.set(place, adjudicated) : settled.delete(place);
+  }
+  [serverNumber, disagreements, panel] = [changes.number, changes.disagreements, changes.panel];
+  foldOwn();
+}
+
+async function loadState() {
+  const answer = await request("/state");
+  const state = await answer.json();
+  if (!answer.ok) throw new Error(state.error);
+  if (state.run !== report.run) { showMessage("The results on the server have changed. Reload this page; nothing that you decided is lost."); return; }
+  const known = new Set(state.own.map(([key]) => key));
+  own = state.own.map(([key, place, decision, label, kind]) => ({key, place, kind, entry: decision === "clear" ? null : {decision, label}}));
+  const placeOf = new Map(ids.map((id, place) => [id, place]));
+  for (const event of outbox.values()) {
+    if (event.verdict === "undo") own = own.filter(({key}) => key !== event.undoes);
+    else if (!known.has(event.key) && placeOf.has(event.sample))
+      own.push({key: event.key, place: placeOf.get(event.sample), kind: event.kind, entry: event.verdict === "clear" ? null : {decision: event.verdict, label: event.new_label}});
+  }
+  for (const known of [others, settled, onServer]) known.clear();
+  applyChanges(state);
+  await enqueue(state.queue);
+}
+
+function listen() {
+  const live = new EventSource(`${base}/live`);
+  live.onmessage = async message => {
+    const data = JSON.parse(message.data);
+    offline = "";
+    if (data.samples) applyChanges(data);
+    else if (data.number !== serverNumber || data.run !== report.run) await loadState().catch(error => console.warn(error));
+    flush();
+    places = matchingPlaces();
+    if (!places.includes(current)) refilter();
+    else { drawList(); drawToolbar(); drawTeam(); if (others.has(current)) drawDetail(); }
+  };
+  live.onerror = () => {
+    offline = "no connection";
+    drawTeam();
+    if (live.readyState === EventSource.CLOSED) setTimeout(listen, LONGEST_PAUSE);
+  };
+}
+
+const kappaWords = kappa => {
+  const interval = kappa.low === null ? "" : ` (${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
+  return `${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval} on ${counted(kappa.samples, "sample")} judged twice, ${whole(kappa.agreed)} alike`;
+};
+
+function drawTeam() {
+  if (!team) return;
+  const waiting = outbox.size ? `${counted(outbox.size, "verdict")} not stored yet` : "all verdicts stored";
+  const kept = storageWorks ? "kept in this browser and sent again" : "kept only while this page is open";
+  byId("connection").textContent = offline ? `${offline}: ${waiting}${outbox.size ? `, ${kept}` : ""}` : waiting;
+  byId("connection").classList.toggle("warn", Boolean(offline));
+  if (!panel) return;
+  const lines = [
+    `${counted(panel.judged, "label")} judged, ${whole(panel.wrong)} wrong`,
+    `of ${whole(panel.random)} drawn at random, ${whole(panel.randomWrong)} wrong`,
+    Object.entries(panel.reviewers).map(([name, count]) => `${name} ${whole(count)}`).join(", "),
+    panel.kappa ? kappaWords(panel.kappa) : "",
+    disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle` : "",
+    panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
+  ];
+  byId("panel").replaceChildren(...lines.filter(Boolean).map(line => make("li", {}, line)));
+}
+
+/** The verdicts of others on a sample, as far as this reviewer may see them. */
+function verdictsOfOthers(place) {
+  const lines = (others.get(place) ?? []).map(([name, verdict, label]) => `${name}: ${inWords({decision: verdict, label})}`);
+  if (settled.has(place)) { const [name, verdict, label] = settled.get(place); lines.push(`settled by ${name}: ${inWords({decision: verdict, label})}`); }
+  return lines;
+}
+
+async function uploadDecisions(text) {
+  const answer = await request("/decisions.csv", {method: "POST", headers: {"content-type": "text/csv"}, body: text});
+  const body = await answer.json();
+  await loadState();
+  return body.message ?? body.error;
+}
+
+async function startTeam() {
+  byId("team").hidden = false;
+  byId("progress").hidden = true;  // the line of the team says how many are judged
+  byId("reviewer").textContent = team.reviewer;
+  for (const item of document.querySelectorAll("option.team")) item.hidden = false;
+  filters.status = "queue";
+  readOutbox();
+  for (;;) {
+    try { await loadState(); break; } catch (error) {
+      offline = error instanceof TypeError ? "no connection" : error.message;
+      drawTeam();
+      await new Promise(done => setTimeout(done, 1000));
+    }
+  }
+  refilter();
+  choose(Math.max(0, places.findIndex(place => !decisions.has(place))));
+  flush();
+  listen();
+}

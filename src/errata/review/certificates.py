@@ -1,0 +1,232 @@
+"""errata.certify: how many labels are wrong and how many of these are found, from the decisions of a review."""
+
+from collections.abc import Container, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from errata.core.certifying import RECALL, Certificate, SafePrefix, certify_recall, checks_for_prefix, safe_prefix
+from errata.core.guarantees import CONFIDENCE, RIGHT, UNSURE, WRONG, Verdicts, WrongCount, check_verdicts, count_wrong
+from errata.core.recalibration import expect_among_next, recalibrate
+from errata.errors import InputError
+from errata.finding.answer import suggested_budget
+from errata.finding.found import Found
+from errata.review.decisions import Decision, Decisions
+from errata.review.random_draws import ReviewStep, read_steps
+from errata.wording import counted, listed, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from errata.core.checks import Floats
+
+NEXT = 100  # samples for which errors are expected
+FEWEST_FIRST = 200  # samples among which to draw; of fewer, nearly all would have to be checked
+OUTCOMES = {"keep": RIGHT, "accept": WRONG, "relabel": WRONG, "skip": UNSURE}
+
+
+@dataclass(frozen=True, eq=False)
+class CertifiedReview:
+    """The result of `errata.certify`.
+
+    certificate: whether enough of the wrong labels are found. count: how many labels are wrong. p_wrong (N,): in the
+    order of the ranking, corrected by the verdicts. expected_next: errors among the next 100 samples of the ranking.
+    pending: samples that were drawn at random and have no verdict yet.
+    """
+
+    certificate: Certificate
+    count: WrongCount
+    p_wrong: "Floats"
+    expected_next: float
+    pending: int
+
+    def __str__(self) -> str:
+        return "\n".join(sentences(self))
+
+
+def certify(
+    found: Found | str | Path,
+    verdicts: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path] | None",
+    recall: float = RECALL,
+    confidence: float = CONFIDENCE,
+    *,
+    random: Sequence[object] | None = None,
+    fixed: bool = False,
+) -> CertifiedReview:
+    """State how many labels are wrong, and whether `recall` of these are found, with `confidence`.
+
+    found: the result of `errata.find`, or the folder it wrote. verdicts: the decisions of the review: a decisions.csv,
+    several, or a data frame with its columns; None if there are none yet. keep means right, accept and relabel mean
+    wrong, skip means unsure.
+    random: the ids of samples that were drawn at random, in the order of the draw, after all others were judged.
+    Default: random-part.csv in the folder, which also states what was judged before a draw. Only the first ones count,
+    up to one without a verdict.
+    fixed: the number of random checks was fixed before the first was judged. The statements are then sharper, but hold
+    for one look only.
+    """
+    result = found if isinstance(found, Found) else Found.open(found)
+    if random is not None:
+        steps = [ReviewStep(str(id_)) for id_ in random]
+    else:
+        steps = [] if isinstance(found, Found) else read_steps(Path(found), result)
+    decisions = as_decisions(verdicts)
+    review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
+    arrays = (review.p_wrong, review.rows, review.wrong, review.at_random)
+    corrected = recalibrate(*arrays)
+    judged = {decision.id for decision in decisions}
+    return CertifiedReview(
+        certificate=certify_recall(*arrays, recall=recall, confidence=confidence, any_time=not fixed),
+        count=count_wrong(*arrays, confidence=confidence),
+        p_wrong=corrected,
+        expected_next=expect_among_next(corrected, np.arange(review.samples), review.rows, NEXT),
+        pending=sum(step.id not in judged for step in steps if not step.chosen),
+    )
+
+
+def as_decisions(
+    verdicts: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path] | None",
+) -> tuple[Decision, ...]:
+    """The decisions in any of the forms that `certify` takes."""
+    if verdicts is None or (isinstance(verdicts, Sequence) and not isinstance(verdicts, str) and not len(verdicts)):
+        return ()
+    if isinstance(verdicts, str | Path):
+        verdicts = [verdicts]
+    if isinstance(verdicts, Sequence):
+        verdicts = Decisions.read(*verdicts)
+    elif not isinstance(verdicts, Decisions):
+        verdicts = Decisions.from_table(verdicts)
+    return verdicts.entries
+
+
+def ordered_verdicts(
+    found: Found, decisions: Sequence[Decision], steps: Sequence[ReviewStep], *, chosen_first: bool = False
+) -> Verdicts:
+    """The verdicts on ranks 0..N-1 in the order of the steps, then all others; with `chosen_first`, these come first.
+
+    Random draws count as such up to the first without a decision: leaving out hard ones would bias the rest.
+    """
+    ranks = _ranks(found, decisions)
+    outcomes = {decision.id: OUTCOMES[decision.decision] for decision in decisions}
+    drawn = _judged_in_order([step for step in steps if step.first is None], outcomes)
+    listed_ids = [step.id for step in steps if step.id in outcomes]
+    others = [id_ for id_ in outcomes if id_ not in set(listed_ids)]
+    order = [*others, *dict.fromkeys(listed_ids)] if chosen_first else [*dict.fromkeys(listed_ids), *others]
+    return check_verdicts(
+        found.ranking["p_wrong"].to_numpy(dtype=np.float64),
+        np.array([ranks[id_] for id_ in order], dtype=np.int64),
+        np.array([outcomes[id_] for id_ in order], dtype=np.int64),
+        np.array([id_ in drawn for id_ in order], dtype=np.bool_),
+    )
+
+
+def with_safe_suggestions(
+    found: Found, decisions: Sequence[Decision], steps: Sequence[ReviewStep], limit: float, origin: str
+) -> tuple[Decisions, SafePrefix]:
+    """The decisions, and the suggested labels of all other samples in the safe part of the ranking.
+
+    limit: the largest share of these suggestions that may be wrong, with 95 % confidence. If the last draw was from
+    the first K samples, only these K are considered, and earlier draws from fewer samples do not count as random.
+    """
+    ranks, ranking = _ranks(found, decisions), found.ranking
+    ids, labels, suggested = (list(map(str, ranking[name].tolist())) for name in ("id", "label", "suggested"))
+    known, checked, wrong = (np.zeros(len(ids), dtype=np.bool_) for _ in range(3))
+    horizon = (steps[-1].first if steps else None) or len(ids)
+    drawn = _judged_in_order(
+        [step for step in steps if (step.first or len(ids)) >= horizon], {decision.id for decision in decisions}
+    )
+    for decision in decisions:
+        rank = ranks[decision.id]
+        checked[rank], known[rank] = decision.id in drawn, decision.id not in drawn
+        wrong[rank] = not (decision.changes_label and decision.new_label == suggested[rank])
+    known[: _first_fair_rank(ranks, decisions, steps, drawn)] = True
+    checked &= ~known
+    changes = np.array(labels, dtype=object) != np.array(suggested, dtype=object)
+    safe = safe_prefix(changes[:horizon], known[:horizon], checked[:horizon], wrong[:horizon], limit=limit)
+    if not safe.length:
+        first = min(max(suggested_budget(found.expected, len(ids)), FEWEST_FIRST), len(ids))
+        unseen = int((changes & ~known)[:first].sum())
+        raise InputError(
+            f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
+            f"suggestions are right, {checks_for_prefix(unseen, limit)} random checks show it for the first {first:,}: "
+            f"errata certify {origin} --draw {checks_for_prefix(unseen, limit)} --first {first}"
+        )
+    accepted = tuple(
+        Decision(ids[rank], labels[rank], "accept", suggested[rank], f"{origin}, accepted unseen", f"rank {rank + 1}")
+        for rank in np.flatnonzero((changes & ~known & ~checked)[: safe.length]).tolist()
+    )
+    return Decisions((*decisions, *accepted), f"{origin}, the first {safe.length:,}").with_ranks(ranking), safe
+
+
+def sentences(review: CertifiedReview) -> list[str]:
+    """What `errata certify` prints."""
+    certificate, count, samples = review.certificate, review.count, review.certificate.samples
+    right = certificate.reviewed - certificate.found - certificate.unsure
+    sure = f"with {percent(count.confidence)} confidence"
+    low, high = (count.low_any_time, count.high_any_time) if certificate.any_time else (count.low, count.high)
+    lines = [
+        f"{certificate.reviewed:,} of {samples:,} samples have a verdict, {certificate.checks:,} of them drawn at "
+        f"random: {certificate.found:,} wrong, {right:,} right, {certificate.unsure:,} unsure."
+    ]
+    if review.pending:
+        lines.append(f"{counted(review.pending, 'sample')} of the random part {_have(review.pending)} no verdict yet.")
+    if count.checks:
+        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(count.expected):,}).")
+        lines.append(f"Expect about {counted(round(review.expected_next), 'error')} among the next {NEXT} samples.")
+    else:
+        lines.append("How many labels are wrong is not known before some random samples are judged.")
+    return [*lines, *_verdict(certificate)]
+
+
+def _verdict(certificate: Certificate) -> list[str]:
+    goal, sure = percent(certificate.recall), f"with {percent(certificate.confidence)} confidence"
+    at_least = f"at least {percent(certificate.recall_at_least)} of the wrong labels are found, {sure}"
+    if certificate.certified:
+        return [f"Certified: {at_least}. At most {certificate.left:,} are left."]
+    lines = [f"Not certified for {goal}: {at_least}. At most {certificate.left:,} are left."]
+    if not certificate.found:
+        lines.append("No label was judged wrong yet. Review the most suspicious samples first.")
+    elif certificate.more_checks is None:
+        lines.append(f"Decide some of the {certificate.unsure:,} unsure samples: each counts as an error not found.")
+    else:
+        checks = counted(certificate.more_checks, "more random check")
+        lines.append(f"{checks} would certify it if every label is right (--draw {certificate.more_checks}).")
+    return lines
+
+
+def _judged_in_order(steps: Sequence[ReviewStep], judged: Container[str]) -> set[str]:
+    """The ids that were drawn at random, up to the first that is not judged."""
+    draws = (step for step in steps if not step.chosen)
+    return {step.id for step in takewhile(lambda step: step.id in judged, draws)}
+
+
+def _first_fair_rank(
+    ranks: dict[str, int], decisions: Sequence[Decision], steps: Sequence[ReviewStep], drawn: set[str]
+) -> int:
+    """The rank below all samples that were chosen after the first random draw, see `fair_part`."""
+    before = {step.id for step in takewhile(lambda step: step.id not in drawn, steps)}
+    later = [ranks[decision.id] for decision in decisions if decision.id not in before | drawn]
+    return max(later) + 1 if later and drawn else 0
+
+
+def _have(number: int) -> str:
+    return "has" if number == 1 else "have"
+
+
+def _ranks(found: Found, decisions: Sequence[Decision]) -> dict[str, int]:
+    """The rank of each id, from 0. Refuses decisions about samples that are gone or whose label has changed."""
+    ids, labels = (list(map(str, found.ranking[name].tolist())) for name in ("id", "label"))
+    ranks = {id_: rank for rank, id_ in enumerate(ids)}
+    unknown = [decision.id for decision in decisions if decision.id not in ranks]
+    if unknown:
+        raise InputError(f"the ranking has no sample {listed(unknown)}: the decisions belong to other data")
+    changed = [decision for decision in decisions if labels[ranks[decision.id]] != decision.label]
+    if changed:
+        label = labels[ranks[changed[0].id]]
+        raise InputError(
+            f"{changed[0].place}: the label of {changed[0].id!r} was {changed[0].label!r}, and is {label!r} in the "
+            f"ranking ({counted(len(changed), 'such decision')}). Use the ranking that was reviewed."
+        )
+    return ranks

@@ -1,0 +1,7 @@
+"""`errata review`: several reviewers judge the samples of one result in their browsers, at the same time.
+
+review_samples: the samples and their page. database, event_log: what is stored. events, verdict_state: verdicts, and
+what follows from them. queues: who judges which sample next. panel: counts and agreement for the page.
+review_session: all of this under one lock. group_commit, live_updates, security, routes, serving: the web server.
+Only errata.cli imports this package, which needs the extra errata[review]. The page itself is that of errata.report.
+"""

@@ -1,0 +1,226 @@
+"""The database of a review: SQLite next to the results, or PostgreSQL."""
+
+import contextlib
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from errata.errors import InputError, StoreError
+from errata.locks import WriteLock, lock_file
+from errata.wording import one_line
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection, Engine, MetaData
+
+FILE = "review.sqlite"
+FORMAT = 1  # of the tables; a database with a higher number was written by a newer version
+ADVISORY_LOCK = 7_300_228_191  # PostgreSQL: one server per database
+
+
+class ReviewDatabase:
+    """An open database that no other server uses.
+
+    Its tables: about (names and values), reviewers (name, token), assignments (samples handed out) and events.
+    """
+
+    def __init__(self, address: str | Path) -> None:
+        """Open and create what is missing. address: a path of an SQLite file, or postgresql://..."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        self.path = None if _is_postgresql(address) else Path(address)
+        if self.path is not None and not self.path.absolute().parent.is_dir():
+            raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
+        self._lock: WriteLock | None = None if self.path is None else lock_file(self.path)
+        self.tables = _tables()
+        self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)
+        self._holder: Connection | None = None
+        try:
+            if self.path is None:
+                self._holder = _advisory_lock(self.engine, self.name)
+            self._prepare()
+            self._inode = None if self.path is None else self.path.stat().st_ino
+        except SQLAlchemyError as error:
+            self.close()
+            raise StoreError(f"{self.name} cannot be used as the database of a review: {reason(error)}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """The database in messages, without a password."""
+        return str(self.path) if self.path is not None else self.engine.url.render_as_string(hide_password=True)
+
+    def _prepare(self) -> None:
+        """Create the tables of a new database, and check the format of another."""
+        from sqlalchemy import insert, inspect, select
+
+        with self.engine.begin() as connection:
+            existing = set(inspect(connection).get_table_names())
+            if existing and "about" not in existing:
+                raise StoreError(f"{self.name} holds other tables: choose another database")
+            self.tables.create_all(connection)
+            about = self.tables.tables["about"]
+            stored = {name: value for name, value in connection.execute(select(about.c.name, about.c.value))}  # noqa: C416
+            if "format" not in stored:
+                connection.execute(insert(about), {"name": "format", "value": str(FORMAT)})
+            elif not stored["format"].isdecimal() or int(stored["format"]) > FORMAT:
+                raise StoreError(
+                    f"{self.name} was written by a newer version of errata (format {stored['format']}; this version "
+                    f"reads {FORMAT}): update errata"
+                )
+
+    def setting(self, name: str, default: str) -> str:
+        """A stored value; `default` is stored if there is none."""
+        from sqlalchemy import insert, select
+
+        about = self.tables.tables["about"]
+        with self.begin() as connection:
+            stored = connection.execute(select(about.c.value).where(about.c.name == name)).scalar()
+            if stored is None:
+                connection.execute(insert(about), {"name": name, "value": default})
+        return default if stored is None else str(stored)
+
+    def tokens(self, reviewers: list[str], renew: bool = False) -> dict[str, str]:
+        """The token of each reviewer, the same after every start. renew: make new ones."""
+        from sqlalchemy import delete, insert, select
+
+        table = self.tables.tables["reviewers"]
+        with self.begin() as connection:
+            if renew:
+                connection.execute(delete(table))
+            stored = {name: token for name, token in connection.execute(select(table.c.name, table.c.token))}  # noqa: C416
+            new = [name for name in reviewers if name not in stored]
+            for name in new:
+                stored[name] = secrets.token_urlsafe(32)
+                connection.execute(insert(table), {"name": name, "token": stored[name]})
+        return {name: stored[name] for name in reviewers} if reviewers else stored
+
+    @contextlib.contextmanager
+    def begin(self) -> "Iterator[Connection]":
+        """A transaction. A StoreError says why it failed; then nothing was stored."""
+        from sqlalchemy.exc import SQLAlchemyError
+
+        self._check_file()
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except SQLAlchemyError as error:
+            raise StoreError(f"nothing was stored in {self.name}: {reason(error)}") from error
+        self._check_file()  # a commit to a deleted file succeeds
+
+    def _check_file(self) -> None:
+        if self.path is None:
+            return
+        try:
+            same = self.path.stat().st_ino == self._inode
+        except OSError:
+            same = False
+        if not same:
+            raise StoreError(f"{self.path} was deleted or replaced while the server ran: restore it and start again")
+
+    def close(self) -> None:
+        """Close all connections, and let another server use the database."""
+        if self._holder is not None:
+            self._holder.close()
+        self.engine.dispose()
+        if self._lock is not None:
+            self._lock.release()
+
+
+def reason(error: Exception) -> str:
+    """The message of the database itself, in one line."""
+    text = one_line(str(getattr(error, "orig", None) or error))
+    return "the disk is full" if "database or disk is full" in text or "No space left" in text else text
+
+
+def _is_postgresql(address: str | Path) -> bool:
+    return str(address).startswith(("postgresql:", "postgres:", "postgresql+psycopg:"))
+
+
+def _sqlite(path: Path) -> "Engine":
+    """Write-ahead log with full synchronisation: a commit is on disk when it returns."""
+    from sqlalchemy import create_engine, event
+    from sqlalchemy.pool import StaticPool
+
+    new = not path.exists()
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # it holds the links of the reviewers
+        os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror}") from error
+    if new:
+        _sync_folder(path.parent)
+    engine = create_engine(f"sqlite:///{path}", poolclass=StaticPool, connect_args={"check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: sqlite3.Connection, _: Any) -> None:
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+def _sync_folder(folder: Path) -> None:
+    """The name of a new file survives a power loss only after this."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _postgresql(address: str) -> "Engine":
+    from sqlalchemy import create_engine
+    from sqlalchemy.engine import make_url
+    from sqlalchemy.exc import ArgumentError
+
+    from errata.extras import require
+
+    require("psycopg", "psycopg", "postgresql", "a PostgreSQL database")
+    try:
+        url = make_url(address).set(drivername="postgresql+psycopg")
+    except (ArgumentError, ValueError) as error:
+        raise InputError("the address of the database must be like postgresql://user@host/name") from error
+    return create_engine(url, pool_pre_ping=True)
+
+
+def _advisory_lock(engine: "Engine", name: str) -> "Connection":
+    """A connection that holds the lock of the database until it is closed."""
+    from sqlalchemy import text
+
+    connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+    if not connection.execute(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
+        connection.close()
+        raise StoreError(f"{name} is used by another server of errata review: stop that first")
+    return connection
+
+
+def _tables() -> "MetaData":
+    from sqlalchemy import BigInteger, Boolean, Column, Float, MetaData, Table, Text
+
+    tables = MetaData()
+    Table("about", tables, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
+    Table("reviewers", tables, Column("name", Text, primary_key=True), Column("token", Text, nullable=False))
+    Table(
+        "assignments",
+        tables,
+        Column("number", BigInteger, primary_key=True, autoincrement=False),
+        *(Column(name, Text, nullable=False) for name in ("sample", "reviewer", "time")),
+        Column("drawn_at_random", Boolean, nullable=False),
+    )
+    Table(
+        "events",
+        tables,
+        Column("number", BigInteger, primary_key=True, autoincrement=False),
+        Column("key", Text, nullable=False, unique=True),
+        *(Column(name, Text, nullable=False) for name in ("reviewer", "time", "sample", "label", "suggestion")),
+        Column("rank", BigInteger, nullable=False),
+        *(Column(name, Text, nullable=False) for name in ("verdict", "new_label", "undoes", "kind")),
+        Column("seconds", Float, nullable=False),
+        Column("drawn_at_random", Boolean, nullable=False),
+    )
+    return tables

@@ -1,0 +1,124 @@
+"""Who judges which sample next."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
+
+RANDOM_EVERY = 10  # one of ten queue positions is a uniform random draw from all samples
+LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
+MOST_VERDICTS = 3  # per sample; a disagreement after these needs an adjudication
+
+
+def random_order(samples: int, seed: int) -> NDArray[np.int64]:
+    """All places (N,) in the order in which random positions take them."""
+    return np.random.default_rng(seed).permutation(samples)
+
+
+def is_random_position(position: int, seed: int) -> bool:
+    """Whether a position of the queue is a random draw: one of every ten, at a place that nobody can foresee."""
+    block, offset = divmod(position, RANDOM_EVERY)
+    return int(np.random.default_rng([seed, 1, block]).integers(RANDOM_EVERY)) == offset
+
+
+@dataclass
+class SharedQueue:
+    """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
+
+    seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
+    order: all places, most suspicious first; replaced after a re-ranking. drawn: for each place that was handed out,
+    whether this was at a random position. leases: for each place, until when (seconds) each reviewer has it.
+    """
+
+    samples: int
+    seed: int
+    reviewers: list[str]
+    overlap: float = 0.0
+    order: list[int] = field(default_factory=list)
+    drawn: dict[int, bool] = field(default_factory=dict)
+    leases: dict[int, dict[str, float]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.order = self.order or list(range(self.samples))
+        self._permutation: list[int] = random_order(self.samples, self.seed).tolist()
+        shares = np.random.default_rng([self.seed, 2]).random(self.samples)
+        self._twice = (shares < self.overlap) & (len(self.reviewers) > 1)
+
+    def verdicts_needed(self, place: int, state: VerdictState) -> int:
+        """One verdict, two in the overlap, and three if two reviewers disagree and there is a third."""
+        needed = 2 if self._twice[place] else 1
+        if len(state.current.get(place, {})) >= 2 and state.outcome(place).status == DISAGREEMENT:
+            needed = MOST_VERDICTS
+        return min(needed, max(len(self.reviewers), 1))
+
+    def is_blind(self, place: int, reviewer: str, state: VerdictState) -> bool:
+        """Whether a reviewer must not see the verdicts of others: they may still judge this sample themselves."""
+        verdicts = state.current.get(place, {})
+        if reviewer in verdicts or place in state.adjudicated:
+            return False
+        return bool(self._twice[place]) and len(verdicts) < self.verdicts_needed(place, state)
+
+    def needs_adjudication(self, place: int, state: VerdictState) -> bool:
+        """Whether the reviewers disagree and no further reviewer is going to judge the sample."""
+        return (
+            state.outcome(place).status == DISAGREEMENT
+            and len(state.current[place]) >= self.verdicts_needed(place, state)
+        )  # fmt: skip
+
+    def open_places(self, reviewer: str, state: VerdictState, now: float) -> list[int]:
+        """The places that a reviewer has and has not judged yet, in the order of handing out."""
+        held = (place for place, holders in self.leases.items() if holders.get(reviewer, 0) > now)
+        return [place for place in held if reviewer not in state.current.get(place, {})]
+
+    def renew(self, reviewer: str, now: float) -> None:
+        """Extend the leases of a reviewer whose page is open."""
+        for holders in self.leases.values():
+            if holders.get(reviewer, 0) > now:
+                holders[reviewer] = now + LEASE
+
+    def restore(self, place: int, reviewer: str, drawn_at_random: bool, now: float) -> None:
+        """Take over an assignment from before a restart."""
+        self.drawn.setdefault(place, drawn_at_random)
+        self.leases.setdefault(place, {})[reviewer] = now + LEASE
+
+    def extend(self, reviewer: str, count: int, state: VerdictState, now: float) -> list[int]:
+        """Hand out up to `count` more places. Half of them may be second verdicts on samples of other reviewers."""
+        taken: list[int] = []
+        for place in self._waiting_for(reviewer, state, now)[: max(1, count // 2)]:
+            taken.append(place)
+            self._lease(place, reviewer, now)
+        while len(taken) < count:
+            random = is_random_position(len(self.drawn), self.seed)
+            free = self._first_free(self._permutation if random else self.order, state, now)
+            if free is None:
+                break
+            self.drawn.setdefault(free, random)
+            self._lease(free, reviewer, now)
+            taken.append(free)
+        return taken
+
+    def _lease(self, place: int, reviewer: str, now: float) -> None:
+        self.leases.setdefault(place, {})[reviewer] = now + LEASE
+
+    def _waiting_for(self, reviewer: str, state: VerdictState, now: float) -> list[int]:
+        """Places that others judge or have judged, and that need one more verdict."""
+        touched = [*state.current, *(place for place in self.leases if place not in state.current)]
+        return [place for place in touched if self._wants(place, reviewer, state, now)]
+
+    def _wants(self, place: int, reviewer: str, state: VerdictState, now: float) -> bool:
+        verdicts, holders = state.current.get(place, {}), self.leases.get(place, {})
+        live = {name for name, until in holders.items() if until > now}
+        if reviewer in verdicts or reviewer in live or place in state.adjudicated or not (verdicts or live):
+            return False
+        return len(verdicts.keys() | live) < self.verdicts_needed(place, state)
+
+    def _first_free(self, places: list[int], state: VerdictState, now: float) -> int | None:
+        """The first place that nobody has judged and nobody has now."""
+        for place in places:
+            if place in state.current or place in state.adjudicated:
+                continue
+            if not any(until > now for until in self.leases.get(place, {}).values()):
+                return place
+        return None

@@ -1,0 +1,239 @@
+"""A running review: samples, log, verdicts and queues together, one call at a time."""
+
+import threading
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from errata.errors import InputError, StoreError
+from errata.review.reranking import JudgedLabels, reranked
+from errata.review.server.database import ReviewDatabase
+from errata.review.server.event_log import Assignment, EventLog
+from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
+from errata.review.server.panel import panel
+from errata.review.server.queues import SharedQueue
+from errata.review.server.review_samples import ReviewSamples
+from errata.review.server.verdict_state import VerdictState
+from errata.wording import nearest, one_line
+
+BATCH = 10  # samples handed out at once
+RERANK_AFTER = 10  # verdicts
+
+
+@dataclass
+class Reply:
+    """The answer to events that were sent: which are stored, and which are refused, with the reason."""
+
+    acknowledged: list[str] = field(default_factory=list)
+    refused: list[dict[str, str]] = field(default_factory=list)
+
+
+class ReviewSession:
+    """Everything that the server does, without the web. Methods may be called from several threads."""
+
+    def __init__(
+        self, samples: ReviewSamples, database: ReviewDatabase, reviewers: list[str], overlap: float = 0.0
+    ) -> None:
+        self.samples, self.database, self.reviewers = samples, database, reviewers
+        self.log = EventLog(database)
+        self.state = VerdictState(samples.places, samples.labels)
+        seed = int(database.setting("seed", str(np.random.SeedSequence().entropy % 2**63)))  # type: ignore[operator]
+        self.queue = SharedQueue(len(samples.ids), seed, reviewers, overlap)
+        self._lock = threading.RLock()
+        self.last_number = 0
+        self._read_new_events()
+        self._since_reranked = self.last_number
+        self._assigned = 0
+        self._restore_assignments()
+
+    def _read_new_events(self) -> list[int]:
+        """Take in events that are stored but not yet known: at the start, and after a commit of unknown result."""
+        changed = []
+        for event in self.log.events_after(self.last_number):
+            self.last_number = event.number
+            changed.append(self.state.add(event))
+        self._uncertain = False
+        return [place for place in changed if place is not None]
+
+    def _restore_assignments(self) -> None:
+        now = time.monotonic()
+        for assignment in self.log.assignments():
+            self._assigned = assignment.number
+            place = self.samples.places.get(assignment.sample)
+            if place is not None:
+                self.queue.restore(place, assignment.reviewer, assignment.drawn_at_random, now)
+
+    def record(self, sent: Sequence[tuple[str, Sequence[Any]]]) -> tuple[list[Reply], list[int]]:
+        """Check and store what several reviewers sent, in one transaction. Returns their replies and changed places.
+
+        A StoreError means that nothing was acknowledged. The page then sends the same events again.
+        """
+        with self._lock:
+            changed = self._read_new_events() if self._uncertain else []
+            new: dict[str, Event] = {}
+            replies = [self._check_all(reviewer, events, new) for reviewer, events in sent]
+            if new:
+                changed += self._append(list(new.values()))
+            return replies, changed
+
+    def _append(self, events: list[Event]) -> list[int]:
+        numbered = [replace(event, number=self.last_number + 1 + at) for at, event in enumerate(events)]
+        self._uncertain = True  # until the commit is known to have succeeded
+        self.log.append(numbered)
+        self._uncertain = False
+        self.last_number += len(numbered)
+        self._since_reranked += len(numbered)
+        places = [self.state.add(event) for event in numbered]
+        return [place for place in places if place is not None]
+
+    def _check_all(self, reviewer: str, events: Sequence[Any], new: dict[str, Event]) -> Reply:
+        reply = Reply()
+        for sent in events:
+            key = str(sent.get("key", "")) if isinstance(sent, dict) else ""
+            try:
+                event = read_event(sent, reviewer)
+                known = self.state.by_key.get(key) or new.get(key)
+                if known is None:
+                    new[key] = self._checked(event, new, bool(sent.get("new_class")))
+                elif known.reviewer != reviewer:
+                    raise InputError("another reviewer has sent an event with this key")
+                reply.acknowledged.append(key)
+            except InputError as error:
+                reply.refused.append({"key": key[:80], "reason": str(error)})
+        return reply
+
+    def _checked(self, event: Event, new: dict[str, Event], new_class: bool) -> Event:
+        """The event with what the server knows. Refuses what does not fit the samples."""
+        place = self.samples.places.get(event.sample)
+        name = one_line(repr(event.sample))
+        if place is None:
+            raise InputError(f"there is no sample {name} in these results")
+        if self.samples.labels[place] != event.label:
+            raise InputError(
+                f"the label of sample {name} is {self.samples.labels[place]!r} now, not {one_line(repr(event.label))}: "
+                "the data have changed since the page was opened. Reload it"
+            )
+        if event.verdict == ACCEPT and event.new_label != self.samples.suggested[place]:
+            raise InputError(f"the suggestion for sample {name} is {self.samples.suggested[place]!r}")
+        if event.verdict == RELABEL and event.new_label not in self.samples.class_codes and not new_class:
+            similar = nearest(event.new_label, self.samples.classes)
+            hint = f"; did you mean {similar!r}?" if similar else ""
+            raise InputError(f"there is no class {one_line(repr(event.new_label))}{hint}")
+        if event.verdict == UNDO:
+            self._check_undo(event, new)
+        elif event.kind == ADJUDICATION and not self._may_be_settled(place):
+            raise InputError(f"the reviewers do not disagree on sample {name}")
+        return replace(event, drawn_at_random=self.queue.drawn.get(place, False))
+
+    def _may_be_settled(self, place: int) -> bool:
+        return place in self.state.adjudicated or self.queue.needs_adjudication(place, self.state)
+
+    def _check_undo(self, event: Event, new: dict[str, Event]) -> None:
+        undone = self.state.by_key.get(event.undoes) or new.get(event.undoes)
+        if undone is None or undone.reviewer != event.reviewer or undone.verdict == UNDO:
+            raise InputError("only an own verdict can be undone")
+        if undone.sample != event.sample:
+            raise InputError("the event to undo is about another sample")
+        if event.undoes in self.state.undone or any(other.undoes == event.undoes for other in new.values()):
+            raise InputError("this verdict is undone already")
+
+    def append_imported(self, events: Iterable[Event]) -> tuple[int, list[int]]:
+        """Store imported events that are not known yet. Returns how many, and the changed places."""
+        with self._lock:
+            new = {event.key: event for event in events if event.key not in self.state.by_key}
+            return len(new), self._append(list(new.values())) if new else []
+
+    def next_places(self, reviewer: str) -> list[int]:
+        """The places that a reviewer is to judge now, topped up to a full batch."""
+        with self._lock:
+            now = time.monotonic()
+            self.queue.renew(reviewer, now)
+            held = self.queue.open_places(reviewer, self.state, now)
+            new = self.queue.extend(reviewer, max(0, BATCH - len(held)), self.state, now) if len(held) < BATCH else []
+            assignments = [
+                Assignment(
+                    self._assigned + 1 + at, self.samples.ids[place], reviewer, self.queue.drawn.get(place, False)
+                )
+                for at, place in enumerate(new)
+            ]
+            try:
+                self.log.assign(assignments)
+            except StoreError:
+                for place in new:
+                    del self.queue.leases[place][reviewer]
+                if not held:
+                    raise
+                return held
+            self._assigned += len(assignments)
+            return held + new
+
+    def still_here(self, reviewer: str) -> None:
+        """The page of a reviewer is open: others do not get their samples."""
+        with self._lock:
+            self.queue.renew(reviewer, time.monotonic())
+
+    def snapshot(self, reviewer: str) -> dict[str, Any]:
+        """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
+        queue = self.next_places(reviewer)
+        with self._lock:
+            events = self.state.own_events(reviewer)
+            own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
+            places = self.state.judged_places() | {place for place, _ in events}
+            return {
+                "run": self.samples.run,
+                "number": self.last_number,
+                "own": own,
+                "queue": queue,
+                **self.changes(reviewer, sorted(places)),
+            }
+
+    def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
+        """What a reviewer may see of some samples, the disagreements and the panel."""
+        with self._lock:
+            disagreeing = [place for place in self.state.current if self.queue.needs_adjudication(place, self.state)]
+            return {
+                "number": self.last_number,
+                "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
+                "disagreements": sorted(disagreeing),
+                "panel": panel(self.state, self.queue),
+            }
+
+    def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
+        adjudicated, mine = self.state.adjudicated.get(place), self.state.current.get(place, {}).get(reviewer)
+        verdicts = (
+            [] if self.queue.is_blind(place, reviewer, self.state) else self.state.current.get(place, {}).values()
+        )
+        return {
+            "place": place,
+            "mine": mine and [mine.verdict, mine.new_label],
+            "others": [
+                [event.reviewer, event.verdict, event.new_label] for event in verdicts if event.reviewer != reviewer
+            ],
+            "adjudicated": adjudicated and [adjudicated.reviewer, adjudicated.verdict, adjudicated.new_label],
+        }
+
+    def rerank_if_due(self) -> bool:
+        """Rank the samples again if enough verdicts have arrived since the last time."""
+        with self._lock:
+            if self._since_reranked < RERANK_AFTER:
+                return False
+            self._since_reranked = 0
+            judged = self._judged_labels()
+        p_wrong = reranked(self.samples.p_wrong, self.samples.label_codes, judged, self.samples.near)
+        order = np.argsort(-p_wrong, kind="stable").tolist()
+        with self._lock:
+            self.queue.order = order
+        return True
+
+    def _judged_labels(self) -> JudgedLabels:
+        codes = dict(self.samples.class_codes)
+        rows, classes = [], []
+        for place in self.state.judged_places():
+            chosen = self.state.outcome(place).chosen
+            if chosen is not None:
+                rows.append(place)
+                classes.append(codes.setdefault(chosen, len(codes)))
+        return JudgedLabels(np.array(rows, dtype=np.int64), np.array(classes, dtype=np.int64))

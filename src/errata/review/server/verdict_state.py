@@ -1,0 +1,113 @@
+"""What follows from the events: the verdict of each reviewer on each sample, and the outcome per sample."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from errata.review.server.events import ADJUDICATION, CLEAR, SKIP, UNDO, Event
+
+OPEN, DECIDED, SKIPPED, DISAGREEMENT = "open", "decided", "skipped", "disagreement"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result for one sample: open, decided, skipped or disagreement, and the events that it rests on."""
+
+    status: str
+    events: tuple[Event, ...] = ()
+
+    @property
+    def chosen(self) -> str | None:
+        """The label that the sample has, if it is decided."""
+        return self.events[0].chosen if self.status == DECIDED else None
+
+
+@dataclass
+class VerdictState:
+    """All events of a log, folded in their order. Places are positions in the ranking, from 0.
+
+    places: the place of each id. labels: the given label at each place. Events about samples that are gone or whose
+    label has changed stay in the log; they are counted in `stale` and have no effect.
+    """
+
+    places: Mapping[str, int]
+    labels: list[str]
+    by_key: dict[str, Event] = field(default_factory=dict)
+    undone: set[str] = field(default_factory=set)
+    stale: int = 0
+    current: dict[int, dict[str, Event]] = field(default_factory=dict)
+    adjudicated: dict[int, Event] = field(default_factory=dict)
+    _of_place: dict[int, list[Event]] = field(default_factory=dict)
+
+    def place_of(self, event: Event) -> int | None:
+        """The place of the sample of an event; None if it is gone or has another label now."""
+        place = self.places.get(event.sample)
+        return place if place is not None and self.labels[place] == event.label else None
+
+    def add(self, event: Event) -> int | None:
+        """Take in the next event; returns the place that it changes."""
+        self.by_key[event.key] = event
+        place = self.place_of(event)
+        if place is None:
+            self.stale += 1
+            return None
+        if event.verdict == UNDO:
+            self.undone.add(event.undoes)
+        self._of_place.setdefault(place, []).append(event)
+        self._fold(place)
+        return place
+
+    def _fold(self, place: int) -> None:
+        """Compute the verdicts on one sample anew. A clear withdraws one's own verdict, or else those of all."""
+        verdicts: dict[str, Event] = {}
+        adjudicated = None
+        for event in self._of_place[place]:
+            if event.key in self.undone or event.verdict == UNDO:
+                continue
+            if event.verdict == CLEAR:
+                adjudicated = None
+                if event.kind == ADJUDICATION or verdicts.pop(event.reviewer, None) is None:
+                    verdicts.clear()
+            elif event.kind == ADJUDICATION:
+                adjudicated = event
+            else:
+                verdicts.pop(event.reviewer, None)  # the newest is the last in the order
+                verdicts[event.reviewer] = event
+        _set_or_delete(self.current, place, verdicts or None)
+        _set_or_delete(self.adjudicated, place, adjudicated)
+
+    def outcome(self, place: int) -> Outcome:
+        """An adjudication, or else the label that all reviewers or more than half of them chose. Skips do not count."""
+        if place in self.adjudicated:
+            return _outcome_of([self.adjudicated[place]])
+        return _outcome_of(self.current.get(place, {}).values())
+
+    def judged_places(self) -> set[int]:
+        """The places with any verdict."""
+        return self.current.keys() | self.adjudicated.keys()
+
+    def own_events(self, reviewer: str) -> list[tuple[int, Event]]:
+        """The events of a reviewer that are not undone, in order, with their places."""
+        own = (event for event in self.by_key.values() if event.reviewer == reviewer and event.verdict != UNDO)
+        placed = ((self.place_of(event), event) for event in own if event.key not in self.undone)
+        return [(place, event) for place, event in placed if place is not None]
+
+
+def _outcome_of(events: Iterable[Event]) -> Outcome:
+    verdicts = tuple(events)
+    deciding = tuple(event for event in verdicts if event.verdict != SKIP)
+    if not deciding:
+        return Outcome(SKIPPED, verdicts) if verdicts else Outcome(OPEN)
+    votes = Counter(event.chosen for event in deciding)
+    label, count = votes.most_common(1)[0]
+    if 2 * count > len(deciding):
+        return Outcome(DECIDED, tuple(event for event in deciding if event.chosen == label))
+    return Outcome(DISAGREEMENT, deciding)
+
+
+def _set_or_delete(mapping: dict[int, Any], place: int, value: Any) -> None:
+    if value is None:
+        mapping.pop(place, None)
+    else:
+        mapping[place] = value

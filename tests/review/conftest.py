@@ -1,0 +1,32 @@
+"""Databases for reviews: the same tests run with SQLite and PostgreSQL."""
+
+import os
+
+import pytest
+
+from postgresql_server import MISSING, postgresql_server, program
+
+
+@pytest.fixture(scope="session")
+def postgresql():
+    """The address of a running PostgreSQL; without one its tests are left out, unless ERRATA_POSTGRESQL=required."""
+    if program("initdb") is None:
+        pytest.fail(MISSING) if os.environ.get("ERRATA_POSTGRESQL") == "required" else pytest.skip(MISSING)
+    with postgresql_server() as address:
+        yield address
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_address(request, tmp_path):
+    """A new, empty database."""
+    if request.param == "sqlite":
+        return str(tmp_path / "review.sqlite")
+    from sqlalchemy import create_engine, text
+
+    address = request.getfixturevalue("postgresql")
+    engine = create_engine(address.replace("postgresql:", "postgresql+psycopg:"), isolation_level="AUTOCOMMIT")
+    name = f"test_{abs(hash(str(tmp_path)))}"
+    with engine.connect() as connection:
+        connection.execute(text(f"CREATE DATABASE {name}"))
+    engine.dispose()
+    return address.replace("/postgres?", f"/{name}?")

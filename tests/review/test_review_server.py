@@ -1,0 +1,446 @@
+"""`errata review` over HTTP: what is stored, and a clear answer to everything that is wrong."""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+import uuid
+
+import pytest
+
+from errata.errors import StoreError
+from errata.review.server.database import FILE, ReviewDatabase
+from errata.review.server.event_log import EventLog
+from errata.review.server.review_samples import ReviewSamples
+from errata.review.server.review_session import ReviewSession
+from errata.review.server.security import AllowedHosts, reviewer_of
+from review_servers import Client, ReviewServer, made_up_result, verdict
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    return made_up_result(tmp_path_factory.mktemp("results") / "errata-out")
+
+
+@pytest.fixture
+def folder(results, tmp_path):
+    return shutil.copytree(results, tmp_path / "errata-out")
+
+
+@pytest.fixture
+def server(folder):
+    with ReviewServer(folder) as running:
+        yield running
+
+
+def test_events_are_stored_with_everything_and_folded(folder, database_address):
+    with ReviewServer(folder, "--database", database_address) as server:
+        ana, ben = server.client(), server.client("ben")
+        kept, changed, skipped = verdict(0), verdict(1, "accept"), verdict(2, "skip")
+        assert ana.judge(kept, changed) == (200, {"acknowledged": [kept["key"], changed["key"]], "refused": []})
+        assert ben.judge(skipped)[0] == 200
+        undo = verdict(1, "undo", undoes=changed["key"])
+        again = verdict(1, "relabel", new_label="cat")
+        assert ana.judge(undo, again)[1]["refused"] == []
+        clear = verdict(2, "clear")
+        assert ben.judge(clear)[1]["refused"] == []
+        state = ana.state()
+        assert [(place, word, label) for _, place, word, label, _ in state["own"]] == [
+            (0, "keep", ""),
+            (1, "relabel", "cat"),
+        ]
+        assert (
+            state["panel"] | {"reviewers": None}
+            == {
+                "judged": 2,
+                "wrong": 1,
+                "random": 0,
+                "randomWrong": 0,
+                "disagreements": 0,
+                "kappa": None,
+                "stale": 0,
+                "reviewers": None,
+            }
+            or state["panel"]["random"] > 0
+        )
+        server.stop()
+    database = ReviewDatabase(database_address)
+    events = EventLog(database).events_after(0)
+    database.close()
+    assert [(event.number, event.reviewer, event.sample, event.verdict) for event in events] == [
+        (1, "ana", "s0", "keep"),
+        (2, "ana", "s1", "accept"),
+        (3, "ben", "s2", "skip"),
+        (4, "ana", "s1", "undo"),
+        (5, "ana", "s1", "relabel"),
+        (6, "ben", "s2", "clear"),
+    ]
+    assert events[0].seconds == 1.5
+    assert (events[1].rank, events[1].suggestion, events[1].new_label) == (2, "owl", "owl")
+    assert events[3].undoes == changed["key"]
+    assert events[0].time.endswith("Z")
+
+
+def test_ctrl_c_stops_the_server_without_an_error(folder):
+    with ReviewServer(folder) as server:
+        assert server.client().judge(verdict(0))[0] == 200
+        server.stop()
+        assert (server.process.returncode, server.process.stdout.read()) == (0, "")
+
+
+def test_everything_is_there_after_a_restart(folder, database_address):
+    options = ("--database", database_address)
+    with ReviewServer(folder, *options) as server:
+        server.client().judge(verdict(0), verdict(1, "accept"))
+        before, queue = server.client().state(), server.client("ben").state()["queue"]
+    with ReviewServer(folder, *options, port=server.port) as server:
+        after = server.client().state()
+        assert (after["own"], after["panel"]) == (before["own"], before["panel"])
+        assert server.client("ben").state()["queue"] == queue
+    with ReviewServer(folder, *options, reviewers=()) as again:
+        assert {name: link.split("/")[-1] for name, link in again.links.items()} == {
+            name: link.split("/")[-1] for name, link in server.links.items()
+        }
+    with ReviewServer(folder, *options, "--new-links", reviewers=("ana",)) as renewed:
+        assert renewed.links["ana"].split("/")[-1] != server.links["ana"].split("/")[-1]
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        ({"sample": "nobody"}, "there is no sample 'nobody' in these results"),
+        ({"label": "dog"}, "the label of sample 's0' is 'cat' now, not 'dog': the data have changed"),
+        ({"verdict": "relabel", "new_label": "Dogg"}, "there is no class 'Dogg'; did you mean 'dog'?"),
+        ({"verdict": "accept", "new_label": "owl"}, "the suggestion for sample 's0' is 'dog'"),
+        ({"verdict": "relabel"}, "the verdict is relabel, but new_label is empty"),
+        ({"verdict": "perhaps"}, "verdict must be one of keep, accept"),
+        ({"verdict": "undo", "undoes": "0" * 32}, "only an own verdict can be undone"),
+        ({"undoes": "0" * 32}, "undoes must be the key of an event if the verdict is undo"),
+        ({"key": "short"}, "key of an event must be 16 to 80 letters"),
+        ({"key": 7}, "key of an event must be a text"),
+        ({"rank": "first"}, "rank of an event must be a number"),
+        ({"seconds": None}, "seconds of an event must be a number"),
+        ({"sample": "a\0b"}, "sample of an event must be a text"),
+        ({"label": "x" * 20_000}, "label of an event must be a text of at most 10,000 characters"),
+        ({"kind": "import"}, "kind must be review or adjudication"),
+        ({"kind": "adjudication"}, "the reviewers do not disagree on sample 's0'"),
+    ],
+)
+def test_one_wrong_event_is_refused_and_the_others_are_stored(shared_server, event, reason):
+    good = verdict(5)
+    status, answer = shared_server.client().judge(verdict(0, **event), good)
+    assert status == 200
+    assert answer["acknowledged"] == [good["key"]]
+    assert answer["refused"][0]["reason"].startswith(reason)
+
+
+@pytest.fixture(scope="module")
+def shared_server(results, tmp_path_factory):
+    with ReviewServer(shutil.copytree(results, tmp_path_factory.mktemp("shared") / "errata-out")) as running:
+        yield running
+
+
+def test_another_reviewers_events_cannot_be_undone_or_repeated(shared_server):
+    event = verdict(9)
+    shared_server.client().judge(event)
+    ben = shared_server.client("ben")
+    undo = verdict(9, "undo", undoes=event["key"])
+    assert ben.judge(undo)[1]["refused"][0]["reason"] == "only an own verdict can be undone"
+    assert ben.judge(event)[1]["refused"][0]["reason"] == "another reviewer has sent an event with this key"
+
+
+def test_wrong_and_missing_tokens_show_nothing(shared_server):
+    base = shared_server.links["ana"].rpartition("/")[0]
+    for link in (f"{base}/{'x' * 43}", f"{base}/", f"{base}/{'a' * 5000}", f"{base}/%00", f"{base}/ü"):
+        client = Client(link.encode("ascii", "ignore").decode())
+        for method, path in (("GET", ""), ("GET", "/state"), ("POST", "/verdicts"), ("GET", "/live")):
+            status, answer = client.send(method, path, {"events": [verdict(0)]} if method == "POST" else None)
+            assert status == 404
+            assert answer == {"error": "This link is not valid. Ask for the link that errata review printed for you."}
+            client.close()
+
+
+def test_pages_of_other_sites_cannot_send_or_read(shared_server):
+    client, body = shared_server.client(), {"events": [verdict(0)]}
+    for headers in (
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": None},
+        {"Sec_Fetch_Site": "cross-site"},
+    ):
+        status, answer = client.send("POST", "/verdicts", body, **headers)
+        assert status == 403
+        assert "origin" in answer["error"] or "another site" in answer["error"]
+        client.close()
+    assert client.send("GET", "/state", Origin="http://evil.example")[0] == 403
+    client.close()
+    status, answer = client.send("GET", "/state", Host="evil.example")
+    assert (status, answer["error"]) == (421, "This server does not answer under this host name.")
+    client.close()
+    form = "text/plain"  # what a form of another site can send
+    status, answer = client.send("POST", "/verdicts", body, Content_Type=form)
+    assert (status, answer["error"]) == (400, "the request must be JSON (content-type: application/json)")
+
+
+def test_large_and_malformed_requests(shared_server):
+    client = shared_server.client()
+    status, answer = client.send("POST", "/verdicts", b"[" + b" " * 10_000_000)
+    assert (status, answer["error"]) == (413, "The request is larger than 8 MB.")
+    client.close()
+    assert _chunked(shared_server, 10_000_000) == 413
+    for body, reason in (
+        (b"{", "the request is not valid JSON"),
+        (b"[" * 100_000, "the request is not valid JSON"),
+        (b"\xff", "the request is not valid JSON"),
+        (b"[]", "events must be a list of at most 1,000 events"),
+        (json.dumps({"events": [1] * 1001}).encode(), "events must be a list of at most 1,000 events"),
+    ):
+        assert client.send("POST", "/verdicts", body) == (400, {"error": reason})
+    assert client.judge("x", None)[1]["refused"] == [{"key": "", "reason": "an event must be an object"}] * 2
+    assert client.send("GET", "/samples/60") == (400, {"error": "there are only 60 samples"})
+    assert client.send("DELETE", "/state")[0] == 405
+
+
+def _chunked(server, size):
+    """The status for a body without a length."""
+    link = server.client().link
+    connection = http.client.HTTPConnection(link.netloc, timeout=20)
+    headers = {"Origin": f"http://{link.netloc}", "Content-Type": "application/json"}
+    chunks = (b" " * 100_000 for _ in range(size // 100_000))
+    connection.request("POST", f"{link.path}/verdicts", chunks, headers, encode_chunked=True)
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_every_answer_has_strict_headers(shared_server):
+    link = shared_server.client().link
+    connection = http.client.HTTPConnection(link.netloc, timeout=20)
+    for path in (link.path, f"{link.path}/state", "/"):
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        answer.read()
+        policy = answer.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert "frame-ancestors 'none'" in policy
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["cache-control"] == "no-store"
+        assert "server" not in answer.headers
+    connection.close()
+
+
+def test_a_full_database_refuses_a_batch_and_takes_it_later(folder):
+    database = ReviewDatabase(folder / FILE)
+    session = ReviewSession(ReviewSamples(folder), database, ["ana"])
+    with database.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 1")  # that is: as many as there are
+    events = [verdict(place, "relabel", new_label="y" * 9_000, new_class=True) for place in range(10)]
+    with pytest.raises(StoreError, match=r"nothing was stored in .*review.sqlite: the disk is full"):
+        session.record([("ana", events)])
+    assert session.state.current == {}
+    with database.begin() as connection:
+        connection.exec_driver_sql("PRAGMA max_page_count = 100000")
+    (reply,), changed = session.record([("ana", events)])
+    assert (len(reply.acknowledged), changed) == (10, list(range(10)))
+    assert [event.number for event in session.log.events_after(0)] == list(range(1, 11))
+    database.close()
+
+
+def test_samples_beyond_the_list_come_with_their_numbers(folder, monkeypatch):
+    monkeypatch.setattr("errata.report.page.MOST_LISTED", 20)
+    samples = ReviewSamples(folder)
+    assert len(samples.payload["id"]) == 20
+    assert "columns" not in samples.details(19)
+    details = samples.details(30)
+    assert details["columns"] | {"score": None, "pWrong": None} == {
+        "id": "s30",
+        "label": 0,
+        "suggested": 1,
+        "score": None,
+        "pWrong": None,
+        "agree": 0.5,
+        "meanLoss": 1.0,
+    }
+    assert len(details["heights"]) == 4
+
+
+def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
+    database = ReviewDatabase(folder / FILE)
+    session = ReviewSession(ReviewSamples(folder), database, ["ana"])
+    append = session.log.append
+
+    def lost_answer(events):
+        append(events)
+        raise StoreError("the connection was lost")
+
+    monkeypatch.setattr(session.log, "append", lost_answer)
+    event = verdict(0)
+    with pytest.raises(StoreError):
+        session.record([("ana", [event])])
+    monkeypatch.setattr(session.log, "append", append)
+    (reply,), changed = session.record([("ana", [event])])
+    assert (reply.acknowledged, changed) == ([event["key"]], [0])
+    assert len(session.log.events_after(0)) == 1
+    database.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_refuses_verdicts_and_takes_them_later(folder, tmp_path):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=400k", "errata", disk], check=True)
+    try:
+        with ReviewServer(folder, "--database", disk / "review.sqlite", reviewers=("ana",)) as server:
+            client = server.client()
+            acknowledged, refused = [], None
+            for number in range(3_000):
+                event = verdict(number % 60, "relabel", new_label="y" * 2_000, new_class=True)
+                status, answer = client.judge(event)
+                if status != 200:
+                    refused = event
+                    assert (status, "the disk is full" in answer["error"]) == (507, True)
+                    break
+                acknowledged += answer["acknowledged"]
+            assert refused is not None
+            subprocess.run(["mount", "-o", "remount,size=50m", disk], check=True)
+            assert client.judge(refused)[1]["acknowledged"] == [refused["key"]]
+            server.kill()
+        database = ReviewDatabase(disk / "review.sqlite")
+        assert [event.key for event in EventLog(database).events_after(0)] == [*acknowledged, refused["key"]]
+        database.close()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+def test_results_deleted_while_the_server_runs(server, folder):
+    client = server.client()
+    assert client.judge(verdict(0))[0] == 200
+    shutil.rmtree(folder)
+    status, answer = client.judge(verdict(1))
+    assert status == 503
+    assert "was deleted or replaced while the server ran" in answer["error"]
+    assert client.send("GET", "")[0] == 200  # the page is in memory
+    assert server.process.poll() is None
+
+
+def test_verdicts_on_labels_that_changed_since_stay_in_the_log_without_effect(folder):
+    with ReviewServer(folder) as server:
+        server.client().judge(verdict(0), verdict(1))
+    database = sqlite3.connect(folder / FILE)
+    database.execute("UPDATE events SET label = 'dog' WHERE number = 1")
+    database.commit()
+    database.close()
+    with ReviewServer(folder) as server:
+        state = server.client().state()
+        assert (state["panel"]["judged"], state["panel"]["stale"]) == (1, 1)
+
+
+def test_a_newer_database_is_refused(folder, database_address, errata_command):
+    ReviewDatabase(database_address).close()
+    database = ReviewDatabase(database_address)
+    with database.begin() as connection:
+        connection.exec_driver_sql("UPDATE about SET value = '2' WHERE name = 'format'")
+    database.close()
+    code, _, message = errata_command("review", folder, "--database", database_address)
+    assert code == 2
+    assert "was written by a newer version of errata (format 2; this version reads 1): update errata" in message
+
+
+def test_a_second_server_on_one_database_is_refused(folder, database_address, errata_command):
+    with ReviewServer(folder, "--database", database_address):
+        code, _, message = errata_command("review", folder, "--database", database_address, "--port", 0)
+    assert code == 2
+    assert "is being written by another process" in message or "is used by another server" in message
+
+
+def test_a_port_in_use_is_refused(folder, errata_command):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        code, _, message = errata_command("review", folder, "--port", port)
+    assert (code, message) == (2, f"errata: port {port} of 127.0.0.1 is in use: choose another with --port\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (["--overlap", "200%"], "--overlap must be between 0% and 100%, not '200%'"),
+        (["--reviewer", "a\nb"], "the name of a reviewer must be 1 to 40 letters"),
+        (["--reviewer", "ana", "--reviewer", "ana"], "each --reviewer needs a name of their own"),
+        (["--host", "0.0.0.0"], "pass --tls-cert and --tls-key, or with a proxy that does TLS its public address"),
+        (["--host", "no.such.host.invalid"], "pass --tls-cert and --tls-key"),
+        (["--tls-cert", "cert.pem"], "TLS needs both --tls-cert and --tls-key"),
+        (["--tls-cert", "cert.pem", "--tls-key", "key.pem"], "cert.pem does not exist"),
+        (["--behind-proxy", "labels.example.org"], "the address of the proxy must be like https://labels.example.org"),
+        (["--database", "other.sqlite"], "file is not a database"),
+        (["--database", "postgresql://nobody@127.0.0.1:1/x"], "cannot be used as the database of a review"),
+        (["--database", "postgresql://[x"], "cannot be used as the database of a review"),
+        (["--database", "no/such/folder.sqlite"], "there is no folder no/such"),
+        (["--import", "missing.csv"], "missing.csv does not exist"),
+    ],
+)
+def test_wrong_starts_are_refused_with_a_sentence(folder, errata_command, tmp_path, options, sentence):
+    (tmp_path / "other.sqlite").write_bytes(b"not a database" * 100)
+    code, _, message = errata_command("review", folder, *options)
+    assert (code, sentence in message) == (2, True), message
+    assert "Traceback" not in message
+
+
+def test_a_folder_without_results_is_refused(errata_command):
+    code, _, message = errata_command("review", "nothing")
+    assert (code, message) == (2, "errata: nothing has no summary.json: it is not a complete folder of `errata find`\n")
+
+
+def test_decisions_go_in_and_out_of_the_command(folder, tmp_path, errata_command):
+    file = tmp_path / "decisions.csv"
+    file.write_text(
+        "id,label,decision,new_label,reviewer,time\ns0,cat,relabel,dog,zoe,2026-01-01T00:00:00.000Z\ns1,dog,keep,,,\n"
+    )
+    out = tmp_path / "out.csv"
+    for _ in range(2):
+        code, _, message = errata_command("review", folder, "--reviewer", "ana", "--import", file, "--export", out)
+        assert (code, message) == (0, "")
+    rows = [line.split(",") for line in out.read_text().splitlines()]
+    assert rows[0] == ["id", "label", "decision", "new_label", "reviewer", "time"]
+    assert rows[1] == ["s0", "cat", "accept", "dog", "zoe", "2026-01-01T00:00:00.000Z"]
+    assert rows[2][:5] == ["s1", "dog", "keep", "", "ana"]
+    assert len(rows) == 3
+
+
+def test_tokens_are_compared_as_a_whole():
+    tokens = {"ana": "a" * 43, "ben": "b" * 43}
+    assert [reviewer_of(text, tokens) for text in ("a" * 43, "b" * 43, "a" * 42, "", "ä")] == [
+        *("ana", "ben"),
+        *(None, None, None),
+    ]
+
+
+def test_host_names():
+    hosts = AllowedHosts({"localhost:80", "me:80"}, addresses=True)
+    allowed = ("localhost:80", "ME:80", "10.0.0.1:80", "[::1]:80")
+    refused = ("localhost", "evil.example:80", "10.0.0.1.evil.example", "", "me:81")
+    assert [hosts.allow(host) for host in (*allowed, *refused)] == [True] * 4 + [False] * 5
+
+
+def test_live_updates_reach_another_page_within_a_second(server):
+    link = server.client("ben").link
+    connection = http.client.HTTPConnection(link.netloc, timeout=5)
+    connection.request("GET", f"{link.path}/live")
+    stream = connection.getresponse()
+    assert json.loads(_next(stream))["number"] == 0
+    server.client().judge(verdict(0, key=uuid.uuid4().hex))
+    changes = json.loads(_next(stream))
+    assert changes["samples"] == [{"place": 0, "mine": None, "others": [["ana", "keep", ""]], "adjudicated": None}]
+    connection.close()
+
+
+def _next(stream):
+    while True:
+        line = stream.readline()
+        if line.startswith(b"data: "):
+            return line.removeprefix(b"data: ")
