@@ -1,3 +1,4 @@
+import re
 import sys
 from functools import partial
 
@@ -63,11 +64,11 @@ def table(texts, clouds):
 
 
 def test_errors_rank_first_with_embedded_texts_and_labels_are_held_out(table, clouds, folder, encoder, texts):
-    found = errata.find(table, "kind", embed=folder, model="mlp")
+    found = errata.find(table, "kind", backbone=folder, model="mlp")
     assert encoder.encoded == texts
     assert found.summary["kind"] == "text"
-    assert found.summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
-    assert found.summary["settings"]["embed"] == str(folder)
+    assert re.fullmatch(r"Unmixed-HeldOut(\(a=0.7\))?-EarlyProb-LM", found.summary["method"])
+    assert found.summary["settings"]["backbone"] == str(folder)
     assert "texts are embedded by minilm in 3 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), clouds[1].truth) <= 0.1
 
@@ -101,7 +102,7 @@ def test_vectors_replace_only_the_terms(table, folder, encoder):
 
 def test_an_interrupted_embedding_resumes(table, folder, monkeypatch, tmp_path, texts):
     monkeypatch.setattr(embedding, "BLOCK", 50)
-    find = partial(errata.find, table, "kind", model="mlp", embed=folder)
+    find = partial(errata.find, table, "kind", model="mlp", backbone=folder)
     impatient, patient, whole = Encoder(patience=100), Encoder(), Encoder()
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: impatient)
     with pytest.raises(KeyboardInterrupt):
@@ -125,7 +126,7 @@ def test_another_model_has_another_key(folder):
 def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     table.to_csv("reviews.csv", index=False)
-    arguments = ["reviews.csv", "--label", "kind", "--embed", str(folder), "--model", "mlp"]
+    arguments = ["reviews.csv", "--label", "kind", "--backbone", str(folder), "--model", "mlp"]
     monkeypatch.setattr(sys, "argv", ["errata", "find", *arguments])
     with pytest.raises(SystemExit) as left:
         cli.main()
@@ -135,28 +136,28 @@ def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, mon
 
 
 def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):
-    detector = errata.ErrataDetector(model="mlp", embed=folder)
-    assert detector.get_params()["embed"] == folder
+    detector = errata.ErrataDetector(model="mlp", backbone=folder)
+    assert detector.get_params()["backbone"] == folder
     detector.fit(table[["review"]], table["kind"])
     assert encoder.encoded == texts
-    found = errata.find(table, "kind", embed=folder, model="mlp")
+    found = errata.find(table, "kind", backbone=folder, model="mlp")
     pd.testing.assert_frame_equal(detector.ranking_, found.ranking)
-    assert detector.found_.summary["settings"]["embed"] == str(folder)
+    assert detector.found_.summary["settings"]["backbone"] == str(folder)
     with pytest.raises(InputError, match="no text to embed"):
         detector.fit(np.eye(180, 4), table["kind"])
 
 
 def test_a_missing_model_gives_an_error_that_explains_how_to_save_one(table, tmp_path):
     with pytest.raises(InputError, match=r"all-MiniLM-L6-v2 is not a folder.*not downloaded.*\.save\("):
-        errata.find(table, "kind", embed="all-MiniLM-L6-v2")
+        errata.find(table, "kind", backbone="all-MiniLM-L6-v2")
     with pytest.raises(InputError, match="holds no sentence model"):
-        errata.find(table, "kind", embed=tmp_path)
+        errata.find(table, "kind", backbone=tmp_path)
 
 
 def test_embedding_without_the_package_names_the_extra(table, folder, monkeypatch):
     monkeypatch.setattr("errata.extras.find_spec", lambda name: None if name == "sentence_transformers" else "there")
     with pytest.raises(InputError, match=r"pip install 'errata\[text\]'"):
-        errata.find(table, "kind", embed=folder)
+        errata.find(table, "kind", backbone=folder)
 
 
 def test_invalid_calls_are_refused_before_embedding(table, clouds, curves, folder, encoder):
@@ -165,10 +166,10 @@ def test_invalid_calls_are_refused_before_embedding(table, clouds, curves, folde
         (table, "kind", {"model": "cnn9"}, "cnn9 does not take text"),
         (table, "kind", {"device": "abacus"}, "abacus"),
         (clouds[0], clouds[1].labels, {}, "no text to embed"),
-        (errata.Dynamics.from_arrays(logits, labels), None, {}, "embed=` has no effect"),
+        (errata.Dynamics.from_arrays(logits, labels), None, {}, "backbone=` has no effect"),
     ):
         with pytest.raises(InputError, match=sentence):
-            errata.find(source, label, embed=folder, **options)
+            errata.find(source, label, backbone=folder, **options)
     assert not encoder.encoded
 
 
@@ -180,4 +181,4 @@ def test_invalid_vectors_are_refused(table, folder, monkeypatch, wrong):
 
     monkeypatch.setattr(embedding, "load_encoder", lambda folder, device: Broken())
     with pytest.raises(InputError, match="the sentence model returned"):
-        errata.find(table, "kind", embed=folder)
+        errata.find(table, "kind", backbone=folder)
