@@ -46,7 +46,7 @@ def shown(folder):
     [
         (("--folds", "3"), "--folds has no effect: run.npz holds recorded logits, which are ranked without training"),
         (("--model", "mlp", "--seed", "2"), "--model and --seed have no effect: run.npz"),
-        (("--embed", "minilm"), "--embed has no effect"),
+        (("--backbone", "minilm"), "--backbone has no effect"),
         (("--label", "foo"), "--label has no effect: run.npz holds recorded logits. To show its samples, pass --data"),
         (("--skip-bad",), "--skip-bad has no effect"),
     ],

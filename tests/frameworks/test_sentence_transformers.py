@@ -90,7 +90,7 @@ def test_a_model_on_disk_embeds_texts_without_a_network(bert, texts, no_network)
 
 def test_errors_rank_first_with_embedded_texts(bert, texts, no_network):
     noisy = symmetric(np.arange(150) % 3, 0.1, num_classes=3, seed=0)
-    found = errata.find(texts, noisy.labels, embed=bert, device="cpu")
+    found = errata.find(texts, noisy.labels, backbone=bert, device="cpu")
     assert re.fullmatch(r"Unmixed-HeldOut(\(a=0\.7\))?-EarlyProb-LM", found.summary["method"])
     assert "texts are embedded by tiny-bert in 32 dimensions." in found.summary["notes"]
     assert metrics.fnr(found.ranking.sort_values("id")["score"].to_numpy(), noisy.truth) <= 0.2
@@ -114,5 +114,5 @@ def test_an_incomplete_model_gives_a_clear_error(bert, texts, tmp_path, no_netwo
     logging.getLogger("transformers").setLevel(logging.CRITICAL)
     (tmp_path / "modules.json").write_bytes((bert / "modules.json").read_bytes())
     with pytest.raises(InputError, match=r"the sentence model in .* cannot be loaded: "):
-        errata.find(texts, [row % 3 for row in range(150)], embed=tmp_path, device="cpu")
+        errata.find(texts, [row % 3 for row in range(150)], backbone=tmp_path, device="cpu")
     assert not no_network
