@@ -51,6 +51,31 @@ def test_the_default_depends_on_what_is_known(spaces, gathering):
         assert method.name.removesuffix(" (OOS)") in known
 
 
+@pytest.mark.parametrize(("logits_stored", "aggregation"), [(True, "EarlyProb"), (False, "MeanProb")])
+def test_a_run_whose_model_predicts_unseen_labels_better_gets_more_weight(logits_stored, aggregation):
+    options = {"can_score": lambda method: True, "memorisation": partial(Memorisation, False, False)}
+    options |= {"logits_stored": logits_stored, "beats_held_out": True}
+    method = choose_default(known_points("inputs"), "out-of-sample", **options)
+    assert method.name == f"Unmixed-HeldOut(a=0.7)-{aggregation}-LM (OOS)"
+    assert "HeldOut" not in choose_default(known_points("features"), "in-sample", **options).name
+
+
+@pytest.mark.parametrize(("value", "name"), [(True, "HeldOut(a=0.7)"), (False, "HeldOut"), (None, "HeldOut")])
+def test_the_setting_of_a_run_says_whether_its_model_is_better(curves, tmp_path, value, name):
+    logits, labels, _ = curves(0)
+    run = errata.Dynamics.from_arrays(logits, labels, held_out=logits[-1], settings={"beats_held_out": value})
+    for each in (run, run.save(tmp_path / "run"), run.window((0, 3))):
+        assert find_method(each, None).name == f"Unmixed-{name}-EarlyProb-LM"
+
+
+def test_methods_that_need_more_than_is_known_are_left_out_of_the_benchmark():
+    names = {known: {method.name for method in own_methods(known_points(*known))} for known in map(tuple, SPACES)}
+    assert not any("kNN" in name or "HeldOut" in name for name in names[()])
+    assert not any("HeldOut" in name for name in names["features",])
+    assert not any("kNN" in name for name in names["held_out",])
+    assert names["features", "inputs"] == names["inputs",] == names["features", "held_out"]
+
+
 def test_the_run_is_read_only_if_the_choice_depends_on_it():
     def refuse():
         raise AssertionError("the run was read")

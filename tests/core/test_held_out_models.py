@@ -65,6 +65,15 @@ def test_every_model_predicts_labels_better_than_guessing(data, count):
         assert (logs.argmax(axis=1) == labels).mean() > 0.7
 
 
+@pytest.mark.parametrize("data", [clouds, documents])
+def test_neighbours_are_searched_if_they_are_not_given(data):
+    inputs, labels = data()
+    for given_neighbours, searched in zip(
+        predictions(inputs, labels, 3), models.held_out_predictions(inputs, labels, 3), strict=True
+    ):
+        np.testing.assert_array_equal(given_neighbours, searched)
+
+
 def test_with_many_classes_terms_are_not_predicted_by_logistic_regression(monkeypatch):
     monkeypatch.setattr(models, "MAX_CLASSES_OF_TERMS", 2)
     assert len(predictions(*documents(), 3)) == 2

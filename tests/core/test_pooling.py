@@ -134,7 +134,7 @@ def test_without_inputs_there_is_no_pool():
     assert held_out_pool(labels, 3, NeighbourSpaces()) is None
     assert held_out_pool(labels, 3, NeighbourSpaces(features=inputs)) is None
     assert not NeighbourSpaces(features=inputs).can_hold_out
-    assert pool(held_out_predictions(inputs[:9], labels[:9], 3), labels[:9]) is None
+    assert pool([], labels) is None
     assert held_out_pool(np.zeros(len(inputs), dtype=np.int64), 3, NeighbourSpaces(inputs=inputs)) is None
 
 
@@ -168,12 +168,15 @@ def test_inputs_that_are_not_finite_are_refused_by_name(data):
 def test_too_few_samples_train_nothing(monkeypatch):
     monkeypatch.setattr(held_out_models, "assign_folds", lambda *_: pytest.fail("folds were made"))
     inputs, labels = clouds()
+    few = slice(held_out_models.FEWEST_SAMPLES - 1)
+    assert held_out_pool(labels[few], 3, NeighbourSpaces(inputs=inputs[few])) is None
+
+
+def test_models_of_several_kinds_of_inputs_are_pooled():
+    predictions, labels = made_up(0, models=5)
+    together = pool(predictions, labels)
     assert (
-        pool(
-            held_out_predictions(
-                inputs[: held_out_models.FEWEST_SAMPLES - 1], labels[: held_out_models.FEWEST_SAMPLES - 1], 3
-            ),
-            labels,
-        )
-        is None
+        log_loss(together, labels)
+        <= min(log_loss(pool(predictions[:2], labels), labels), log_loss(pool(predictions[2:], labels), labels)) + 1e-9
     )
+    np.testing.assert_allclose(np.exp(together).sum(axis=1), 1)

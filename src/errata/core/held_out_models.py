@@ -46,6 +46,7 @@ NEIGHBOUR_COUNTS = (5, 10, 20, 40, 80)
 WIDTHS, LEARNING_RATE, WEIGHT_DECAY = (128, 64), 1e-3, 0.1  # of the network
 MAX_EPOCHS, PATIENCE, MAX_STEPS = 60, 6, 4_000
 MAX_TRAINING_SAMPLES = 20_000  # of each model; more take longer and change little
+MAX_SEARCHED_TERMS = 20_000  # samples; the search for neighbours of sparse inputs compares all pairs
 SIMILARITIES = 1 << 22  # of a block of rows to all others, held in memory by each thread
 SPARSE_SHARE = 0.1  # inputs with fewer numbers other than zero are stored as sparse matrices
 
@@ -69,8 +70,10 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
     if sparse:
         if not np.isfinite(matrix.data).all():
             raise InputError("inputs must be finite numbers of float32; scale them")
-        near = _nearest_by_cosine(matrix, min(NEIGHBOUR_COUNTS[-1], len(labels) - 1))
-        models = [_neighbour_votes(labels, classes, lambda k: near[:, :k])]
+        models = []
+        if len(labels) <= MAX_SEARCHED_TERMS:
+            near = _nearest_by_cosine(matrix, min(NEIGHBOUR_COUNTS[-1], len(labels) - 1))
+            models.append(_neighbour_votes(labels, classes, lambda k: near[:, :k]))
         if matrix.min() >= 0:
             models.append(_naive_bayes(matrix, labels, classes, fold))
         if classes <= MAX_CLASSES_OF_TERMS:

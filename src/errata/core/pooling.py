@@ -38,5 +38,5 @@ def pool(predictions: Sequence[Floats], labels: Labels) -> Floats | None:
     """Log h (N, K) from log-probabilities (N, K) of each model; None if there is none."""
     if not predictions:
         return None
-    weights = pool_weights(predictions, labels)
-    return np.asarray(log_softmax(np.tensordot(weights, np.array(predictions), axes=1), axis=1))
+    stacked = np.stack(predictions)
+    return np.asarray(log_softmax(np.tensordot(pool_weights(stacked, labels), stacked, axes=1), axis=1))

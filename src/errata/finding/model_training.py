@@ -41,7 +41,7 @@ MAX_LOGITS, MAX_LOGITS_ON_DISK = 1 << 28, 1 << 30
 STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
 # Arrays of samples × classes held at once, counted as float32 and measured at the peak: 9 running sums, probabilities
 # as float64, and with other samples the means over neighbours or the held-out predictions of each model, and blends.
-COPIES, COPIES_WITH_OTHERS = 15, 28
+COPIES, COPIES_WITH_OTHERS = 15, 30
 
 
 class NoProgress:
