@@ -216,7 +216,7 @@ def test_the_order_after_a_restart_is_that_before():
         name = ("ana", "ben")[number % 2]
         for place in queue.extend(name, 2, state, 0.0):
             restored.restore(place, name, queue.drawn[place], queue.handed_after[place], 0.0)
-            if number % 7:
+            if number % 7 != 6:
                 state.add(event(name, place))
     assert arrays_of(state, restored) == arrays_of(state, queue)
     assert any(arrays_of(state, queue)[2])
@@ -238,7 +238,7 @@ def simulated_review(samples, verdicts, seed=0):
     return state, queue, p_wrong, truth
 
 
-@pytest.mark.parametrize("judged", [200, 500, 960])
+@pytest.mark.parametrize("judged", [200, 500, 990])
 def test_the_statements_are_those_of_the_core_functions(judged):
     state, queue, p_wrong, truth = simulated_review(1_000, judged)
     rows = list(queue.drawn)
@@ -259,7 +259,7 @@ def test_the_statements_are_those_of_the_core_functions(judged):
     else:
         assert f": {certificate.more_checks} more random check" in shown[2]
     assert count.low_any_time <= truth.sum() <= count.high_any_time
-    assert certificate.certified == (judged == 960)
+    assert certificate.certified == (judged == 990)
 
 
 def test_with_few_random_verdicts_nothing_is_stated():

@@ -19,7 +19,7 @@ class LiveUpdates:
         self._session = session
         self._pages: set[asyncio.Queue[list[int]]] = set()
         self._follower: asyncio.Task[None] | None = None
-        self._behind = False
+        self._behind, self._sent = False, session.statements
 
     def announce(self, places: list[int]) -> None:
         """Tell all pages that these samples changed. The ranking and the statements of the panel follow."""
@@ -37,7 +37,9 @@ class LiveUpdates:
         while self._behind:
             self._behind = False
             await asyncio.to_thread(self._session.rerank_if_due)
-            if await asyncio.to_thread(self._session.update_statements):
+            await asyncio.to_thread(self._session.update_statements)
+            if self._session.statements != self._sent:
+                self._sent = self._session.statements
                 self._send([])
             await asyncio.sleep(PAUSE)
 

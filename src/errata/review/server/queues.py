@@ -24,9 +24,9 @@ class SharedQueue:
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
     order: all places, most suspicious first; replaced after a re-ranking. random_places: all places in the order in
-    which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether this was
-    at a random position. handed_after: the number of the last event before that. leases: for each place, until when
-    (seconds) each reviewer has it.
+    which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether
+    this was at a random position. handed_after: the number of the last event before that. leases: for each place, until
+    when (seconds) each reviewer has it.
     """
 
     samples: int

@@ -45,7 +45,8 @@ class ReviewSession:
             len(samples.ids), samples.seed, reviewers, overlap, random_places=samples.random_places
         )
         self._lock, self._statements_lock = threading.RLock(), threading.Lock()
-        self._statements: tuple[int, list[str]] = (-1, [])  # the number of the last event that they rest on
+        self.statements: list[str] = []
+        self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
         self.last_number = 0
         self._read_new_events()
         self._since_reranked = self.last_number
@@ -206,7 +207,7 @@ class ReviewSession:
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
                 "disagreements": sorted(disagreeing),
-                "panel": {**panel(self.state, self.queue), "statements": self._statements[1]},
+                "panel": {**panel(self.state, self.queue), "statements": self.statements},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
@@ -223,16 +224,15 @@ class ReviewSession:
             "adjudicated": adjudicated and [adjudicated.reviewer, adjudicated.verdict, adjudicated.new_label],
         }
 
-    def update_statements(self) -> bool:
+    def update_statements(self) -> None:
         """Compute what the verdicts say about all labels, if there are new ones. Verdicts can be stored meanwhile."""
         with self._statements_lock:
             with self._lock:
-                number, order = self.last_number, self.queue.order
-                if number == self._statements[0]:
-                    return False
+                current, order = (self.last_number, self._rankings), self.queue.order
+                if current == self._stated:
+                    return
                 verdicts = judged_verdicts(self.state, self.queue, self.samples.p_wrong)
-            self._statements = number, statements(verdicts, order)
-            return True
+            self.statements, self._stated = statements(verdicts, order), current
 
     def rerank_if_due(self) -> bool:
         """Rank the samples again if enough verdicts have arrived since the last time."""
@@ -245,6 +245,7 @@ class ReviewSession:
         order = np.argsort(-p_wrong, kind="stable").tolist()
         with self._lock:
             self.queue.order = order
+            self._rankings += 1
         return True
 
     def _judged_labels(self) -> JudgedLabels:
