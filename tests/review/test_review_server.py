@@ -9,11 +9,13 @@ import sqlite3
 import subprocess
 import uuid
 
+import numpy as np
 import pytest
 
 from errata.core.certifying import certify_recall
 from errata.core.guarantees import count_wrong
 from errata.core.random_part import random_order
+from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
 from errata.finding.found import Found
 from errata.review.random_draws import found_seed
@@ -482,6 +484,10 @@ def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
     assert f"{certificate.more_checks} more random checks would show it if every label is right." in shown[2]
     assert f"{certificate.more_checks} more random checks would certify it" in output
     assert "(one in ten samples of errata review)" in output
+    estimate = recalibrate(*arrays).sum()
+    assert f"(estimate: {round(np.clip(estimate, count.low_any_time, count.high_any_time))})" in output
+    code, _, message = errata_command("certify", folder, "--fixed")
+    assert (code, "--fixed works only with a file of decisions" in message) == (2, True)
 
 
 def test_drawing_more_with_the_database_of_a_review_needs_a_file(folder, errata_command):

@@ -74,8 +74,13 @@ def certify(
     if verdicts is None and random is None and not isinstance(found, Found) and (Path(found) / DATABASE).is_file():
         from errata.review.server.stored_reviews import stored_verdicts
 
+        if fixed:
+            raise InputError(
+                "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
+                "the statements for any number of looks hold"
+            )
         review = stored_verdicts(result, Path(found) / DATABASE)
-        return _certified(review, recall, confidence, fixed=fixed, from_server=True)
+        return _certified(review, recall, confidence, fixed=False, from_server=True)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
@@ -189,7 +194,9 @@ def sentences(review: CertifiedReview) -> list[str]:
     if review.pending:
         lines.append(f"{counted(review.pending, 'sample')} of the random part {_have(review.pending)} no verdict yet.")
     if count.checks:
-        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(count.expected):,}).")
+        # The estimate of `count` takes samples to be chosen by their first rank, but the server ranks again.
+        estimate = float(np.clip(review.p_wrong.sum(), low, high)) if review.from_server else count.expected
+        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(estimate):,}).")
         lines.append(f"Expect about {counted(round(review.expected_next), 'error')} among the next {NEXT} samples.")
     else:
         lines.append("How many labels are wrong is not known before some random samples are judged.")
