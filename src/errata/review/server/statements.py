@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from errata.core.certifying import Certificate, certify_recall
 from errata.core.guarantees import Verdicts, count_wrong
 from errata.core.recalibration import expect_among_next, recalibrate
@@ -25,7 +27,7 @@ def statements(verdicts: Verdicts, order: Sequence[int]) -> list[str]:
     lines = [f"{between} of {verdicts.samples:,} labels are wrong, {sure}."]
     left = min(NEXT, verdicts.samples - len(verdicts.rows))
     if left:
-        expected = expect_among_next(recalibrate(*arrays), order, verdicts.rows, left)
+        expected = expect_among_next(recalibrate(*arrays), np.asarray(order), verdicts.rows, left)
         lines.append(f"Expect {counted(round(expected), 'error')} among the next {counted(left, 'sample')}.")
     return [*lines, _certificate(certify_recall(*arrays, any_time=True))]
 
