@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from errata.readers import open_data
-from review_servers import ReviewServer, made_up_result
+from review_servers import ReviewServer, made_up_result, verdict
 
 HOSTILE = ("<script>document.title='owned'</script>", '"><img src=x onerror="document.title=1">', "</script>a,b\n'c'")
 
@@ -279,3 +279,31 @@ def test_sizes_and_colours(served, opened, width, tmp_path):
         assert box["y"] >= 0
         assert box["y"] < 800
         assert width < 992 or box["y"] >= bar["y"] + bar["height"] - 1
+
+
+def test_the_panel_shows_the_interval_and_the_certificate_after_verdicts(served, opened):
+    server = served(reviewers=("ana", "ben"), samples=200)
+    client, judged = server.client(), 0
+    while judged < 140:
+        queue = client.send("POST", "/queue", {})[1]["queue"]
+        client.judge(*(verdict(place, "accept" if place < 20 else "keep") for place in queue))
+        judged += len(queue)
+    page = opened(server.links["ana"])
+    expect(shown_panel(page)).to_contain_text("of 200 labels are wrong, with 95 % confidence.")
+    expect(shown_panel(page)).to_contain_text("among the next 60 samples.")
+    expect(shown_panel(page)).to_contain_text("It is not certain yet that 95 % of the wrong labels are found")
+    press(page, "k")
+    stored(page)
+    expect(shown_panel(page)).to_contain_text("among the next 59 samples.", timeout=3_000)
+    statements = server.client().state()["panel"]["statements"]
+    assert len(statements) == 3
+    for sentence in statements:
+        expect(shown_panel(page)).to_contain_text(sentence)
+
+
+def test_the_panel_states_nothing_after_a_few_verdicts(served, opened):
+    page = opened(served(reviewers=("ana",)).links["ana"])
+    press(page, *"kkkkk")
+    stored(page)
+    expect(shown_panel(page)).to_contain_text("5 labels judged")
+    expect(shown_panel(page)).not_to_contain_text("confidence")

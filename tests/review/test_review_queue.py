@@ -4,17 +4,20 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from errata.core.certifying import certify_recall
+from errata.core.guarantees import check_verdicts, count_wrong
+from errata.core.random_part import random_order
+from errata.core.recalibration import expect_among_next, recalibrate
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.events import ADJUDICATION, Event
-from errata.review.server.panel import agreement, judged_arrays, panel
-from errata.review.server.queues import LEASE, RANDOM_EVERY, SharedQueue, is_random_position, random_order
+from errata.review.server.panel import LEFT_BEHIND, agreement, judged_verdicts, panel
+from errata.review.server.queues import LEASE, RANDOM_EVERY, SharedQueue, is_random_position
+from errata.review.server.statements import FEWEST_CHECKS, statements
 from errata.review.server.verdict_state import VerdictState
 
 SAMPLES = 40
-KEYS = itertools.count()
+KEYS = itertools.count(1)
 
 
 def empty_state(samples=SAMPLES):
@@ -105,13 +108,6 @@ def test_one_position_in_ten_is_random_and_follows_the_permutation():
         state.add(event("ana", expected))
 
 
-@given(st.integers(0, 2**32), st.integers(1, 300))
-def test_the_random_order_is_a_permutation_that_depends_on_the_seed_only(seed, samples):
-    order = random_order(samples, seed)
-    assert sorted(order.tolist()) == list(range(samples))
-    assert order.tolist() == random_order(samples, seed).tolist()
-
-
 def test_the_overlap_is_judged_by_two_blindly():
     state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
     ana, ben = queue.extend("ana", 10, state, 0.0), queue.extend("ben", 10, state, 0.0)
@@ -154,19 +150,136 @@ def test_the_panel_counts_decided_samples_and_random_draws():
         *(event("ben", 0), event("ben", 1, "accept", "dog")),
     ):
         state.add(given_event)
-    arrays = judged_arrays(state, queue)
-    assert arrays.rows.tolist() == [2, 0]
-    assert arrays.wrong.tolist() == [True, False]
-    assert arrays.drawn_at_random.tolist() == [True, False]
     shown = panel(state, queue)
     assert (shown["judged"], shown["wrong"], shown["random"], shown["randomWrong"]) == (2, 1, 1, 1)
     assert (shown["reviewers"], shown["disagreements"]) == ({"ana": 4, "ben": 2}, 1)
     assert (agreement(state).name, agreement(state).samples, agreement(state).agreed) == ("Cohen", 2, 1)
 
 
-def test_empty_arrays_have_types():
-    arrays = judged_arrays(empty_state(), SharedQueue(SAMPLES, 1, ["ana"]))
-    assert (arrays.rows.dtype, arrays.wrong.dtype, len(arrays.drawn_at_random)) == (np.int64, np.bool_, 0)
+def arrays_of(state, queue):
+    verdicts = judged_verdicts(state, queue, np.linspace(0.9, 0.1, queue.samples))
+    return verdicts.rows.tolist(), verdicts.wrong.tolist(), verdicts.at_random.tolist()
+
+
+def test_verdicts_are_in_the_order_of_handing_out_and_each_sample_counts_once():
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
+    for place, random in {0: False, 7: True, 1: False, 2: False, 9: True}.items():
+        queue.drawn[place], queue.handed_after[place] = random, 0
+    for given_event in (
+        *(event("ana", 9), event("ana", 2, "skip"), event("ana", 1, "accept", "dog"), event("ana", 7)),
+        *(event("ben", 1, "accept", "dog"), event("ben", 7, "accept", "dog"), event("ana", 0)),
+    ):
+        state.add(given_event)
+    assert arrays_of(state, queue) == ([0, 7, 1, 2, 9], [0, -1, 1, -1, 0], [False, True, False, False, True])
+    state.add(event("cleo", 7, "keep", kind=ADJUDICATION))
+    assert arrays_of(state, queue)[1] == [0, 0, 1, -1, 0]
+
+
+def test_a_draw_is_not_random_if_a_sample_before_it_has_no_verdict():
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana"])
+    for place, random in {7: True, 0: False, 9: True}.items():
+        queue.drawn[place], queue.handed_after[place] = random, 0
+    state.add(event("ana", 7))
+    state.add(event("ana", 9))
+    assert arrays_of(state, queue) == ([7, 9], [0, 0], [True, False])
+    state.add(event("ana", 0))
+    assert arrays_of(state, queue) == ([7, 0, 9], [0, 0, 0], [True, False, True])
+
+
+def test_a_sample_that_is_left_behind_is_unsure():
+    state, queue = empty_state(300), SharedQueue(300, 1, ["ana"])
+    handed = queue.extend("ana", LEFT_BEHIND, state, 0.0)
+    for place in handed[1:]:
+        state.add(event("ana", place))
+    assert not any(arrays_of(state, queue)[2])
+    queue.extend("ana", 1, state, 0.0)
+    rows, wrong, at_random = arrays_of(state, queue)
+    assert (rows[0], wrong[0], wrong.count(-1)) == (handed[0], -1, 1)
+    assert at_random == [queue.drawn[place] for place in rows]
+
+
+def test_samples_judged_outside_of_the_queue_are_not_random_and_count_from_their_first_event():
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana"])
+    first, second = event("ana", 30), event("ana", 31)
+    state.add(first)
+    queue.drawn[7], queue.handed_after[7] = True, first.number
+    queue.drawn[30], queue.handed_after[30] = True, first.number  # handed out again after it was judged
+    state.add(second)
+    state.add(event("ana", 7))
+    assert arrays_of(state, queue) == ([30, 7, 31], [0, 0, 0], [False, True, False])
+
+
+def test_the_order_after_a_restart_is_that_before():
+    state, queue = empty_state(200), SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
+    restored = SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
+    for number in range(60):
+        name = ("ana", "ben")[number % 2]
+        for place in queue.extend(name, 2, state, 0.0):
+            restored.restore(place, name, queue.drawn[place], queue.handed_after[place], 0.0)
+            if number % 7 != 6:
+                state.add(event(name, place))
+    assert arrays_of(state, restored) == arrays_of(state, queue)
+    assert any(arrays_of(state, queue)[2])
+
+
+def test_without_verdicts_there_are_empty_arrays():
+    assert arrays_of(empty_state(), SharedQueue(SAMPLES, 1, ["ana"])) == ([], [], [])
+
+
+def simulated_review(samples, verdicts, seed=0):
+    """A queue that one perfect reviewer judged, p_wrong, and the truth."""
+    rng = np.random.default_rng(seed)
+    p_wrong = np.linspace(0.98, 0.02, samples) ** 3
+    truth = rng.random(samples) < p_wrong
+    state, queue = empty_state(samples), SharedQueue(samples, seed, ["ana"])
+    for _ in range(verdicts):
+        (place,) = queue.extend("ana", 1, state, 0.0)
+        state.add(event("ana", place, *(("accept", "dog") if truth[place] else ("keep",))))
+    return state, queue, p_wrong, truth
+
+
+@pytest.mark.parametrize("judged", [200, 500, 990])
+def test_the_statements_are_those_of_the_core_functions(judged):
+    state, queue, p_wrong, truth = simulated_review(1_000, judged)
+    rows = list(queue.drawn)
+    arrays = (p_wrong, rows, truth[rows].astype(int), list(queue.drawn.values()))
+    count, certificate = count_wrong(*arrays), certify_recall(*arrays, any_time=True)
+    order, left = list(range(1_000)), min(100, 1_000 - judged)
+    expected = expect_among_next(recalibrate(*arrays), order, rows, left)
+    shown = statements(judged_verdicts(state, queue, p_wrong), order)
+    assert shown[0] == (
+        f"Between {count.low_any_time:,} and {count.high_any_time:,} of 1,000 labels are wrong, with 95 % confidence."
+    )
+    assert (
+        shown[1]
+        == f"Expect {round(expected)} error{'' if round(expected) == 1 else 's'} among the next {left} samples."
+    )
+    if certificate.certified:
+        assert shown[2] == "At least 95 % of the wrong labels are found, with 95 % confidence."
+    else:
+        assert f": {certificate.more_checks} more random check" in shown[2]
+    assert count.low_any_time <= truth.sum() <= count.high_any_time
+    assert certificate.certified == (judged == 990)
+
+
+def test_with_few_random_verdicts_nothing_is_stated():
+    state, queue, p_wrong, _ = simulated_review(1_000, 20)
+    verdicts = judged_verdicts(state, queue, p_wrong)
+    assert 0 < verdicts.checks < FEWEST_CHECKS
+    assert statements(verdicts, list(range(1_000))) == []
+
+
+def test_statements_without_errors_and_with_unsure_verdicts():
+    right = check_verdicts(np.full(50, 0.1), np.arange(20), np.zeros(20, dtype=int), np.ones(20, dtype=bool))
+    assert statements(right, list(range(50)))[2].endswith("are found: no label was judged wrong.")
+    wrong = np.array([1, *[-1] * 19])
+    unsure = check_verdicts(np.full(50, 0.1), np.arange(20), wrong, np.ones(20, dtype=bool))
+    assert "decide some of the 19 unsure samples" in statements(unsure, list(range(50)))[2]
+    done = check_verdicts(np.full(20, 0.1), np.arange(20), abs(wrong), np.ones(20, dtype=bool))
+    assert statements(done, list(range(20))) == [
+        "Exactly 20 of 20 labels are wrong, with 95 % confidence.",
+        "At least 95 % of the wrong labels are found, with 95 % confidence.",
+    ]
 
 
 def test_sqlite_synchronises_every_commit(tmp_path):

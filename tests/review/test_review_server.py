@@ -9,11 +9,19 @@ import sqlite3
 import subprocess
 import uuid
 
+import numpy as np
 import pytest
 
+from errata.core.certifying import certify_recall
+from errata.core.guarantees import count_wrong
+from errata.core.random_part import random_order
+from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
+from errata.finding.found import Found
+from errata.review.random_draws import found_seed
 from errata.review.server.database import FILE, ReviewDatabase
 from errata.review.server.event_log import EventLog
+from errata.review.server.queues import is_random_position
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import AllowedHosts, reviewer_of
@@ -52,20 +60,17 @@ def test_events_are_stored_with_everything_and_folded(folder, database_address):
             (0, "keep", ""),
             (1, "relabel", "cat"),
         ]
-        assert (
-            state["panel"] | {"reviewers": None}
-            == {
-                "judged": 2,
-                "wrong": 1,
-                "random": 0,
-                "randomWrong": 0,
-                "disagreements": 0,
-                "kappa": None,
-                "stale": 0,
-                "reviewers": None,
-            }
-            or state["panel"]["random"] > 0
-        )
+        assert state["panel"] == {
+            "judged": 2,
+            "wrong": 1,
+            "random": 0,
+            "randomWrong": 0,
+            "disagreements": 0,
+            "kappa": None,
+            "stale": 0,
+            "reviewers": {"ana": 2, "ben": 0},
+            "statements": [],
+        }
         server.stop()
     database = ReviewDatabase(database_address)
     events = EventLog(database).events_after(0)
@@ -437,6 +442,70 @@ def test_live_updates_reach_another_page_within_a_second(server):
     changes = json.loads(_next(stream))
     assert changes["samples"] == [{"place": 0, "mine": None, "others": [["ana", "keep", ""]], "adjudicated": None}]
     connection.close()
+
+
+def judge_the_queue(client, verdicts, wrong=lambda place: place < 20):
+    """Judge the first samples of a queue, in its order."""
+    judged = []
+    while len(judged) < verdicts:
+        queue = client.send("POST", "/queue", {})[1]["queue"][: verdicts - len(judged)]
+        answer = client.judge(*(verdict(place, "accept" if wrong(place) else "keep") for place in queue))
+        assert (answer[0], answer[1]["refused"]) == (200, [])
+        judged += queue
+    return judged
+
+
+def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
+    folder = made_up_result(tmp_path / "errata-out", samples=200)
+    with ReviewServer(folder, reviewers=("ana",)) as server:
+        stream = http.client.HTTPConnection(server.client().link.netloc, timeout=5)
+        stream.request("GET", f"{server.client().link.path}/live")
+        live = stream.getresponse()
+        judged = judge_the_queue(server.client(), 150)
+        shown = server.client().state()["panel"]["statements"]
+        while json.loads(_next(live)).get("panel", {}).get("statements") != shown:
+            pass  # the connection has a time limit
+        stream.close()
+        code, output, message = errata_command("certify", folder)  # while the server runs
+    assert (code, message) == (0, "")
+    found = Found.open(folder)
+    order = [f"s{row}" for row in random_order(200, found_seed(found))]
+    at_random, left = [], list(order)
+    for position, place in enumerate(judged):
+        at_random.append(is_random_position(position, found_seed(found)))
+        assert not at_random[-1] or f"s{place}" == left[0]
+        left.remove(f"s{place}")
+    arrays = (found.ranking["p_wrong"], judged, [int(place < 20) for place in judged], at_random)
+    count, certificate = count_wrong(*arrays), certify_recall(*arrays, any_time=True)
+    interval = f"etween {count.low_any_time} and {count.high_any_time} "
+    assert shown[0] == f"B{interval}of 200 labels are wrong, with 95 % confidence."
+    assert f"B{interval}labels are wrong, with 95 % confidence" in output
+    assert f"150 of 200 samples have a verdict, {sum(at_random)} of them drawn at random: 20 wrong, 130 right" in output
+    assert f"{certificate.more_checks} more random checks would show it if every label is right." in shown[2]
+    assert f"{certificate.more_checks} more random checks would certify it" in output
+    assert "(one in ten samples of errata review)" in output
+    estimate = recalibrate(*arrays).sum()
+    assert f"(estimate: {round(np.clip(estimate, count.low_any_time, count.high_any_time))})" in output
+    code, _, message = errata_command("certify", folder, "--fixed")
+    assert (code, "--fixed works only with a file of decisions" in message) == (2, True)
+
+
+def test_drawing_more_with_the_database_of_a_review_needs_a_file(folder, errata_command):
+    with ReviewServer(folder) as server:
+        judge_the_queue(server.client(), 5)
+        server.stop()
+    code, _, message = errata_command("certify", folder, "--draw", 5)
+    assert code == 2
+    assert f"errata review {folder} --export decisions.csv" in message
+    assert errata_command("review", folder, "--export", "decisions.csv")[0] == 0
+    code, output, _ = errata_command("certify", folder, "--draw", 5, "--decisions", "decisions.csv")
+    assert (code, "5 random samples to judge" in output) == (0, True)
+
+
+def test_a_database_without_tables_is_not_certified(folder, errata_command):
+    (folder / FILE).touch()
+    code, _, message = errata_command("certify", folder)
+    assert (code, "is empty: it is not the database of a review" in message) == (2, True)
 
 
 def _next(stream):

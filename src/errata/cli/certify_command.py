@@ -21,7 +21,9 @@ def certify(
     found: Annotated[Path, typer.Argument(help="The output folder of `errata find`.")] = FOUND,
     decisions: Annotated[
         list[Path] | None,
-        typer.Option(help="The decisions.csv of the review. Repeat it to combine several reviewers."),
+        typer.Option(
+            help="The decisions.csv of the review; repeat it for several. Default: the verdicts of `errata review`."
+        ),
     ] = None,
     recall: Annotated[str, typer.Option(help="The share of the wrong labels to find.")] = "95%",
     confidence: Annotated[str, typer.Option(help="How certain the statements are.")] = "95%",
@@ -37,10 +39,17 @@ def certify(
 ) -> None:
     """Say how many labels are wrong, and whether enough of them are found, from verdicts on random samples."""
     from errata.review.certificates import certify as certify_review
+    from errata.review.server.database import FILE as DATABASE
 
     if first is not None and draw is None:
         raise InputError("--first works only with --draw")
     if draw is not None:
+        if not decisions and (found / DATABASE).is_file():
+            raise InputError(
+                f"{found} has the database of errata review, which draws one in ten samples at random itself. To draw "
+                f"more, write its verdicts to a file (errata review {found} --export decisions.csv) and pass that with "
+                "--decisions"
+            )
         _draw(found, decisions or [], draw, first)
         return
     shares = as_share("--recall", recall), as_share("--confidence", confidence)

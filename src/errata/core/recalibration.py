@@ -42,11 +42,14 @@ def expect_among_next(corrected: ArrayLike, ranked: ArrayLike, rows: ArrayLike, 
     return float(probabilities[order[left[order]][:count]].sum())
 
 
-def _fit(odds: Floats, outcomes: Floats) -> tuple[float, float]:
-    """The shift and the slope of the most probable logistic curve; without outcomes 0 and 1. Newton's method."""
-    design = np.column_stack([np.ones(len(odds)), odds])
-    prior, precision = np.array([0.0, 1.0]), np.diag([SHIFT_DEVIATION**-2.0, SLOPE_DEVIATION**-2.0])
-    parameters = prior
+def logistic_weights(design: Floats, outcomes: Floats, prior: Floats, deviations: Floats) -> Floats:
+    """The most probable weights (k,) of a logistic curve, by Newton's method; without outcomes those of the prior.
+
+    design (n, k): the columns are a constant, the log-odds of p_wrong and any others. outcomes (n,): 0 or 1. prior,
+    deviations (k,): the means and standard deviations of the weights before any outcome. The weight of p_wrong is not
+    negative: a higher score is never less suspicious.
+    """
+    precision, parameters = np.diag(deviations**-2.0), prior
     for _ in range(STEPS):
         predicted = expit(design @ parameters)
         gradient = design.T @ (outcomes - predicted) - precision @ (parameters - prior)
@@ -55,7 +58,14 @@ def _fit(odds: Floats, outcomes: Floats) -> tuple[float, float]:
         parameters = parameters + step * min(1.0, 2.0 / float(np.abs(step).max() + 1e-300))
         if np.abs(step).max() < 1e-10:
             break
-    return float(parameters[0]), float(max(parameters[1], 0.0))
+    return np.where(np.arange(len(prior)) == 1, np.maximum(parameters, 0.0), parameters)
+
+
+def _fit(odds: Floats, outcomes: Floats) -> tuple[float, float]:
+    """The shift and the slope of the log-odds; without outcomes 0 and 1."""
+    design, deviations = np.column_stack([np.ones(len(odds)), odds]), np.array([SHIFT_DEVIATION, SLOPE_DEVIATION])
+    shift, slope = logistic_weights(design, outcomes, np.array([0.0, 1.0]), deviations).tolist()
+    return shift, slope
 
 
 def _shifted(odds: Floats, verdicts: Verdicts, sure: NDArray[np.bool_]) -> Floats:

@@ -16,6 +16,7 @@ from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
 from errata.review.decisions import Decision, Decisions
 from errata.review.random_draws import ReviewStep, read_steps
+from errata.review.server.database import FILE as DATABASE
 from errata.wording import counted, listed, percent
 
 if TYPE_CHECKING:
@@ -34,14 +35,16 @@ class CertifiedReview:
 
     certificate: whether enough of the wrong labels are found. count: how many labels are wrong. p_wrong (N,): in the
     order of the ranking, corrected by the verdicts. expected_next: errors among the next 100 samples of the ranking.
-    pending: samples that were drawn at random and have no verdict yet.
+    pending: samples that were drawn at random and have no verdict yet. from_server: the verdicts are those of
+    `errata review`, which draws the random samples itself.
     """
 
     certificate: Certificate
     count: WrongCount
     p_wrong: "Floats"
     expected_next: float
-    pending: int
+    pending: int = 0
+    from_server: bool = False
 
     def __str__(self) -> str:
         return "\n".join(sentences(self))
@@ -59,8 +62,8 @@ def certify(
     """State how many labels are wrong, and whether `recall` of these are found, with `confidence`.
 
     found: the result of `errata.find`, or the folder it wrote. verdicts: the decisions of the review: a decisions.csv,
-    several, or a data frame with its columns; None if there are none yet. keep means right, accept and relabel mean
-    wrong, skip means unsure.
+    several, or a data frame with its columns; None for those of `errata review`, if the folder has its database, and
+    otherwise if there are none yet. keep means right, accept and relabel mean wrong, skip means unsure.
     random: the ids of samples that were drawn at random, in the order of the draw, after all others were judged.
     Default: random-part.csv in the folder, which also states what was judged before a draw. Only the first ones count,
     up to one without a verdict.
@@ -68,21 +71,39 @@ def certify(
     for one look only.
     """
     result = found if isinstance(found, Found) else Found.open(found)
+    if verdicts is None and random is None and not isinstance(found, Found) and (Path(found) / DATABASE).is_file():
+        from errata.review.server.stored_reviews import stored_verdicts
+
+        if fixed:
+            raise InputError(
+                "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
+                "the statements for any number of looks hold"
+            )
+        review = stored_verdicts(result, Path(found) / DATABASE)
+        return _certified(review, recall, confidence, fixed=False, from_server=True)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
         steps = [] if isinstance(found, Found) else read_steps(Path(found), result)
     decisions = as_decisions(verdicts)
     review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
+    judged = {decision.id for decision in decisions}
+    pending = sum(step.id not in judged for step in steps if not step.chosen)
+    return _certified(review, recall, confidence, fixed=fixed, pending=pending)
+
+
+def _certified(
+    review: Verdicts, recall: float, confidence: float, *, fixed: bool, pending: int = 0, from_server: bool = False
+) -> CertifiedReview:
     arrays = (review.p_wrong, review.rows, review.wrong, review.at_random)
     corrected = recalibrate(*arrays)
-    judged = {decision.id for decision in decisions}
     return CertifiedReview(
         certificate=certify_recall(*arrays, recall=recall, confidence=confidence, any_time=not fixed),
         count=count_wrong(*arrays, confidence=confidence),
         p_wrong=corrected,
         expected_next=expect_among_next(corrected, np.arange(review.samples), review.rows, NEXT),
-        pending=sum(step.id not in judged for step in steps if not step.chosen),
+        pending=pending,
+        from_server=from_server,
     )
 
 
@@ -173,14 +194,16 @@ def sentences(review: CertifiedReview) -> list[str]:
     if review.pending:
         lines.append(f"{counted(review.pending, 'sample')} of the random part {_have(review.pending)} no verdict yet.")
     if count.checks:
-        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(count.expected):,}).")
+        # The estimate of `count` takes samples to be chosen by their first rank, but the server ranks again.
+        estimate = float(np.clip(review.p_wrong.sum(), low, high)) if review.from_server else count.expected
+        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(estimate):,}).")
         lines.append(f"Expect about {counted(round(review.expected_next), 'error')} among the next {NEXT} samples.")
     else:
         lines.append("How many labels are wrong is not known before some random samples are judged.")
-    return [*lines, *_verdict(certificate)]
+    return [*lines, *_verdict(certificate, review.from_server)]
 
 
-def _verdict(certificate: Certificate) -> list[str]:
+def _verdict(certificate: Certificate, from_server: bool) -> list[str]:
     goal, sure = percent(certificate.recall), f"with {percent(certificate.confidence)} confidence"
     at_least = f"at least {percent(certificate.recall_at_least)} of the wrong labels are found, {sure}"
     if certificate.certified:
@@ -192,7 +215,8 @@ def _verdict(certificate: Certificate) -> list[str]:
         lines.append(f"Decide some of the {certificate.unsure:,} unsure samples: each counts as an error not found.")
     else:
         checks = counted(certificate.more_checks, "more random check")
-        lines.append(f"{checks} would certify it if every label is right (--draw {certificate.more_checks}).")
+        how = "one in ten samples of errata review" if from_server else f"--draw {certificate.more_checks}"
+        lines.append(f"{checks} would certify it if every label is right ({how}).")
     return lines
 
 

@@ -1,11 +1,17 @@
-"""Rank the samples again after some verdicts, without training."""
+"""Rank the samples again after some verdicts, without training.
+
+`errata.core.recalibration` corrects the level of p_wrong by the random part; this changes the order, by the verified
+labels of neighbours. Both fit the same kind of curve.
+"""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit, logit
 
-STEPS = 25  # of Newton's method; a few suffice
+from errata.core.recalibration import logistic_weights
+
 SMALLEST = 1e-4  # probabilities are at least this far from 0 and 1
 NEIGHBOURS = 10
 # The prior: log odds = 0 + 1 * (log odds of p_wrong) + 2 * (disagreement of verified neighbours), as if nothing was
@@ -38,10 +44,11 @@ def reranked(
     verified neighbours contradict the label. Without verdicts the order is that of p_wrong.
     """
     clipped = np.clip(p_wrong, SMALLEST, 1 - SMALLEST)
-    features = np.stack([np.ones(len(labels)), np.log(clipped / (1 - clipped)), _contradiction(labels, judged, near)])
-    wrong = judged.classes != labels[judged.rows]
-    weights = _fitted(features[:, judged.rows], wrong.astype(np.float64))
-    return _logistic(weights @ features)
+    features = np.column_stack([np.ones(len(labels)), logit(clipped), _contradiction(labels, judged, near)])
+    wrong = (judged.classes != labels[judged.rows]).astype(np.float64)
+    weights = logistic_weights(features[judged.rows], wrong, PRIOR, DEVIATIONS)
+    probabilities: NDArray[np.float64] = expit(features @ weights)
+    return probabilities
 
 
 def _contradiction(
@@ -58,24 +65,3 @@ def _contradiction(
     count = known.sum(axis=1)
     share: NDArray[np.float64] = (count - 2 * equal) / (count + 1)
     return share
-
-
-def _fitted(features: NDArray[np.float64], wrong: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The most probable weights (3,) for features (3, n) and verdicts (n,), by Newton's method."""
-    weights = PRIOR.copy()
-    precision = np.diag(DEVIATIONS**-2.0)
-    for _ in range(STEPS):
-        share = _logistic(weights @ features)
-        gradient = features @ (share - wrong) + precision @ (weights - PRIOR)
-        curvature = (features * (share * (1 - share))) @ features.T + precision
-        step = np.linalg.solve(curvature, gradient)
-        weights = weights - step
-        if np.abs(step).max() < 1e-8:
-            break
-    weights[1] = max(weights[1], 0.0)  # a higher score is never less suspicious
-    return weights
-
-
-def _logistic(log_odds: NDArray[np.float64]) -> NDArray[np.float64]:
-    result: NDArray[np.float64] = 0.5 * (1 + np.tanh(log_odds / 2))
-    return result

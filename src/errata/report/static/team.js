@@ -222,6 +222,7 @@ function drawTeam() {
     `${counted(panel.judged, "label")} judged, ${whole(panel.wrong)} wrong`,
     `of ${whole(panel.random)} drawn at random, ${whole(panel.randomWrong)} wrong`,
     Object.entries(panel.reviewers).map(([name, count]) => `${name} ${whole(count)}`).join(", "),
+    ...panel.statements,
     panel.kappa ? kappaWords(panel.kappa) : "",
     disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle` : "",
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",

@@ -21,26 +21,29 @@ ADVISORY_LOCK = 7_300_228_191  # PostgreSQL: one server per database
 
 
 class ReviewDatabase:
-    """An open database that no other server uses.
+    """An open database that no other server uses, or one that is only read.
 
     Its tables: about (names and values), reviewers (name, token), assignments (samples handed out) and events.
     """
 
-    def __init__(self, address: str | Path) -> None:
-        """Open and create what is missing. address: a path of an SQLite file, or postgresql://..."""
+    def __init__(self, address: str | Path, *, read_only: bool = False) -> None:
+        """Open and create what is missing. address: a path of an SQLite file, or postgresql://...
+
+        read_only: create and lock nothing, so that a server may write at the same time.
+        """
         from sqlalchemy.exc import SQLAlchemyError
 
         self.path = None if _is_postgresql(address) else Path(address)
         if self.path is not None and not self.path.absolute().parent.is_dir():
             raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
-        self._lock: WriteLock | None = None if self.path is None else lock_file(self.path)
+        self._lock: WriteLock | None = None if self.path is None or read_only else lock_file(self.path)
         self.tables = _tables()
         self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)
         self._holder: Connection | None = None
         try:
-            if self.path is None:
+            if self.path is None and not read_only:
                 self._holder = _advisory_lock(self.engine, self.name)
-            self._prepare()
+            self._prepare(create=not read_only)
             self._inode = None if self.path is None else self.path.stat().st_ino
         except SQLAlchemyError as error:
             self.close()
@@ -54,7 +57,7 @@ class ReviewDatabase:
         """The database in messages, without a password."""
         return str(self.path) if self.path is not None else self.engine.url.render_as_string(hide_password=True)
 
-    def _prepare(self) -> None:
+    def _prepare(self, create: bool) -> None:
         """Create the tables of a new database, and check the format of another."""
         from sqlalchemy import insert, inspect, select
 
@@ -62,27 +65,21 @@ class ReviewDatabase:
             existing = set(inspect(connection).get_table_names())
             if existing and "about" not in existing:
                 raise StoreError(f"{self.name} holds other tables: choose another database")
-            self.tables.create_all(connection)
+            if not existing and not create:
+                raise StoreError(f"{self.name} is empty: it is not the database of a review")
+            if create:
+                self.tables.create_all(connection)
             about = self.tables.tables["about"]
             stored = {name: value for name, value in connection.execute(select(about.c.name, about.c.value))}  # noqa: C416
-            if "format" not in stored:
+            if "format" not in stored and create:
                 connection.execute(insert(about), {"name": "format", "value": str(FORMAT)})
-            elif not stored["format"].isdecimal() or int(stored["format"]) > FORMAT:
+                return
+            version = stored.get("format", "unknown")
+            if not version.isdecimal() or int(version) > FORMAT:
                 raise StoreError(
-                    f"{self.name} was written by a newer version of errata (format {stored['format']}; this version "
+                    f"{self.name} was written by a newer version of errata (format {version}; this version "
                     f"reads {FORMAT}): update errata"
                 )
-
-    def setting(self, name: str, default: str) -> str:
-        """A stored value; `default` is stored if there is none."""
-        from sqlalchemy import insert, select
-
-        about = self.tables.tables["about"]
-        with self.begin() as connection:
-            stored = connection.execute(select(about.c.value).where(about.c.name == name)).scalar()
-            if stored is None:
-                connection.execute(insert(about), {"name": name, "value": default})
-        return default if stored is None else str(stored)
 
     def tokens(self, reviewers: list[str], renew: bool = False) -> dict[str, str]:
         """The token of each reviewer, the same after every start. renew: make new ones."""
@@ -211,6 +208,7 @@ def _tables() -> "MetaData":
         Column("number", BigInteger, primary_key=True, autoincrement=False),
         *(Column(name, Text, nullable=False) for name in ("sample", "reviewer", "time")),
         Column("drawn_at_random", Boolean, nullable=False),
+        Column("after_event", BigInteger, nullable=False),
     )
     Table(
         "events",

@@ -9,12 +9,16 @@ from errata.review.server.events import Event, utc_now
 
 @dataclass(frozen=True)
 class Assignment:
-    """A sample that was handed out to a reviewer, and whether at a random position of the queue."""
+    """A sample that was handed out to a reviewer, and whether at a random position of the queue.
+
+    after_event: the number of the last event before that, 0 if there was none.
+    """
 
     number: int
     sample: str
     reviewer: str
     drawn_at_random: bool
+    after_event: int
 
 
 class EventLog:
@@ -44,7 +48,9 @@ class EventLog:
         """All assignments, in order."""
         from sqlalchemy import select
 
-        columns = [self._assignments.c[name] for name in ("number", "sample", "reviewer", "drawn_at_random")]
+        columns = [
+            self._assignments.c[name] for name in ("number", "sample", "reviewer", "drawn_at_random", "after_event")
+        ]
         query = select(*columns).order_by(self._assignments.c.number)
         with self._database.begin() as connection:
             return [Assignment(**row) for row in connection.execute(query).mappings()]

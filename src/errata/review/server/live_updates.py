@@ -9,6 +9,7 @@ from errata.review.server.review_session import ReviewSession
 
 HEARTBEAT = 15.0  # seconds; a page that is open keeps its samples
 GATHER = 0.2  # seconds in which changes are sent together
+PAUSE = 0.5  # seconds between two computations of what the verdicts say
 
 
 class LiveUpdates:
@@ -17,14 +18,30 @@ class LiveUpdates:
     def __init__(self, session: ReviewSession) -> None:
         self._session = session
         self._pages: set[asyncio.Queue[list[int]]] = set()
-        self._ranking: asyncio.Task[Any] | None = None
+        self._follower: asyncio.Task[None] | None = None
+        self._behind, self._sent = False, session.statements
 
     def announce(self, places: list[int]) -> None:
-        """Tell all pages that these samples changed, and rank the others again if it is time."""
+        """Tell all pages that these samples changed. The ranking and the statements of the panel follow."""
+        self._send(places)
+        self._behind = True
+        if self._follower is None or self._follower.done():
+            self._follower = asyncio.create_task(self._follow())
+
+    def _send(self, places: list[int]) -> None:
         for page in self._pages:
             page.put_nowait(places)
-        if self._ranking is None or self._ranking.done():
-            self._ranking = asyncio.create_task(asyncio.to_thread(self._session.rerank_if_due))
+
+    async def _follow(self) -> None:
+        """Rank again if it is time, and compute the statements, until no verdict is new."""
+        while self._behind:
+            self._behind = False
+            await asyncio.to_thread(self._session.rerank_if_due)
+            await asyncio.to_thread(self._session.update_statements)
+            if self._session.statements != self._sent:
+                self._sent = self._session.statements
+                self._send([])
+            await asyncio.sleep(PAUSE)
 
     async def stream(self, reviewer: str) -> AsyncIterator[bytes]:
         """The changes for one page, as text/event-stream."""

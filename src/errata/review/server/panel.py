@@ -1,49 +1,55 @@
 """Counts and agreement for the panel on the page, and the arrays for statistics of the verdicts.
 
-This is the one place where the log becomes statistics: `judged_arrays` for estimates, `panel` for the page.
+This is the one place where the log becomes statistics: `judged_verdicts` for estimates, `panel` for the page.
 """
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.guarantees import RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.review.agreement import Kappa, cohen_kappa, fleiss_kappa
 from errata.review.server.events import IMPORT, SKIP
 from errata.review.server.queues import SharedQueue
-from errata.review.server.verdict_state import DECIDED, DISAGREEMENT, VerdictState
+from errata.review.server.verdict_state import DECIDED, DISAGREEMENT, OPEN, VerdictState
+
+LEFT_BEHIND = 100  # samples handed out after one without a verdict, from which on that is unsure
 
 
-@dataclass(frozen=True, eq=False)
-class JudgedArrays:
-    """The decided samples, in the order of their first verdict.
+def judged_verdicts(state: VerdictState, queue: SharedQueue, p_wrong: NDArray[np.float64]) -> Verdicts:
+    """The verdicts for `errata.core.guarantees`. Rows are places in the ranking, and p_wrong (N,) is in its order.
 
-    rows (n,): places in the ranking, from 0. wrong (n,): True if the given label is wrong. drawn_at_random (n,): True
-    if the sample was handed out at a random position: the first one of `queues.random_order` that was not judged yet.
-    Skipped samples and open disagreements are left out.
+    A skipped sample and an open disagreement are unsure. The order is that of handing out, because a random draw is
+    uniform among the samples that were not handed out before. A sample that was judged without being handed out (from
+    the list, or imported) counts from its first event. A draw counts as random if all samples before it have a verdict:
+    otherwise reviewers could choose what counts by leaving samples out. A sample that is left behind is unsure.
     """
-
-    rows: NDArray[np.int64]
-    wrong: NDArray[np.bool_]
-    drawn_at_random: NDArray[np.bool_]
-
-
-def judged_arrays(state: VerdictState, queue: SharedQueue) -> JudgedArrays:
-    """The decided samples as arrays."""
-    decided = []
-    for place in state.judged_places():
+    handed = {place: at for at, place in enumerate(queue.drawn)}
+    touched = sorted(_step(place, handed, state, queue) for place in handed.keys() | state.judged_places())
+    rows, wrong, at_random, complete = [], [], [], True
+    for _, handed_out, _, place in touched:
         outcome = state.outcome(place)
-        if outcome.status == DECIDED:
-            first = min(event.number for event in outcome.events)
-            decided.append((first, place, outcome.chosen != state.labels[place], queue.drawn.get(place, False)))
-    decided.sort()
-    return JudgedArrays(
-        rows=np.array([place for _, place, _, _ in decided], dtype=np.int64),
-        wrong=np.array([wrong for _, _, wrong, _ in decided], dtype=np.bool_),
-        drawn_at_random=np.array([drawn for _, _, _, drawn in decided], dtype=np.bool_),
+        if outcome.status == OPEN and len(handed) - handed[place] <= LEFT_BEHIND:
+            complete = False
+            continue
+        is_wrong = outcome.chosen != state.labels[place]
+        rows.append(place)
+        wrong.append(UNSURE if outcome.chosen is None else WRONG if is_wrong else RIGHT)
+        at_random.append(complete and handed_out and queue.drawn[place])
+    return check_verdicts(
+        p_wrong, np.array(rows, dtype=np.int64), np.array(wrong, dtype=np.int64), np.array(at_random, dtype=np.bool_)
     )
+
+
+def _step(place: int, handed: Mapping[int, int], state: VerdictState, queue: SharedQueue) -> tuple[int, bool, int, int]:
+    """When a sample was handed out, or judged without that, as a key to sort by; and its place."""
+    first = state.first_number(place)
+    if place not in handed or (first is not None and first <= queue.handed_after[place]):
+        return first or 0, False, 0, place
+    return queue.handed_after[place], True, handed[place], place
 
 
 def agreement(state: VerdictState) -> Kappa | None:
@@ -68,15 +74,16 @@ def agreement(state: VerdictState) -> Kappa | None:
 
 def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
     """What the panel of the page shows, for JSON."""
-    judged = judged_arrays(state, queue)
+    decided = [place for place in state.judged_places() if state.outcome(place).status == DECIDED]
+    wrong = [place for place in decided if state.outcome(place).chosen != state.labels[place]]
     per_reviewer = Counter(name for verdicts in state.current.values() for name in verdicts)
     kappa = agreement(state)
     disagreements = [place for place in state.current if state.outcome(place).status == DISAGREEMENT]
     return {
-        "judged": len(judged.rows),
-        "wrong": int(judged.wrong.sum()),
-        "random": int(judged.drawn_at_random.sum()),
-        "randomWrong": int(judged.wrong[judged.drawn_at_random].sum()),
+        "judged": len(decided),
+        "wrong": len(wrong),
+        "random": sum(queue.drawn.get(place, False) for place in decided),
+        "randomWrong": sum(queue.drawn.get(place, False) for place in wrong),
         "reviewers": {name: per_reviewer[name] for name in sorted({*queue.reviewers, *per_reviewer})},
         "disagreements": len(disagreements),
         "kappa": None if kappa is None else _as_json(kappa),

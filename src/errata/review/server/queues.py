@@ -3,18 +3,13 @@
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from errata.core.random_part import random_order
 from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
 
 RANDOM_EVERY = 10  # one of ten queue positions is a uniform random draw from all samples
 LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
 MOST_VERDICTS = 3  # per sample; a disagreement after these needs an adjudication
-
-
-def random_order(samples: int, seed: int) -> NDArray[np.int64]:
-    """All places (N,) in the order in which random positions take them."""
-    return np.random.default_rng(seed).permutation(samples)
 
 
 def is_random_position(position: int, seed: int) -> bool:
@@ -28,8 +23,10 @@ class SharedQueue:
     """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
-    order: all places, most suspicious first; replaced after a re-ranking. drawn: for each place that was handed out,
-    whether this was at a random position. leases: for each place, until when (seconds) each reviewer has it.
+    order: all places, most suspicious first; replaced after a re-ranking. random_places: all places in the order in
+    which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether
+    this was at a random position. handed_after: the number of the last event before that. leases: for each place, until
+    when (seconds) each reviewer has it.
     """
 
     samples: int
@@ -37,12 +34,14 @@ class SharedQueue:
     reviewers: list[str]
     overlap: float = 0.0
     order: list[int] = field(default_factory=list)
+    random_places: list[int] = field(default_factory=list)
     drawn: dict[int, bool] = field(default_factory=dict)
+    handed_after: dict[int, int] = field(default_factory=dict)
     leases: dict[int, dict[str, float]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.order = self.order or list(range(self.samples))
-        self._permutation: list[int] = random_order(self.samples, self.seed).tolist()
+        self.random_places = self.random_places or random_order(self.samples, self.seed).tolist()
         shares = np.random.default_rng([self.seed, 2]).random(self.samples)
         self._twice = (shares < self.overlap) & (len(self.reviewers) > 1)
 
@@ -78,9 +77,10 @@ class SharedQueue:
             if holders.get(reviewer, 0) > now:
                 holders[reviewer] = now + LEASE
 
-    def restore(self, place: int, reviewer: str, drawn_at_random: bool, now: float) -> None:
+    def restore(self, place: int, reviewer: str, drawn_at_random: bool, after_event: int, now: float) -> None:
         """Take over an assignment from before a restart."""
         self.drawn.setdefault(place, drawn_at_random)
+        self.handed_after.setdefault(place, after_event)
         self.leases.setdefault(place, {})[reviewer] = now + LEASE
 
     def extend(self, reviewer: str, count: int, state: VerdictState, now: float) -> list[int]:
@@ -91,10 +91,11 @@ class SharedQueue:
             self._lease(place, reviewer, now)
         while len(taken) < count:
             random = is_random_position(len(self.drawn), self.seed)
-            free = self._first_free(self._permutation if random else self.order, state, now)
+            free = self._first_free(self.random_places if random else self.order, state, now)
             if free is None:
                 break
             self.drawn.setdefault(free, random)
+            self.handed_after.setdefault(free, state.last_number)
             self._lease(free, reviewer, now)
             taken.append(free)
         return taken

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.random_part import random_order
 from errata.dynamics.ids import match_ids
 from errata.finding.answer import report_data
 from errata.finding.attached_data import earlier_run
@@ -17,6 +18,7 @@ from errata.finding.found import REPORT, Found
 from errata.readers import UserData
 from errata.report.page import page_html, payload, sample_columns, script_json
 from errata.report.sample_details import SampleDetails
+from errata.review.random_draws import found_seed
 from errata.review.reranking import NEIGHBOURS
 
 EMBEDDED = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
@@ -78,6 +80,25 @@ class ReviewSamples:
             details["columns"] = {name: column[0] for name, column in sample_columns(row, self.class_codes).items()}
         return details
 
+    @property
+    def seed(self) -> int:
+        """The seed of the random part, which `errata certify --draw` uses too."""
+        return found_seed(self.found)
+
+    @cached_property
+    def _row_places(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """The row (N,) of the stored run at each place, and the place (N,) of each row."""
+        rows = match_ids(self.found.dynamics.ids, self.found.ranking["id"].to_numpy())
+        place_of_row = np.empty(len(rows), dtype=np.int32)
+        place_of_row[rows] = np.arange(len(rows), dtype=np.int32)
+        return rows, place_of_row
+
+    @property
+    def random_places(self) -> list[int]:
+        """All places in random order."""
+        places: list[int] = self._row_places[1][random_order(len(self.ids), self.seed)].tolist()
+        return places
+
     @cached_property
     def near(self) -> NDArray[np.int32] | None:
         """The places (N, k) of the nearest neighbours of every sample; None if the run stored no features or inputs."""
@@ -85,9 +106,7 @@ class ReviewSamples:
         spaces = dynamics.spaces
         if not spaces.points:
             return None
-        rows = match_ids(dynamics.ids, self.found.ranking["id"].to_numpy())
-        place_of_row = np.empty(len(rows), dtype=np.int32)
-        place_of_row[rows] = np.arange(len(rows), dtype=np.int32)
+        rows, place_of_row = self._row_places
         index = spaces.nearest("features" if "features" in spaces.points else "inputs", NEIGHBOURS)
         near: NDArray[np.int32] = place_of_row[index[rows]]
         return near

@@ -13,9 +13,10 @@ from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
 from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
-from errata.review.server.panel import panel
+from errata.review.server.panel import judged_verdicts, panel
 from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
+from errata.review.server.statements import statements
 from errata.review.server.verdict_state import VerdictState
 from errata.wording import nearest, one_line
 
@@ -40,9 +41,12 @@ class ReviewSession:
         self.samples, self.database, self.reviewers = samples, database, reviewers
         self.log = EventLog(database)
         self.state = VerdictState(samples.places, samples.labels)
-        seed = int(database.setting("seed", str(np.random.SeedSequence().entropy % 2**63)))  # type: ignore[operator]
-        self.queue = SharedQueue(len(samples.ids), seed, reviewers, overlap)
-        self._lock = threading.RLock()
+        self.queue = SharedQueue(
+            len(samples.ids), samples.seed, reviewers, overlap, random_places=samples.random_places
+        )
+        self._lock, self._statements_lock = threading.RLock(), threading.Lock()
+        self.statements: list[str] = []
+        self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
         self.last_number = 0
         self._read_new_events()
         self._since_reranked = self.last_number
@@ -64,7 +68,7 @@ class ReviewSession:
             self._assigned = assignment.number
             place = self.samples.places.get(assignment.sample)
             if place is not None:
-                self.queue.restore(place, assignment.reviewer, assignment.drawn_at_random, now)
+                self.queue.restore(place, assignment.reviewer, assignment.drawn_at_random, assignment.after_event, now)
 
     def record(self, sent: Sequence[tuple[str, Sequence[Any]]]) -> tuple[list[Reply], list[int]]:
         """Check and store what several reviewers sent, in one transaction. Returns their replies and changed places.
@@ -155,7 +159,11 @@ class ReviewSession:
             new = self.queue.extend(reviewer, max(0, BATCH - len(held)), self.state, now) if len(held) < BATCH else []
             assignments = [
                 Assignment(
-                    self._assigned + 1 + at, self.samples.ids[place], reviewer, self.queue.drawn.get(place, False)
+                    number=self._assigned + 1 + at,
+                    sample=self.samples.ids[place],
+                    reviewer=reviewer,
+                    drawn_at_random=self.queue.drawn.get(place, False),
+                    after_event=self.queue.handed_after.get(place, self.last_number),
                 )
                 for at, place in enumerate(new)
             ]
@@ -178,6 +186,7 @@ class ReviewSession:
     def snapshot(self, reviewer: str) -> dict[str, Any]:
         """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
         queue = self.next_places(reviewer)
+        self.update_statements()
         with self._lock:
             events = self.state.own_events(reviewer)
             own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
@@ -198,7 +207,7 @@ class ReviewSession:
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
                 "disagreements": sorted(disagreeing),
-                "panel": panel(self.state, self.queue),
+                "panel": {**panel(self.state, self.queue), "statements": self.statements},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
@@ -215,6 +224,16 @@ class ReviewSession:
             "adjudicated": adjudicated and [adjudicated.reviewer, adjudicated.verdict, adjudicated.new_label],
         }
 
+    def update_statements(self) -> None:
+        """Compute what the verdicts say about all labels, if there are new ones. Verdicts can be stored meanwhile."""
+        with self._statements_lock:
+            with self._lock:
+                current, order = (self.last_number, self._rankings), self.queue.order
+                if current == self._stated:
+                    return
+                verdicts = judged_verdicts(self.state, self.queue, self.samples.p_wrong)
+            self.statements, self._stated = statements(verdicts, order), current
+
     def rerank_if_due(self) -> bool:
         """Rank the samples again if enough verdicts have arrived since the last time."""
         with self._lock:
@@ -226,6 +245,7 @@ class ReviewSession:
         order = np.argsort(-p_wrong, kind="stable").tolist()
         with self._lock:
             self.queue.order = order
+            self._rankings += 1
         return True
 
     def _judged_labels(self) -> JudgedLabels:

@@ -28,7 +28,8 @@ class VerdictState:
     """All events of a log, folded in their order. Places are positions in the ranking, from 0.
 
     places: the place of each id. labels: the given label at each place. Events about samples that are gone or whose
-    label has changed stay in the log; they are counted in `stale` and have no effect.
+    label has changed stay in the log; they are counted in `stale` and have no effect. last_number: that of the
+    last event.
     """
 
     places: Mapping[str, int]
@@ -36,6 +37,7 @@ class VerdictState:
     by_key: dict[str, Event] = field(default_factory=dict)
     undone: set[str] = field(default_factory=set)
     stale: int = 0
+    last_number: int = 0
     current: dict[int, dict[str, Event]] = field(default_factory=dict)
     adjudicated: dict[int, Event] = field(default_factory=dict)
     _of_place: dict[int, list[Event]] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class VerdictState:
     def add(self, event: Event) -> int | None:
         """Take in the next event; returns the place that it changes."""
         self.by_key[event.key] = event
+        self.last_number = event.number
         place = self.place_of(event)
         if place is None:
             self.stale += 1
@@ -86,6 +89,11 @@ class VerdictState:
     def judged_places(self) -> set[int]:
         """The places with any verdict."""
         return self.current.keys() | self.adjudicated.keys()
+
+    def first_number(self, place: int) -> int | None:
+        """The number of the first event about a sample, withdrawn or not; None without one."""
+        events = self._of_place.get(place)
+        return events[0].number if events else None
 
     def own_events(self, reviewer: str) -> list[tuple[int, Event]]:
         """The events of a reviewer that are not undone, in order, with their places."""
