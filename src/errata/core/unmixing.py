@@ -32,7 +32,7 @@ from errata.core.neighbours import NeighbourSpaces
 from errata.errors import InputError
 
 TYPICAL_SHARE = 0.5
-"""Of the samples of a predicted class. From a tenth to three quarters, misses differ by 2 % (results/research/README.md)."""
+"""Of the samples of a predicted class. From 0.1 to 0.75, the misses differ by 2 % (results/research/README.md)."""
 
 
 @register
