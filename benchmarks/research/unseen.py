@@ -1,4 +1,4 @@
-"""`errata find` without options on the suite `wild`, on which it was developed, next to MeanProb-LM of the same runs and to cleanlab.
+"""`errata find` on the suite `wild`, on which it was developed, next to MeanProb-LM of the same runs and to cleanlab.
 
 ERRATA_DATA=... python benchmarks/research/unseen.py --out results/research [--seeds 3] [--dataset vowel ...]
 
