@@ -1,5 +1,6 @@
 """Worker processes that decode images, batch by batch, while a model works on the batch before."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -35,7 +36,10 @@ def decoded_batches(
         collate_fn=_collate,
         generator=Generator(),  # otherwise the loader draws a seed from torch's default generator
     )
-    decoded = iter(loader)
+    with warnings.catch_warnings():
+        # Since Python 3.12. The workers only decode, and wait for no lock that a thread may hold.
+        warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
+        decoded = iter(loader)
     try:
         for raw in decoded:
             yield _raise_error(raw).to(device, non_blocking=True)
