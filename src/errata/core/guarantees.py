@@ -26,7 +26,7 @@ CONFIDENCE = 0.95
 RIGHT, WRONG, UNSURE = 0, 1, -1
 PROBABLY_WRONG = 0.5  # p_wrong of the samples that make up one of two groups
 PRIOR_CHECKS = 20  # random checks at which the factor of p_wrong is half-way to the one that they suggest
-FEWEST_IN_GROUP = 10  # random checks in each group; with fewer, the groups are not told apart
+FEWEST_IN_GROUP = 10  # random checks in each group; with fewer, all samples are one group
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +146,7 @@ def expected_wrong(verdicts: Verdicts) -> float:
 
 
 def fair_part(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """True (N,) for samples of which the random draws among them are a fair sample. No other verdict is on these.
+    """True (N,) for the samples that the random draws represent fairly. These samples have no other verdict.
 
     Left out are samples that were judged before the first random draw, and all that rank above a sample chosen later:
     there, a sample was judged whether it was drawn or not, so the draws say nothing about samples not yet judged. The

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from errata.training.backbones import Backbone
 
-BLOCK = 256  # images per file of features; after Ctrl-C at most so many are computed again
+BLOCK = 256  # images per file of features; after Ctrl-C at most one file is computed again
 # Images per step of the network, at a side of 224 pixels. On a CPU, small batches stay in its cache.
 BATCH, BATCH_ON_GPU = 8, 128
 BATCH_SIDE = 224

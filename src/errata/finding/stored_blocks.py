@@ -19,7 +19,7 @@ def stored_blocks(
 ) -> Vectors:
     """Vectors (samples, D). Blocks whose file is in the folder are read, the others are computed and written.
 
-    block: samples per file; after Ctrl-C at most so many are computed again. compute: gets the rows of each missing
+    block: samples per file; after Ctrl-C at most one block is computed again. compute: gets the rows of each missing
     block and yields their vectors (n, D), in order. title: what progress shows, with the count and the time left.
     """
     blocks = [range(start, min(start + block, samples)) for start in range(0, samples, block)]

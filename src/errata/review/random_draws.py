@@ -25,7 +25,7 @@ class ReviewStep(NamedTuple):
     """A sample of the review, in the order of the review.
 
     chosen: it had a verdict before the next draw. Otherwise it was drawn at random, from all samples without a verdict,
-    or from the `first` so many of the ranking.
+    or only from the `first` samples of the ranking (a number).
     """
 
     id: str
@@ -77,7 +77,7 @@ def draw_more(
 ) -> list[ReviewStep]:
     """All steps after `count` more draws, uniform among the samples without a verdict that were not drawn before.
 
-    judged: the ids with a verdict. first: draw only from the first so many samples of the ranking.
+    judged: the ids with a verdict. first: a number; draw only from that many first samples.
     """
     ids = list(map(str, found.dynamics.ids.tolist()))
     rows, before = {id_: row for row, id_ in enumerate(ids)}, {step.id for step in earlier}

@@ -13,7 +13,7 @@ PAUSE = 0.5  # seconds between two computations of what the verdicts say
 
 
 class LiveUpdates:
-    """The open pages, and the places that changed since each was last told."""
+    """The open pages, and the places that changed since the last update of each."""
 
     def __init__(self, session: ReviewSession) -> None:
         self._session = session
