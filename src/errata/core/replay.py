@@ -24,7 +24,7 @@ SampleStatistic = ComposedMethod | Detector | Suggestion
 class Epochs:
     """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) if there are any.
 
-    context: what else is known about the samples. allow_missing: a row of NaN is a sample that was not recorded at that epoch.
+    context: what else is known about the samples. allow_missing: a row of NaN is a sample that was not recorded then.
     """
 
     logits: NDArray[Any]

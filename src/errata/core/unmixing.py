@@ -4,8 +4,8 @@ A model learns the given labels. If 40 % of the cats are labelled dog, it predic
 wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
 Then the model predicts p = q T, where q are the probabilities of the true classes.
 
-T is estimated by counting the labels of samples that are typical of a class. Which samples these are depends on the step
-before:
+T is estimated by counting the labels of samples that are typical of a class. The step before Unmixed decides which
+samples these are:
 
 - HeldOut: for each predicted class, the half of its samples that the held-out predictions h(i) are most confident
   about. Far from other classes, a label of another class is noise and not overlap (`transition_of_typical`).
