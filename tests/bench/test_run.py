@@ -19,13 +19,13 @@ from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
 from errata.core.default import own_methods
 from errata.core.methods import paper_methods
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.datasets.loading import load_setting
 from errata.errors import InputError
 
 PAPER = {method.name for method in paper_methods()}
 ANY = np.zeros((1, 1))
-OWN = {method.name for method in own_methods(NeighbourSpaces(ANY, ANY))}
+OWN = {method.name for method in own_methods(SampleContext(ANY, ANY))}
 WITHOUT_TIME = ["seconds"]
 
 

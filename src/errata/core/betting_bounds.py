@@ -68,26 +68,25 @@ class RandomDraws(NamedTuple):
 
 def highest_total(draws: RandomDraws, fewest: int, most: int, risk: float) -> int:
     """The largest total number of wrong labels between `fewest` and `most` that no look at the draws excludes."""
-    if not len(draws.wrong):
-        return most
     low, high = fewest, most
-    while low < high:
+    while len(draws.wrong) and low < high:
         middle = (low + high + 1) // 2
-        excluded = log_wealth(draws, middle, upper=True).max() >= -np.log(risk)
-        low, high = (low, middle - 1) if excluded else (middle, high)
-    return low
+        low, high = (low, middle - 1) if _excluded(draws, middle, risk, upper=True) else (middle, high)
+    return high
 
 
 def lowest_total(draws: RandomDraws, fewest: int, most: int, risk: float) -> int:
     """The smallest total number of wrong labels between `fewest` and `most` that no look at the draws excludes."""
-    if not len(draws.wrong):
-        return fewest
     low, high = fewest, most
-    while low < high:
+    while len(draws.wrong) and low < high:
         middle = (low + high) // 2
-        excluded = log_wealth(draws, middle, upper=False).max() >= -np.log(risk)
-        low, high = (middle + 1, high) if excluded else (low, middle)
+        low, high = (middle + 1, high) if _excluded(draws, middle, risk, upper=False) else (low, middle)
     return low
+
+
+def _excluded(draws: RandomDraws, total: int, risk: float, *, upper: bool) -> bool:
+    """Whether the wealth of the gambler who bets against `total` ever reached 1 / risk."""
+    return bool(log_wealth(draws, total, upper=upper).max() >= -np.log(risk))
 
 
 def log_wealth(draws: RandomDraws, total: int, *, upper: bool) -> Floats:

@@ -28,7 +28,7 @@ from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Probabilities, 
 from errata.core.jit import over_blocks
 from errata.core.method_parts import Detector, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 Flags = NDArray[np.bool_]
@@ -60,7 +60,7 @@ class ConfidentLearning(Detector):
         """Probabilities (n, K) of the last epoch."""
         return {"probabilities": softmax(state["logits"], axis=-1)}
 
-    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
+    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, context: SampleContext) -> MethodResult:
         """Flags, and scores that rank flagged samples first."""
         flagged = flags(arrays["probabilities"], labels, self.variant, CLEANLAB if self.cleanlab else PAPER)
         return MethodResult(scores(flagged, arrays["probabilities"], labels), flagged)

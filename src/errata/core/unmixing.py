@@ -4,14 +4,17 @@ A model learns the given labels. If 40 % of the cats are labelled dog, it predic
 wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
 Then the model predicts p = q T, where q are the probabilities of the true classes.
 
-T is estimated from samples that are typical of a class, by their labels. If there are held-out predictions h(i) (the
-step HeldOut), these are the half of the samples with predicted class j that h is most confident about: far from other
-classes, a label of another class is noise and not overlap. Otherwise T comes from the confident joint of confident
-learning, which counts the labels of samples that are confidently of one class, by the probabilities n(i) of neighbours
-if the step kNN used them, because a model that has memorised labels is confident that all are correct; or else by p.
+T is estimated by counting the labels of samples that are typical of a class. The step before Unmixed decides which
+samples these are:
 
-Expectation maximisation then finds q,
-starting at q = p:
+- HeldOut: for each predicted class, the half of its samples that the held-out predictions h(i) are most confident
+  about. Far from other classes, a label of another class is noise and not overlap (`transition_of_typical`).
+- kNN: the samples that are confidently of one class by the probabilities n(i) of their neighbours. The confident joint
+  of confident learning counts them (`transition`). A model that has memorised its labels is confident that all of them
+  are correct; its neighbours are not.
+- None of the two: the same, by the model's own p.
+
+Expectation maximisation then finds q, starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
 
@@ -28,7 +31,7 @@ from errata.core.confident_learning import confident_joint
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 TYPICAL_SHARE = 0.5
@@ -48,7 +51,7 @@ class Unmix(ProbabilityStep):
         if self.rounds != int(self.rounds) or self.rounds < 1:
             raise InputError(f"Unmixed needs a whole number of rounds, at least 1, not {self.rounds}")
 
-    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
         """Log-probabilities (N, K) of true classes from those of given labels.
 
         With fewer than K² samples, T cannot be estimated and nothing is changed.
