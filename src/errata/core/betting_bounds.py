@@ -95,8 +95,8 @@ def log_wealth(draws: RandomDraws, total: int | Counts, *, upper: bool) -> Float
     """The logarithm (n,) of the wealth after each draw, of a gambler who starts with 1 and bets against `total`.
 
     upper: bet that the total is smaller; the wealth grows with `total`, so bisection finds the bound. Otherwise, bet
-    that it is larger; the wealth falls. For R reviews at once, pass columns (R, 1, n) of draws and totals (R, 1, 1); the
-    result is (R, n).
+    that it is larger; the wealth falls. For R reviews at once, pass columns (R, 1, n) of draws and totals
+    (R, 1, 1): the result is (R, n).
     """
     bets = UPPER_BETS if upper else LOWER_BETS
     assistance, size, weight = (np.array(column)[:, None] for column in zip(*bets, strict=True))
