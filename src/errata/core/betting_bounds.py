@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from errata.core.checks import Floats
+from errata.core.exact_bounds import Counts
 
 
 class Bet(NamedTuple):
@@ -89,11 +90,12 @@ def _excluded(draws: RandomDraws, total: int, risk: float, *, upper: bool) -> bo
     return bool(log_wealth(draws, total, upper=upper).max() >= -np.log(risk))
 
 
-def log_wealth(draws: RandomDraws, total: int, *, upper: bool) -> Floats:
+def log_wealth(draws: RandomDraws, total: int | Counts, *, upper: bool) -> Floats:
     """The logarithm (n,) of the wealth after each draw, of a gambler who starts with 1 and bets against `total`.
 
     upper: bet that the total is smaller; the wealth grows with `total`, so bisection finds the bound. Otherwise, bet
-    that it is larger; the wealth falls.
+    that it is larger; the wealth falls. For R reviews at once, pass columns (R, 1, n) of draws and totals
+    (R, 1, 1): the result is (R, n).
     """
     bets = UPPER_BETS if upper else LOWER_BETS
     assistance, size, weight = (np.array(column)[:, None] for column in zip(*bets, strict=True))
@@ -104,7 +106,7 @@ def log_wealth(draws: RandomDraws, total: int, *, upper: bool) -> Floats:
     room = 1 - assistance * p_low - mean if upper else mean + assistance * p_high
     gain = np.divide(-surplus if upper else surplus, room, out=np.zeros(surplus.shape), where=room > 1e-12)
     with np.errstate(divide="ignore"):
-        paths = np.log(np.maximum(1 + size * gain, 0)).cumsum(axis=1) + np.log(weight)
-    highest = np.maximum(paths.max(axis=0), -1e9)  # not infinite if every bet is lost
+        paths = np.log(np.maximum(1 + size * gain, 0)).cumsum(axis=-1) + np.log(weight)
+    highest = np.maximum(paths.max(axis=-2), -1e9)  # not infinite if every bet is lost
     with np.errstate(divide="ignore"):
-        return np.asarray(highest + np.log(np.exp(paths - highest).sum(axis=0)))
+        return np.asarray(highest + np.log(np.exp(paths - highest[..., None, :]).sum(axis=-2)))
