@@ -116,7 +116,7 @@ class Place:
 
     @contextlib.contextmanager
     def _errors(self, what: object, failure: str) -> Iterator[None]:
-        """Raise every error of a store as a StoreError of one sentence: their libraries have exceptions of their own."""
+        """Raise every error of a store as a StoreError: the libraries of stores have exceptions of their own."""
         try:
             yield
         except ErrataError:

@@ -3,8 +3,9 @@
 The contract:
 
 - A place is a local folder or any URL that fsspec supports (s3://bucket/run). It holds the shards of one run.
-- A shard is the folder `shards/NAME` in it, and is complete: `ids.npy` (n,), `labels.npy` (n,), and either `logits.npy`
-  (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have `swa_logits.npy` (n, K).
+- A shard is the folder `shards/NAME` in it, and is complete: `ids.npy` (n,), `labels.npy` (n,), and either
+  `logits.npy` (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have
+  `swa_logits.npy` (n, K).
 - A shard is committed by its `manifest.json`, which is written last, in one atomic write. The manifest has the keys of
   the manifest of a dynamics folder, and:
     run_id   text, equal in all shards of a run;
@@ -163,8 +164,8 @@ def list_shards(place: Place) -> list[ShardInfo]:
         folder = f"{SHARDS}/{name}"
         if f"{folder}/{MANIFEST}" not in files:
             raise StoreError(
-                f"shard {name!r} of {place.url} has no {MANIFEST}: its writer is still at work, or was killed; wait for it, "
-                "write the shard again, or delete its folder"
+                f"shard {name!r} of {place.url} has no {MANIFEST}: its writer is still at work, or was killed; "
+                "wait for it, write the shard again, or delete its folder"
             )
         shard = ShardInfo(place, name, _manifest(place, f"{folder}/{MANIFEST}"))
         for file, (size, _) in shard.manifest["files"].items():
