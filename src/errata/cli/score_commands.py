@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A dynamics folder, a folder or URL (s3://bucket/run) of shards, a folder that `errata find` wrote, a .npz file with `logits` and `labels` (optional: "
-        "`ids`, `classes`, `swa_logits`), or a .npy file of logits with --labels. "
+        help="A dynamics folder, a folder or URL (s3://bucket/run) of shards, "
+        "a folder that `errata find` wrote, a .npz file with `logits` and `labels` (optional: `ids`, `classes`, `swa_logits`), or a .npy file of logits with --labels. "
         "Logits are (epochs, samples, classes) or (samples, classes)."
     ),
 ]
@@ -198,8 +198,8 @@ def _in_words(estimates: "pd.DataFrame") -> list[str]:
 
 def _read(name: str, labels: Path | None) -> "Dynamics":
     from errata.dynamics.files import load_array
-    from errata.dynamics.reading import read_npz
     from errata.dynamics.places import is_url
+    from errata.dynamics.reading import read_npz
     from errata.dynamics.store import Dynamics
 
     if is_url(name):

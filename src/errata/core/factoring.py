@@ -30,6 +30,7 @@ from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Aggregation, Detector, MethodResult, SampleArrays, VectorAggregation
+from errata.core.methods import parse
 from errata.core.neighbours import NeighbourSpaces
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
@@ -62,6 +63,10 @@ class FactoredMethod(ABC):
 
     method: ComposedMethod | Detector
     rounds = 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Sent to other processes by its name: measures are functions, which cannot be sent."""
+        return factored_by_name, (self.method.name,)
 
     def map(self, number: int, part: Part, known: State) -> State:
         """The state of one part in a round; `known` is what earlier rounds made known."""
@@ -204,7 +209,7 @@ class FactoredUnmix(_Joint):
 
     def probabilities(self, part: Part) -> Floats:
         """Probabilities of given labels (n, K)."""
-        return np.exp(self._logs(part))
+        return np.asarray(np.exp(self._logs(part)))
 
     def _logs(self, part: Part) -> Floats:
         return np.asarray(log_softmax(part.arrays["log_probabilities"], axis=1), dtype=np.float64)
@@ -243,6 +248,11 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
         return OwnSample(method)
     unmixes = len(method.steps) == 1 and isinstance(method.steps[0], Unmix)
     return FactoredUnmix(method) if unmixes and isinstance(method.aggregation, VectorAggregation) else None
+
+
+def factored_by_name(name: str) -> FactoredMethod | None:
+    """The factored method of that name."""
+    return factored(parse(name))
 
 
 def _bins(classes: int) -> int:

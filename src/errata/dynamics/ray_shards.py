@@ -1,9 +1,11 @@
 """Shards on a Ray cluster: one task per shard, with Ray Data. A task of a lost node is run again elsewhere."""
 
+import logging
 import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from errata.core.jit import limit_cpus
 from errata.errors import InputError
 from errata.extras import require
 from errata.wording import gigabytes, one_line
@@ -22,7 +24,7 @@ def ray_mapper(address: str, dynamics: "ShardedDynamics") -> "Mapper":
 
     if not ray.is_initialized():
         try:
-            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
         except ConnectionError as error:
             raise InputError(
                 f"there is no Ray cluster at {address!r}: start one with `ray start --head`, or leave out --ray "
@@ -31,9 +33,10 @@ def ray_mapper(address: str, dynamics: "ShardedDynamics") -> "Mapper":
         except (RuntimeError, ValueError) as error:
             problem = "runs another version of Ray or Python" if "ersion mismatch" in str(error) else "cannot be used"
             raise InputError(f"the Ray cluster at {address!r} {problem}: {one_line(error)}") from None
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
     size = max(sum(size for size, _ in shard.manifest["files"].values()) for shard in dynamics.shards)
     needed = size * MEMORY_PER_BYTE
-    largest = max((node["Resources"].get("memory", 0.0) for node in ray.nodes() if node["Alive"]), default=0.0)
+    largest = max((node["Resources"].get("memory", 0.0) for node in nodes if node["Alive"]), default=0.0)
     if needed > largest:
         raise InputError(
             f"the largest shard needs {gigabytes(needed)} of memory, but no node of the Ray cluster has more than "
@@ -49,7 +52,7 @@ def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> I
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    rows = [{"task": pickle.dumps((function, task))} for task in tasks]
+    rows = [{"task": ray.cloudpickle.dumps((function, task))} for task in tasks]
     data = ray.data.from_items(rows, override_num_blocks=len(rows))
     for row in data.map(run_task, num_cpus=1, memory=memory).iter_rows():
         yield pickle.loads(row["result"])
@@ -57,5 +60,6 @@ def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> I
 
 def run_task(row: dict[str, Any]) -> dict[str, Any]:
     """Call the function of a row with its task, on a node of the cluster."""
+    limit_cpus(1)
     function, task = pickle.loads(row["task"])
     return {"result": pickle.dumps(function(task))}

@@ -32,8 +32,9 @@ from numpy.typing import NDArray
 
 from errata.core.checks import check_classes, check_labels
 from errata.core.methods import Gathering
+from errata.dynamics.files import MANIFEST
 from errata.dynamics.ids import SampleIds, portable_ids
-from errata.dynamics.manifest import MANIFEST, check_manifest, describe, manifest_json
+from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.store import Dynamics
