@@ -201,7 +201,7 @@ class FactoredConfidentLearning(_Joint):
     def _values(self, P: NDArray[Any], rows: NDArray[Any], k: int, j: int) -> Floats:
         """What decides which samples labelled k are flagged: −P_k, or the margin P_j − P_k."""
         own = P[rows, k].astype(np.float64)
-        return -own if j == k else P[rows, j].astype(np.float64) - own
+        return np.asarray(-own if j == k else P[rows, j].astype(np.float64) - own)
 
 
 class FactoredUnmix(_Joint):

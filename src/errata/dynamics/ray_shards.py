@@ -52,7 +52,8 @@ def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> I
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    rows = [{"task": ray.cloudpickle.dumps((function, task))} for task in tasks]
+    dumps: Callable[[Any], bytes] = ray.cloudpickle.dumps
+    rows = [{"task": dumps((function, task))} for task in tasks]
     data = ray.data.from_items(rows, override_num_blocks=len(rows))
     for row in data.map(run_task, num_cpus=1, memory=memory).iter_rows():
         yield pickle.loads(row["result"])

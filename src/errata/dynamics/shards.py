@@ -168,7 +168,7 @@ def list_shards(place: Place) -> list[ShardInfo]:
                 f"shard {name!r} of {place.url} has no {MANIFEST}: its writer is still at work, or was killed; "
                 "wait for it, write the shard again, or delete its folder"
             )
-        shard = ShardInfo(place, name, _manifest(place, f"{folder}/{MANIFEST}"))
+        shard = ShardInfo(place, name, _manifest(place, f"{folder}/{MANIFEST}", files[f"{folder}/{MANIFEST}"]))
         for file, (size, _) in shard.manifest["files"].items():
             if files.get(f"{folder}/{file}") != size:
                 held = files.get(f"{folder}/{file}")
@@ -215,9 +215,9 @@ def read_shard(shard: ShardInfo) -> Dynamics:
     return run
 
 
-def _manifest(place: Place, file: str) -> dict[str, Any]:
+def _manifest(place: Place, file: str, size: int) -> dict[str, Any]:
     try:
-        manifest = json.loads(place.read(file))
+        manifest = json.loads(place.read(file, 0, size))
     except (ValueError, RecursionError):
         raise StoreError(f"{place.path(file)} is not a whole JSON file; write the shard again") from None
     check_manifest(place.path(file), manifest)
