@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 Source = Annotated[
     str,
     typer.Argument(
-        help="A dynamics folder, a folder or URL (s3://bucket/run) of shards, a folder that `errata find` wrote, a "
-        ".npz file with `logits` and `labels` (optional: `ids`, `classes`, `swa_logits`), or a .npy file of logits with "
-        "--labels. Logits are (epochs, samples, classes) or (samples, classes)."
+        help="A dynamics folder, a folder or URL (s3://bucket/run) of shards, a folder that `errata find` wrote, "
+        "a .npz file with `logits` and `labels` (optional: `ids`, `classes`, `swa_logits`), or a .npy file of logits "
+        "with --labels. Logits are (epochs, samples, classes) or (samples, classes)."
     ),
 ]
 LabelsFile = Annotated[

@@ -58,10 +58,11 @@ class Place:
         store, root = self._store
         with self._errors(self.url, "cannot be read"):
             store.invalidate_cache()
-            bucket = root.split("/", 1)[0]
-            found = store.find(root, detail=True)
-            if not found and not store.exists(bucket):
-                raise StoreError(f"{self.url} cannot be read: the bucket {bucket!r} does not exist")
+            try:
+                found = store.find(root, detail=True)
+            except FileNotFoundError:  # S3 answers so for a bucket only, never for a folder
+                bucket = root.split("/", 1)[0]
+                raise StoreError(f"{self.url} cannot be read: the bucket {bucket!r} does not exist") from None
         return {path[len(root) :].lstrip("/"): int(entry["size"]) for path, entry in sorted(found.items())}
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:

@@ -13,8 +13,8 @@ from errata.wording import gigabytes, one_line
 if TYPE_CHECKING:
     from errata.dynamics.sharded import Mapper, ShardedDynamics
 
-MEMORY_PER_BYTE = 6
-"""Memory of a task per byte of its shard: the file, its arrays, and those of the methods (docs/scale.md)."""
+MEMORY_PER_BYTE = 12
+"""Memory of a task per byte of its shard: the file, its arrays, and those of the methods. Ray measured 10.8 (docs/scale.md)."""
 
 
 def ray_mapper(address: str, dynamics: "ShardedDynamics") -> "Mapper":
