@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from errata.dynamics.sharded import Mapper, ShardedDynamics
 
 MEMORY_PER_BYTE = 12
-"""Memory of a task per byte of its shard: the file, its arrays, and those of the methods. Ray measured 10.8 (docs/scale.md)."""
+"""Memory of a task per byte of its shard. Ray measured 10.8 for Unmixed-MeanProb-LM and 100,000 samples."""
 
 
 def ray_mapper(address: str, dynamics: "ShardedDynamics") -> "Mapper":
