@@ -81,11 +81,17 @@ def _hashed_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray
 
     For samples with identical probabilities, a hash of the row number decides, because files are often sorted.
     """
+    content, by_row = tie_hashes(P, rows, rows)
+    return np.lexsort((by_row, content, -values))
+
+
+def tie_hashes(P: Probabilities, rows: Rows, numbers: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """What decides between equal values: hashes of the probabilities of `rows`, and of their `numbers` in the run."""
     content = np.zeros(len(rows), np.uint64)
     for k in range(P.shape[1]):
         column = P[rows, k].astype(np.float64).view(np.uint64)
         content = mix_bits(content + column + GOLDEN)
-    return np.lexsort((mix_bits(rows.astype(np.uint64) + GOLDEN), content, -values))
+    return content, mix_bits(numbers.astype(np.uint64) + GOLDEN)
 
 
 # The steps of cleanlab 2.9.

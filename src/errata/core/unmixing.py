@@ -34,6 +34,7 @@ from errata.core.method_registry import register
 from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
+MATRIX_ROWS = 192  # a multiple of the rows that BLAS libraries process together
 TYPICAL_SHARE = 0.5
 """Of the samples of a predicted class. From 0.1 to 0.75, the misses differ by 2 % (results/research/README.md)."""
 
@@ -80,7 +81,7 @@ def transition(probabilities: Floats, labels: Labels) -> Floats:
     One is added to each count, so that no label becomes impossible: a wrong label of a rare pair of classes must still
     be found.
     """
-    return _as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
+    return as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
 
 
 def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
@@ -96,10 +97,10 @@ def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
         rows = np.flatnonzero(predicted == j)
         lowest = np.quantile(confidence[rows], 1 - TYPICAL_SHARE) if len(rows) else np.inf
         counts[j] = np.bincount(labels[rows[confidence[rows] >= lowest]], minlength=classes)
-    return _as_transition(counts)
+    return as_transition(counts)
 
 
-def _as_transition(counts: Floats) -> Floats:
+def as_transition(counts: Floats) -> Floats:
     """T (K, K) from counts of pairs of class and label."""
     smoothed = counts + 1.0
     T: Floats = smoothed / smoothed.sum(axis=1, keepdims=True)
@@ -107,8 +108,14 @@ def _as_transition(counts: Floats) -> Floats:
 
 
 def true_classes(log_p: Floats, T: Floats, rounds: int) -> Floats:
-    """Log q (n, K) after some rounds, from log p (n, K). Sums of logarithms keep small probabilities apart."""
-    p, log_q = np.exp(log_p), log_p
+    """Log q (n, K) after some rounds, from log p (n, K). Sums of logarithms keep small probabilities apart.
+
+    Products of matrices sum in an order that depends on the number of rows. So rows are added up to a whole number of
+    MATRIX_ROWS: the result of a sample does not depend on which other samples are computed with it.
+    """
+    samples = len(log_p)
+    whole = np.pad(log_p, ((0, -samples % MATRIX_ROWS), (0, 0)), mode="edge")
+    p, log_q = np.exp(whole), whole
     for _ in range(rounds):
         log_q = log_q + np.log((p / (np.exp(log_q) @ T)) @ T.T)
-    return log_q
+    return log_q[:samples]

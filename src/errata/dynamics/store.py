@@ -116,11 +116,20 @@ class Dynamics:
     def open(cls, path: str | Path) -> "Dynamics":
         """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored.
 
-        For a folder that `errata find` wrote, the dynamics in it.
+        For a folder that `errata find` wrote, the dynamics in it. A folder or URL (s3://bucket/run) with shards is
+        presented as one run (errata.dynamics.sharded).
         """
+        from errata.dynamics.places import Place, is_url
+        from errata.dynamics.sharded import open_shards
+        from errata.dynamics.shards import has_shards
+
+        if is_url(path):
+            return open_shards(Place(str(path)))
         folder = check_path(path)
         if not has_manifest(folder) and has_manifest(folder / DYNAMICS):
             folder = folder / DYNAMICS
+        if not has_manifest(folder) and has_shards(Place(str(folder))):
+            return open_shards(Place(str(folder)))
         return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
