@@ -103,7 +103,7 @@ def test_a_cluster_without_gpus_is_refused_before_work_starts(cluster, tmp_path)
     from errata.ray_cluster import Needs, RayCluster
 
     with RayCluster(cluster.address) as connection:
-        with pytest.raises(InputError, match="digits needs 0.0 GB of memory and 1 GPUs"):
+        with pytest.raises(InputError, match=r"digits needs 0\.0 GB of memory and 1 GPUs"):
             connection.check({"digits": Needs(gpus=1)})
-        with pytest.raises(InputError, match="digits needs 1,000.0 GB of memory"):
+        with pytest.raises(InputError, match=r"digits needs 1,000\.0 GB of memory"):
             connection.check({"digits": Needs(memory=10**12)})
