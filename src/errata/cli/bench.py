@@ -97,12 +97,16 @@ def run(
             help="Train and score as the paper did where errata does it better. Results go to results/as-published.",
         ),
     ] = False,
+    ray: Annotated[
+        str | None, typer.Option("--ray", help="Run each cell as a task of a Ray cluster: `auto` or HOST:PORT.")
+    ] = None,
     data_dir: DataDir = None,
 ) -> None:
     """Train and score every cell that has no results yet. If it is interrupted, run it again to resume."""
     require("torch", "torch", "torch", "the benchmark")
     from errata.bench.running.benchmark_run import BenchmarkRun, plugin_methods
     from errata.bench.running.campaign import RunOptions
+    from errata.bench.running.cluster_run import run_on_cluster
     from errata.core.default import is_default
     from errata.core.methods import parse
 
@@ -113,7 +117,8 @@ def run(
     out = out or (Path("results", "as-published") if as_published else Path("results"))
     options = RunOptions(device, data_dir, extra, plugins, keep_dynamics, as_published)
     with TrainingBar() as bar:
-        outcome = BenchmarkRun(out, options, bar).run(cells)
+        benchmark = BenchmarkRun(out, options, bar)
+        outcome = benchmark.run(cells) if ray is None else run_on_cluster(benchmark, ray, cells)
     _print_outcome(outcome, "cells done", out)
 
 

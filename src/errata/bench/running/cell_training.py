@@ -47,22 +47,26 @@ def reason_to_skip(
         hours = _operations(group, recipe, labelled) / CPU_RATE / 3600
         if hours > MAX_CPU_HOURS:
             return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it anyway)"
-    data = labelled.data
-    input_bytes = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
-    # The inputs, in RAM and on the device, and the curves that CTRL uses while a seed is scored.
-    needed, there = 2 * input_bytes + 8 * CURVES * len(labelled.given) * recipe.epochs, physical_memory()
+    needed, there = memory_needed(recipe, labelled), physical_memory()
     if needed > there:
         return f"needs about {needed / 1e9:,.1f} GB of memory; this machine has {there / 1e9:,.1f} GB"
     # The logits of all seeds until they are scored. Folds are stored once more when they are merged.
     samples = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
     copies = 1 if group.gathering == "in-sample" else 2
     needed, free = (
-        4 * recipe.epochs * samples * data.num_classes * len(group.seeds) * copies,
+        4 * recipe.epochs * samples * labelled.data.num_classes * len(group.seeds) * copies,
         shutil.disk_usage(out).free,
     )
     if needed > free:
         return f"needs {needed / 1e9:,.1f} GB of disk space for its dynamics; {free / 1e9:,.1f} GB are free in {out}"
     return None
+
+
+def memory_needed(recipe: AnyRecipe, labelled: LabelledSetting) -> int:
+    """Bytes: the inputs, in RAM and on the device, and the curves that CTRL uses while a seed is scored."""
+    data = labelled.data
+    input_bytes = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
+    return 2 * input_bytes + 8 * CURVES * len(labelled.given) * recipe.epochs
 
 
 def _operations(group: CellGroup, recipe: Recipe, labelled: LabelledSetting) -> float:
