@@ -129,7 +129,8 @@ def passes(backbone: Backbone, seeds: int) -> Iterator[str]:
                     shown.append(f"{looks} passes {missed:.1%} (estimate {found.expected})")
                 quality = get_label_quality_scores(noisy.labels, np.exp(held_out(unit(features[:size]), noisy.labels)))
                 shown.append(f"cleanlab {errata.metrics.fnr(-quality, noisy.truth):.1%}")
-                yield f"{size:,} images, symmetric {rate:.0%}, {noisy.truth.sum()} errors, seed {seed}: {', '.join(shown)}"
+                cell = f"{size:,} images, symmetric {rate:.0%}, {noisy.truth.sum()} errors, seed {seed}"
+                yield f"{cell}: {', '.join(shown)}"
 
 
 def photographs(backbone: Backbone, images: int) -> None:

@@ -57,7 +57,8 @@ def find(
         int | None, typer.Option(help="Train one model per fold, and score each sample out-of-sample.", min=2)
     ] = None,
     looks: Annotated[
-        int, typer.Option(help="2: train again on the labels that the first run trusts, and rank by both.", min=1, max=2)
+        int,
+        typer.Option(help="2: train again on the labels that the first run trusts, and rank by both.", min=1, max=2),
     ] = 1,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,

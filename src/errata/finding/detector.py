@@ -36,7 +36,8 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     class; sample_weight_ (N,), see `treatment`; ranking_, the table of all samples with their row as id; classes_;
     found_, the result of `errata.find`.
 
-    model, backbone, ignore, folds, looks, device: as for `errata.find`. random_state: a seed, None for 0, or a RandomState.
+    model, backbone, ignore, folds, looks, device: as for `errata.find`.
+    random_state: a seed, None for 0, or a RandomState.
     estimator: a classifier, or a pipeline that ends in one, to train on the samples that are left; estimator_ is the
     trained copy, and predict, predict_proba, decision_function and score are its methods.
     treatment: "drop" trains the estimator on the kept samples, and sets sample_weight_ to 0 for the others;

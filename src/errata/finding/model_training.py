@@ -112,7 +112,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
     planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
-    progress.total(trial_epochs + planned)
+    progress.total(trial_epochs + planned * (1 if options.looks == 1 else 2))  # a second pass counts as a first
     trials = choose_model(
         candidates,
         data.labels,
@@ -139,7 +139,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
         how=_reason(trials, data),
         loss=trials[0].loss,
         unit=unit,
-        look_again=_look_again(chosen, data, options, folder, progress),
+        look_again=_look_again(chosen, data, options, folder, progress, planned),
     )
 
 
@@ -154,7 +154,7 @@ def _train_by_recipe(
     recipe = load_recipe(options.recipe).with_seed(options.seed)
     chosen = Candidate("mlp", TableInputs(data.prepare().matrix), None, recipe)
     epochs = (options.folds or 1) * recipe.epochs
-    progress.total(epochs)
+    progress.total(epochs * options.looks)
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
@@ -163,7 +163,7 @@ def _train_by_recipe(
         settings={**asdict(options), "data": data.content_hash},
         model=f"{_title(chosen, data)}, {counted(recipe.epochs, 'epoch')}",
         how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
-        look_again=_look_again(chosen, data, options, folder, progress),
+        look_again=_look_again(chosen, data, options, folder, progress, epochs),
     )
 
 
@@ -247,9 +247,14 @@ def _train(
 
 
 def _look_again(
-    chosen: "Candidate", data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
+    chosen: "Candidate",
+    data: UserData,
+    options: FindOptions,
+    folder: Path | None,
+    progress: TrainingProgress,
+    planned: int,
 ) -> LookAgain | None:
-    """A function that trains the chosen model again, after it has said what that costs."""
+    """A function that says what a second pass of the chosen model costs, and trains it; progress adds up to `planned`."""
     if options.looks == 1:
         return None
     from errata.training.model_inputs import TableInputs
@@ -282,6 +287,7 @@ def _look_again(
             device=options.device,
             folder=None if folder is None else folder / "second-pass",
             checkpoint_seconds=CHECKPOINT_SECONDS,
+            progress=lambda done: progress.advance(done * planned / recipe.epochs),
         )
 
     return train

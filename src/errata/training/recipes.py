@@ -56,8 +56,9 @@ class _StoredRecipe:
 class Recipe(_StoredRecipe):
     """How to train a network: optimiser, learning rate, batch size, epochs and seed.
 
-    weight_decay: L2 added to the gradient, also for Adam; for AdamW, the weights shrink by it. schedule: pairs (epoch, factor); from
-    that epoch on, the learning rate is factor times the *initial* rate. widths: the hidden layers of an MLP.
+    weight_decay: L2 added to the gradient, also for Adam; for AdamW, the weights shrink by it instead.
+    schedule: pairs (epoch, factor); from that epoch on, the learning rate is factor times the *initial* rate.
+    widths: the hidden layers of an MLP.
     parts: an epoch is one of so many parts of a pass over the data (a mini-epoch).
     """
 

@@ -76,7 +76,7 @@ class SecondPassExecutor(ModuleExecutor):
         first: NDArray[Any],
         build: Callable[[], nn.Module],
     ) -> None:
-        """first (N, K): log-probabilities of the classes after the first run; rows need not be normalised."""
+        """First (N, K): log-probabilities of the classes after the first run; rows need not be normalised."""
         if len(jobs) != 1:
             raise InputError("a second pass belongs to one first run: train one job at a time")
         self._given, self.beliefs = labels, softmax(first.astype(np.float64), axis=1)
@@ -103,10 +103,12 @@ class SecondPassExecutor(ModuleExecutor):
         return [logits]
 
     def state(self, job: int) -> dict[str, Any]:
+        """All that is needed to resume, with the predictions and weights so far."""
         own = {"beliefs": self.beliefs, "label weights": self.weights_of_labels}
         return super().state(job) | {name: torch.from_numpy(values.copy()) for name, values in own.items()}
 
     def load_state(self, job: int, state: dict[str, Any]) -> None:
+        """Resume from a state."""
         super().load_state(job, state)
         self.beliefs, self.weights_of_labels = state["beliefs"].numpy(), state["label weights"].numpy()
 
