@@ -254,7 +254,7 @@ def _look_again(
     progress: TrainingProgress,
     planned: int,
 ) -> LookAgain | None:
-    """A function that says what a second pass of the chosen model costs, and trains it; progress adds up to `planned`."""
+    """A function that says what a second pass costs, and trains it; its progress adds up to `planned`."""
     if options.looks == 1:
         return None
     from errata.training.model_inputs import TableInputs
