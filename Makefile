@@ -10,7 +10,7 @@ FRAMEWORKS := $(VENV)/.frameworks
 LOWEST := .venv-lowest
 LOWEST_READY := $(LOWEST)/.ready
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-EVERYTHING := dev,frameworks
+EVERYTHING := dev,frameworks,docs
 PIP_OPTIONS := -qq --no-input --disable-pip-version-check
 
 # Commands use only what their virtual environment contains.

@@ -33,7 +33,7 @@ def ray_mapper(address: str, dynamics: "ShardedDynamics") -> "Mapper":
         except (RuntimeError, ValueError) as error:
             problem = "runs another version of Ray or Python" if "ersion mismatch" in str(error) else "cannot be used"
             raise InputError(f"the Ray cluster at {address!r} {problem}: {one_line(error)}") from None
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
+    nodes: list[dict[str, Any]] = ray.nodes()
     size = max(sum(size for size, _ in shard.manifest["files"].values()) for shard in dynamics.shards)
     needed = size * MEMORY_PER_BYTE
     largest = max((node["Resources"].get("memory", 0.0) for node in nodes if node["Alive"]), default=0.0)
