@@ -31,7 +31,7 @@ from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Aggregation, Detector, MethodResult, SampleArrays, VectorAggregation
 from errata.core.methods import parse
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
 State = dict[Any, Any]
@@ -86,7 +86,7 @@ class OwnSample(FactoredMethod):
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Scores of one part."""
-        return self.method.result(part.arrays, part.labels, None, NeighbourSpaces())
+        return self.method.result(part.arrays, part.labels, None, SampleContext())
 
 
 class _Joint(FactoredMethod):

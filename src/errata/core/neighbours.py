@@ -241,9 +241,6 @@ class SampleContext:
         return result.index[:, :k]
 
 
-NeighbourSpaces = SampleContext  # the name that errata.dynamics.store still imports
-
-
 def label_votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:
     """How many of the neighbours (n, k) of some samples have each label, (n, K); `labels` (N,) are of all samples."""
     counts = np.zeros((len(near), classes))

@@ -22,7 +22,7 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
-from errata.core.neighbours import METRICS, NeighbourSpaces
+from errata.core.neighbours import METRICS, SampleContext
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
@@ -170,11 +170,11 @@ class Dynamics:
         return len(self.labels)
 
     @cached_property
-    def spaces(self) -> NeighbourSpaces:
+    def spaces(self) -> SampleContext:
         """The points in which neighbours are searched, and held-out predictions."""
         names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
         held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
-        return NeighbourSpaces(self.features, self.inputs, names, held_out)
+        return SampleContext(self.features, self.inputs, names, held_out)
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
