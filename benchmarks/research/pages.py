@@ -8,6 +8,7 @@ that can print Markdown, a file that another benchmark wrote, or a name in MAKER
 """
 
 import argparse
+import json
 import re
 import shlex
 import sys
@@ -20,11 +21,13 @@ import pandas as pd
 import cleaning
 from errata.bench.evaluation import compare, published
 from errata.bench.evaluation.fnr_tables import noise_rate_summary
+from errata.bench.evaluation.leaderboard import ResultsWithDefault
 from errata.bench.evaluation.result_table import MISSING
 from errata.bench.plan import suite
 from errata.bench.results import Results
 from errata.bench.running.as_published import published_recipe
 from errata.bench.tuning_results import CANDIDATES, CLUSTERED_METHOD, TuningResults
+from errata.core.default import DEFAULT
 from errata.core.memorising import FEWEST_REJECTED
 from errata.datasets.registry import setting as find_setting
 from errata.training.recipes import AnyRecipe, Recipe
@@ -44,6 +47,7 @@ METHODS_BY_NOISE = (
     *(f"Unmixed-HeldOut-{name}" for name in ("MeanProb-LM", "EarlyProb-LM")),
     *("CL-PBNR (OOS)", "Mean-LM (OOS)"),
 )
+BOOSTED_METHODS = (DEFAULT, "MeanProb-LM", "Mean-LM", "Mean-CE", "Last-CE", "CTRL-CE", "CL-PBNR (IS)")
 SETTINGS_BY_NOISE = (
     *("digits-symmetric-20", *(name for name in suite("noise") if name.startswith("digits"))),
     *(name for name in suite("noise") if name.startswith("letter")),
@@ -112,6 +116,20 @@ def by_noise() -> str:
     return _pipes(["", *(name.replace("-", " ") for name in SETTINGS_BY_NOISE)], rows)
 
 
+def boosting() -> str:
+    """Boosted settings: rounds, FNR in percent of methods and test accuracy, means over seeds."""
+    numbers = ResultsWithDefault(FOUND.folder).numbers()
+    boosted = numbers[numbers["setting"].str.endswith("-boosting") & (numbers["gathering"] == "in-sample")]
+    means = boosted[boosted["metric"] == "fnr"].pivot_table(index="setting", columns="method", values="value")
+    accuracy = boosted[boosted["metric"] == "test_accuracy"].groupby("setting")["value"].mean()
+    rows = []
+    for name, values in means[list(BOOSTED_METHODS)].iterrows():
+        rounds = json.loads(boosted.loc[boosted["setting"] == name, "parameters"].iloc[0])["epochs"]
+        shown = [f"{100 * value:.2f}" for value in values]
+        rows.append([str(name).removesuffix("-boosting"), str(rounds), *shown, f"{100 * accuracy[name]:.1f}"])
+    return _pipes(["", "rounds", *BOOSTED_METHODS, "test accuracy %"], rows)
+
+
 def memorising() -> str:
     """Runs that memorise. The default is marked where it uses neither neighbours nor held-out predictions."""
     methods = ("MeanProb-LM", "kNN-MeanProb-LM", "Unmixed-kNN-MeanProb-LM", "default", "features alone", "logits alone")
@@ -173,6 +191,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "recipes": recipes,
     "ctrl configurations": ctrl_configurations,
     "by noise": by_noise,
+    "boosting": boosting,
     "memorising": memorising,
     "learning": learning,
     "cleaned": cleaned,
