@@ -54,7 +54,7 @@ class _ProbabilityAggregation(VectorAggregation):
 @register
 @dataclass(frozen=True)
 class MeanProb(_ProbabilityAggregation):
-    """The measure of the logarithm of the probabilities averaged over the epochs."""
+    """The probabilities averaged over the epochs; the measure is taken of their logarithm."""
 
     known_from: ClassVar = {"CE": ("Dataset Cartography",), "CPD": ("SELF",)}
     paper_measures = ("CE", "LM")
@@ -67,7 +67,7 @@ class MeanProb(_ProbabilityAggregation):
 @register
 @dataclass(frozen=True)
 class RampProb(_ProbabilityAggregation):
-    """The measure of the logarithm of the probabilities averaged with weights 1, 2, 3, ...: later epochs count more."""
+    """The probabilities averaged with weights 1, 2, 3, ...: later epochs count more."""
 
     def update(self, state: SampleArrays, batch: EpochBatch, measure: Measure) -> None:
         _blend(state, batch, keep=1.0, weight=batch.epoch + 1.0, first=batch.epoch + 1.0)
@@ -76,9 +76,10 @@ class RampProb(_ProbabilityAggregation):
 @register
 @dataclass(frozen=True)
 class EarlyProb(VectorAggregation):
-    """The measure of the logarithm of the probabilities averaged over the epochs before the model starts to memorise.
+    """The probabilities averaged over the epochs before the model starts to memorise.
 
-    The state has one sum for each part between two candidate ends; errata.core.early chooses the end.
+    The state has one sum for each part of the run between two candidate ends, in ascending order; its key is the end.
+    errata.core.early chooses the end.
     """
 
     can_stream = False

@@ -14,30 +14,37 @@ Choose the method (`choose_default`):
 4. Otherwise: `Unmixed-MeanProb-LM`.
 
 If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
-EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, errata cannot
-tell whether the features have memorised the labels, and uses them (errata.dynamics.scoring reads the run).
+EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, nobody can tell
+whether the features have memorised the labels; errata.dynamics.scoring, which reads the run, then says that they have
+not.
 
 Score each sample. First the aggregation is applied, then HeldOut or kNN, then Unmixed, then the measure LM:
 
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
    MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
-   excluded runs that memorise. EarlyProb: equal weights until the epoch at which the model starts to memorise, one
-   epoch for the whole run (errata.core.early).
-6. HeldOut (errata.core.held_out), with inputs: replace log p(i) by a log p(i) + (1 - a) log h(i). a is 0.7 if `find`
-   measured that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from
-   the inputs by models that have not seen the label of sample i: logistic regression, a random forest, a small network
-   and nearest neighbours, pooled with the weights that predict the given labels best (errata.core.pooling).
-   kNN (errata.core.smoothing), with features only: replace log p(i) by 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of
-   p over the 50 nearest samples by cosine distance. With fewer samples there are fewer neighbours; with more than
-   300,000 the search is approximate, unless there is a GPU (errata.core.neighbours).
-7. Unmixed (errata.core.unmixing): p(i) predicts given labels; compute q(i), the probabilities of true classes, from
-   p = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: count
+   excluded runs that memorise. EarlyProb: equal weights until one epoch for the whole run, out of eight candidates:
+   the one whose mean agrees best with h of step 6, or, without h, the last before the model starts to memorise
+   (errata.core.early).
+6. HeldOut (errata.core.held_out), with inputs: log p'(i) = a log p(i) + (1 - a) log h(i). a is 0.7 if `find` measured
+   that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from the inputs by
+   models that have not seen the label of sample i: logistic regression, a random forest, a small network and nearest
+   neighbours; for inputs that are mostly zeros, such as words, logistic regression, naive Bayes and nearest neighbours
+   (errata.core.held_out_models). They are pooled with the weights that predict the given labels best
+   (errata.core.pooling).
+   kNN (errata.core.smoothing), with features only: log p'(i) = 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of p over
+   the 50 nearest samples by cosine distance. With fewer samples there are fewer neighbours; with more than 300,000 the
+   search is approximate, unless there is a GPU (errata.core.neighbours).
+   With neither, p' = p.
+7. Unmixed (errata.core.unmixing): p'(i) predicts given labels; compute q(i), the probabilities of true classes, from
+   p' = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: count
    the labels of the samples that are typical of each class, add 1 to each count, and divide each row by its sum. With
-   h(i), these are the half of the samples of each predicted class that h is most confident about. Otherwise each sample
-   is assigned the class in which n(i), or p(i) if there is no n(i), is confident (errata.core.confident_learning). If
-   N < K², q = p.
+   h(i), these are the half of the samples of each predicted class that h is most confident about. Otherwise they are
+   the samples that are confident of the class: their probability of it in n(i), or in p(i) without n(i), is at least
+   the mean of that probability over the samples with this label (errata.core.confident_learning). If N < K², q = p'.
 8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
    suspicious. The class with the largest q is the suggested label.
+9. errata.dynamics.ranking sorts by the score, highest first; of equal scores, a hash of the id decides. It also turns
+   the score into `p_wrong`, which keeps the order.
 """
 
 from collections.abc import Callable
@@ -58,10 +65,10 @@ DEFAULT = "default"
 WITH_INPUTS = "Unmixed-HeldOut-EarlyProb-LM"
 WITH_INPUTS_FROM_SUMS = "Unmixed-HeldOut-MeanProb-LM"
 WITH_FEATURES = "Unmixed-kNN-RampProb-LM"
-WITHOUT_LATE_EPOCHS = "Unmixed-EarlyProb-LM"
-OTHERWISE = "Unmixed-MeanProb-LM"
+MEAN_OF_EARLY_EPOCHS = "Unmixed-EarlyProb-LM"
+MEAN_OF_ALL_EPOCHS = "Unmixed-MeanProb-LM"
 
-DEFAULTS_FROM_SUMS = (OTHERWISE, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
+DEFAULTS_FROM_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
 """The defaults that running sums can compute. Their sums are all that `memorising.from_sums` needs."""
 
 
@@ -97,21 +104,21 @@ def choose_default(
 
     if context.can_hold_out:
         method = gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)
-        return weight_run(method, WEIGHT_OF_BETTER_RUN) if beats_held_out else method
+        return with_weight_of_run(method, WEIGHT_OF_BETTER_RUN) if beats_held_out else method
     with_features = gathered(WITH_FEATURES)
     features_usable = "features" in context.points and can_score(with_features)
     late_epochs_matter = logits_stored and gathering == "in-sample"
     if not features_usable and not late_epochs_matter:
-        return gathered(OTHERWISE)
+        return gathered(MEAN_OF_ALL_EPOCHS)
     memorised = memorisation()
     if features_usable and not memorised.features:
         return with_features
     if late_epochs_matter and memorised.late_epochs:
-        return gathered(WITHOUT_LATE_EPOCHS)
-    return gathered(OTHERWISE)
+        return gathered(MEAN_OF_EARLY_EPOCHS)
+    return gathered(MEAN_OF_ALL_EPOCHS)
 
 
-def weight_run(method: Method, weight: float) -> Method:
+def with_weight_of_run(method: Method, weight: float) -> Method:
     """The method with another weight of the run in HeldOut."""
     assert isinstance(method, ComposedMethod)
     steps = tuple(HeldOut(weight) if isinstance(step, HeldOut) else step for step in method.steps)
@@ -124,7 +131,7 @@ def own_methods(context: SampleContext) -> list[Method]:
     context: what is known about the samples; methods that need more are left out.
     """
     not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
-    names = (*not_unmixed, OTHERWISE, WITHOUT_LATE_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
+    names = (*not_unmixed, MEAN_OF_ALL_EPOCHS, MEAN_OF_EARLY_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
     methods = map(parse, names)
     return [
         method

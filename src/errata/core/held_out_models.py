@@ -56,7 +56,7 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
 
     inputs: (N, D), dense or sparse. nearest: the rows (N, k) of the k nearest samples of every sample, if they are
     known; neighbours of sparse inputs are found by cosine distance. The result is empty with fewer than FEWEST_SAMPLES
-    samples or with a single class, where nothing can be held out.
+    samples or with a single class, where nothing can be held out, and if no model suits sparse inputs.
     """
     if len(labels) < FEWEST_SAMPLES or len(np.unique(labels)) < 2:
         return []
@@ -73,7 +73,7 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
         models = []
         if len(labels) <= MAX_SEARCHED_TERMS:
             near = _nearest_by_cosine(matrix, min(NEIGHBOUR_COUNTS[-1], len(labels) - 1))
-            models.append(_neighbour_votes(labels, classes, lambda k: near[:, :k]))
+            models.append(_neighbour_votes(labels, classes, lambda _: near))
         if matrix.min() >= 0:
             models.append(_naive_bayes(matrix, labels, classes, fold))
         if classes <= MAX_CLASSES_OF_TERMS:
@@ -190,8 +190,9 @@ def _training_rows(fold: Labels) -> Iterator[tuple[Labels, Labels]]:
 
 def _neighbour_votes(labels: Labels, classes: int, nearest: NearestRows) -> Iterator[Floats]:
     """The votes of the nearest inputs, and one neighbour more that votes for all classes."""
+    farthest = nearest(NEIGHBOUR_COUNTS[-1])
     for count in NEIGHBOUR_COUNTS:
-        near = nearest(count)
+        near = farthest[:, :count]
         yield np.log((label_votes(labels, near, classes) + 1 / classes) / (near.shape[1] + 1))
 
 

@@ -12,9 +12,9 @@ At the end, a model that memorises predicts wrong labels that it rejected before
 2. The late epochs. They have memorised labels if `confident_reversals` exceeds its limit: of the labels that the
    earlier epochs confidently rejected, the share that the late epochs predict.
 
-If logits are stored, the late epochs are the last quarter of the run (the epochs after round(0.75 E)). Running sums
-have no quarters: there a straight line is fitted through the probabilities of all epochs. Its value at the end of the
-run stands for the late epochs, its value at 1/4 of the run for the earlier ones.
+If logits are stored, the late epochs are the last quarter of the run: the epochs after round(0.75 E), or the second of
+two. Running sums have no quarters: there a straight line is fitted through the probabilities of all epochs. Its value
+at the end of the run stands for the late epochs, its value at 1/4 of the run for the earlier ones.
 
 A model that memorises from the start rejects too few labels to be recognised; its features are used.
 """
@@ -36,27 +36,32 @@ Classes = NDArray[np.int64]
 # "Learners": cnn9 on CIFAR-10 with 2 and 5 % wrong labels, which memorises nothing; its features help.
 
 LATE_FIT_LIMIT = 0.19
-"""Of `late_fit_share`, by quarters. CNNs: 0.15 at most. Transformers: 0.22 or more. Learners: 0.41 and 0.29."""
+"""Above this, `late_fit_share` by quarters is a sign of memorised features.
+
+Measured: CNNs 0.15 at most, transformers 0.22 or more. Learners have 0.41 and 0.29, so a second sign is needed.
+"""
 
 LATE_FIT_LIMIT_OF_SUMS = 1 / 6
-"""Of `late_fit_share`, by the fitted line. CNNs: 0.14 at most. Transformers: 0.18 or more."""
+"""The same by the fitted line. Measured: CNNs 0.14 at most, transformers 0.18 or more."""
 
 RULED_OUT_RATIO = 8.0
 """A label is ruled out if another class is more than this many times as likely."""
 
 REVERSALS_LIMIT = 0.03
-"""Of `label_reversals`. Learners: 0.003 at most (by the fitted line 0.011). Transformers: 0.04 or more (0.07).
+"""Above this, `label_reversals` is the second sign of memorised features.
 
-All runs that exceed LATE_FIT_LIMIT although they only learned: 0.02 at most.
+Measured: learners 0.003 at most (by the fitted line 0.011), transformers 0.04 or more (0.07), and all runs that exceed
+LATE_FIT_LIMIT although they only learned 0.02 at most.
 """
 
 CONFIDENT_OTHER, CONFIDENT_LABEL = 0.6, 0.2
 """A label is confidently rejected if another class has a probability above the first and the label below the second."""
 
 CONFIDENT_REVERSALS_LIMIT = 0.1
-"""Of `confident_reversals`. Runs that only learned: 0.1 at most. Runs that memorised: more.
+"""Above this, `confident_reversals` shows that late epochs have memorised labels.
 
-This and the two before were chosen on four tables trained until they memorise, and on the transformers.
+Measured: runs that only learned have 0.1 at most, runs that memorised more. CONFIDENT_OTHER, CONFIDENT_LABEL and this
+limit were chosen on four tables trained until they memorise, and on the transformers.
 """
 
 FEWEST_REJECTED = 10
@@ -88,7 +93,7 @@ def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
 
 
 def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
-    """The rule for running sums; they cannot show reversals of single epochs. Arguments as `fitted_line` has."""
+    """The rule for running sums; `late_epochs` is False, as no epoch can be left out. Arguments: see `fitted_line`."""
     before, end = (fitted_line(log_mean, log_ramp, position) for position in (1 / 4, 1.0))
     features = features_have_memorised(
         before, log_mean.argmax(axis=1), end.argmax(axis=1), labels, LATE_FIT_LIMIT_OF_SUMS
@@ -115,9 +120,9 @@ def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels)
 
     Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
     """
-    rejected = int((mean_classes != labels).sum())
+    unpredicted = int((mean_classes != labels).sum())
     gained = int((late_classes == labels).sum()) - int((mean_classes == labels).sum())
-    return gained / rejected if rejected else 0.0
+    return gained / unpredicted if unpredicted else 0.0
 
 
 def label_reversals(before: Floats, late_classes: Classes, labels: Labels) -> float:

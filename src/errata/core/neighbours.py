@@ -193,8 +193,8 @@ class SampleContext:
 
     features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
     table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
-    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. Neighbours are
-    searched once, on the first call of `nearest`.
+    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. A search
+    for neighbours is kept, and repeated only if more of them are asked for.
     """
 
     def __init__(

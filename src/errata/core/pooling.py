@@ -22,7 +22,7 @@ from errata.core.neighbours import SampleContext
 def held_out_pool(labels: Labels, classes: int, context: SampleContext) -> Floats | None:
     """Log h (N, K): the one that the run brings, or predicted from its inputs, once.
 
-    None if there are neither, or too few samples to hold some out.
+    None if there are neither, too few samples to hold some out, or no model that suits the inputs.
     """
     if context.held_out is not None or "inputs" not in context.points:
         return context.held_out

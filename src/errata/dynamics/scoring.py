@@ -12,7 +12,7 @@ from errata.core import early, memorising
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import BEATS_HELD_OUT, OTHERWISE, WITH_FEATURES, choose_default, parse_or_default
+from errata.core.default import BEATS_HELD_OUT, MEAN_OF_ALL_EPOCHS, WITH_FEATURES, choose_default, parse_or_default
 from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
@@ -166,7 +166,7 @@ def _memorisation(dynamics: Dynamics) -> Memorisation:
     if dynamics.reducers is None:
         (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)])
         return memorising.from_logits(arrays["log_probabilities"], dynamics.labels)
-    mean, ramp = parse(OTHERWISE), parse(WITH_FEATURES)
+    mean, ramp = parse(MEAN_OF_ALL_EPOCHS), parse(WITH_FEATURES)
     if not dynamics.reducers.supports(mean):
         return Memorisation(features=False, late_epochs=False)
     log_mean, log_ramp = (arrays["log_probabilities"] for arrays in run_arrays(dynamics, [mean, ramp]))
