@@ -65,7 +65,7 @@ def queue(samples: int, verdicts: int, rng: np.random.Generator) -> Ints:
     """The first rows of a review queue: `review_queue` for a random seed, cut off."""
     judged, rank = dict[int, None](), 0
     drawn = iter(rng.permutation(samples).tolist())
-    for chance in random_positions(verdicts).tolist():
+    for chance in random_positions(verdicts, SEED).tolist():
         if chance:
             judged[next(row for row in drawn if row not in judged)] = None
             continue
@@ -153,7 +153,7 @@ def _with_exact(ends: list[int | tuple[int, ...]], bound: object) -> Ints:
 def coverage(data: Ranked, verdicts: int, skill: float, reviews: int) -> dict[str, tuple[float, float]]:
     """Coverage and mean width of the intervals and of those of a random audit, and true errors found per verdict."""
     samples, total, rng = len(data.wrong), int(data.wrong.sum()), np.random.default_rng([SEED, verdicts])
-    at_random = random_positions(verdicts)
+    at_random = random_positions(verdicts, SEED)
     rows = np.array([queue(samples, verdicts, rng) for _ in range(reviews)])
     judged = judge(data.wrong[rows], skill, rng)
     bounds = {"one look": one_look(data, rows, judged, at_random), "any time": any_time(data, rows, judged, at_random)}
@@ -180,7 +180,7 @@ def _covered(low: NDArray[np.generic], high: NDArray[np.generic], total: int) ->
 def with_reranking(data: Ranked, skill: float, reviews: int) -> tuple[float, float]:
     """True errors found per verdict, and the coverage for any number of looks, if the rest is ranked again."""
     rng, verdicts = np.random.default_rng([SEED, 7]), RERANKED_VERDICTS
-    at_random = random_positions(verdicts)
+    at_random = random_positions(verdicts, SEED)
     all_rows, all_judged = [], []
     for _ in range(reviews):
         drawn, free = rng.permutation(len(data.wrong)), np.ones(len(data.wrong), dtype=np.bool_)

@@ -15,14 +15,12 @@ import pytest
 
 from errata.core.certifying import certify_recall
 from errata.core.guarantees import count_wrong
-from errata.core.random_part import random_order
+from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
 from errata.finding.found import Found
-from errata.review.random_draws import found_seed
 from errata.review.server.database import FILE, ReviewDatabase
 from errata.review.server.event_log import EventLog
-from errata.review.server.queues import is_random_position
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import AllowedHosts, reviewer_of
@@ -470,10 +468,10 @@ def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
         code, output, message = errata_command("certify", folder)  # while the server runs
     assert (code, message) == (0, "")
     found = Found.open(folder)
-    order = [f"s{row}" for row in random_order(200, found_seed(found))]
-    at_random, left = [], list(order)
+    order = [f"s{row}" for row in random_order(200, found.random_seed)]
+    at_random, left, positions = [], list(order), random_positions(200, found.random_seed)
     for position, place in enumerate(judged):
-        at_random.append(is_random_position(position, found_seed(found)))
+        at_random.append(bool(positions[position]))
         assert not at_random[-1] or f"s{place}" == left[0]
         left.remove(f"s{place}")
     arrays = (found.ranking["p_wrong"], judged, [int(place < 20) for place in judged], at_random)

@@ -11,7 +11,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.core.random_part import SHARE, design_seed
+from errata.core.random_part import EVERY, design_seed
 from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table, with_second_pass
 from errata.dynamics.store import Dynamics
@@ -152,7 +152,7 @@ def rank_run(run: RunToRank, started: float) -> Found:
         "epochs_used": analysis.epochs_used,
         "passes": 1 if run.look_again is None else 2,
         "held_out_loss": run.loss,
-        "random_part": {"seed": design_seed(run.dynamics.labels), "share": SHARE},
+        "random_part": {"seed": design_seed(run.dynamics.labels), "share": 1 / EVERY},
         "estimate": asdict(estimate),
         "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],

@@ -18,7 +18,7 @@ const request = (path, options = {}) => fetch(`${base}${path}`, {cache: "no-stor
 const postJson = (path, body) => request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
 
 /** Numbers and ranks would show which samples were drawn at random, so the queue hides them until the verdict. */
-const isBlind = place => team !== null && filters.status === "queue" && !decisions.has(place);
+const isBlind = place => filters.status === "queue" && !decisions.has(place);
 
 function keep(event) {
   outbox.set(event.key, event);
@@ -249,7 +249,6 @@ async function startTeam() {
   byId("progress").hidden = true;  // the line of the team says how many are judged
   byId("reviewer").textContent = team.reviewer;
   for (const item of document.querySelectorAll("option.team")) item.hidden = false;
-  filters.status = "queue";
   readOutbox();
   for (;;) {
     try { await loadState(); break; } catch (error) {
