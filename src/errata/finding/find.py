@@ -52,6 +52,7 @@ def find(
     overwrite: bool = False,
     ignore: str | Sequence[str] | None = None,
     skip_bad: bool = False,
+    merge_labels: bool = False,
     excel_safe: bool = False,
     progress: TrainingProgress | None = None,
 ) -> Found:
@@ -61,6 +62,8 @@ def find(
     label column; or a folder of images. A model is trained on these, in-sample, or once per fold, out-of-sample, with
     `folds`. Dynamics, a folder of them, or saved logits with labels are ranked without training.
     label, text, id, ignore, skip_bad: how to read the data, see `errata.readers.open_data`.
+    merge_labels: labels that differ only in spaces, capitals, type or the spelling of a number are one class, named by
+    the most frequent of them.
     data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
     matched by id, by default the row number. label, text, id, ignore and skip_bad then describe `data`; arrays and data
     frames need no label.
@@ -86,7 +89,7 @@ def find(
     backbone = str(backbone) if isinstance(backbone, Path) else backbone
     recipe_file = None if recipe is None else str(recipe)
     options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download, looks)
-    described = DataSource(source, label, text, id, skip_bad, ignore)
+    described = DataSource(source, label, text, id, skip_bad, ignore, merge_labels)
     opened = described.open()
     if isinstance(opened, Dynamics):
         recorded = recorded_run(opened, described, data, options)

@@ -14,6 +14,7 @@ from errata.core.recalibration import expect_among_next, recalibrate
 from errata.errors import InputError
 from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
+from errata.readers.label_encoding import spelling
 from errata.review.decisions import Decision, Decisions
 from errata.review.random_draws import ReviewStep, review_steps
 from errata.review.server.database import FILE as DATABASE
@@ -258,7 +259,9 @@ def _ranks(found: Found, decisions: Sequence[Decision]) -> dict[str, int]:
     unknown = [decision.id for decision in decisions if decision.id not in ranks]
     if unknown:
         raise InputError(f"the ranking has no sample {listed(unknown)}: the decisions belong to other data")
-    changed = [decision for decision in decisions if labels[ranks[decision.id]] != decision.label]
+    source = found.summary.get("source") or {}
+    fold = spelling if source.get("merge_labels") else str
+    changed = [decision for decision in decisions if fold(labels[ranks[decision.id]]) != fold(decision.label)]
     if changed:
         label = labels[ranks[changed[0].id]]
         raise InputError(

@@ -222,7 +222,7 @@ function start() {
   const notes = [...report.contents.notes];
   if (listed < report.samples) notes.unshift(`The ${whole(listed)} most suspicious of ${whole(report.samples)} samples are listed; ranking.csv has all.`);
   if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are included for the first ${whole(lossHeights.length / pointsDrawn)} samples of the queue only.`);
-  for (const names of similarLabels) notes.push(`These labels differ only in case or spaces: ${names.map(name => `“${withSpaces(name)}”`).join(", ")}.`);
+  for (const names of similarLabels) notes.push(`These labels differ only in case or spaces: ${names.map(name => `“${withSpaces(name)}”`).join(", ")}. To make them one class: errata find ... --merge-labels`);
   byId("notes").append(...notes.map(note => make("li", {}, note)));
   byId("status").querySelector("[value=queue]").hidden = firstStatus === "all";
   restoreDecisions();
