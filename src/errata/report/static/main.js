@@ -17,7 +17,7 @@ function drawToolbar() {
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
   const all = team && filters.status === "queue" ? places.length === queue.length : places.length === filters.budget;
   const searched = filters.search && report.contents.form === "columns" ? withContents : Infinity;
-  const unsearched = searched < filters.budget ? ` Only the contents of ${whole(searched)} samples were searched.` : "";
+  const unsearched = searched < filters.budget ? ` Only the contents of the first ${whole(searched)} samples were searched.` : "";
   byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} match the filters.${unsearched}`;
   byId("clear").disabled = all;
 }
