@@ -20,7 +20,9 @@ def coverage() -> list[list[str]]:
 def width() -> list[list[str]]:
     """Width of the intervals by number of verdicts."""
     kinds = [(verdicts, kind) for verdicts in VERDICTS for kind in ("one look", "any time", "audit")]
-    return _table([f"{int(count):,}, {kind}" for count, kind in kinds], [f"{kind} width {count}" for count, kind in kinds])
+    return _table(
+        [f"{int(count):,}, {kind}" for count, kind in kinds], [f"{kind} width {count}" for count, kind in kinds]
+    )
 
 
 def found() -> list[list[str]]:

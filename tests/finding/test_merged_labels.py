@@ -31,14 +31,14 @@ def test_the_most_frequent_spelling_is_kept(table):
     assert [merged.classes[code] for code in merged.labels[:7]] == ["cat", "dog", "cat", "dog", "cat", "dog", "dog"]
     assert "labels ' cat ' and 'Cat' are merged into class 'cat'" in merged.remarks
     assert not any("merge_labels" in remark or "single sample" in remark for remark in merged.remarks)
-    assert any("with `merge_labels=True` they are one" in remark for remark in data.remarks)
+    assert any("(one with --merge-labels, in Python merge_labels=True)" in remark for remark in data.remarks)
     pd.testing.assert_frame_equal(merged.inputs, data.inputs)
 
 
 def test_numbers_and_other_classes_are_left_alone():
-    merged = merge_labels(open_data(np.zeros((6, 2)), ["a b", "AB", "c", "c", "1", 1.0]))
+    merged = merge_labels(open_data(np.arange(12.0).reshape(6, 2), ["a b", "AB", "c", "c", "1", 1.0]))
     assert len(merged.classes) == 3
-    apart = open_data(np.zeros((4, 2)), ["a", "b", "a", "b"])
+    apart = open_data(np.arange(8.0).reshape(4, 2), ["a", "b", "a", "b"])
     assert merge_labels(apart).classes == apart.classes
     assert merge_labels(apart).remarks == apart.remarks
 

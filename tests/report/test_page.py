@@ -32,7 +32,9 @@ def opened(page, tmp_path):
         path = found.write_report(tmp_path / "errata-out" / "report.html")
         page.goto(path.as_uri())
         expect(page.locator("#progress-text")).to_contain_text("Decided")
-        page.evaluate("status => { filters.status = status; refilter(); choose(0); }", "all")  # in the order of the ranking
+        page.evaluate(
+            "status => { filters.status = status; refilter(); choose(0); }", "all"
+        )  # in the order of the ranking
         return page
 
     yield open_report

@@ -165,7 +165,11 @@ def test_random_samples_are_mixed_into_the_queue_and_counted(opened, tmp_path, e
     page = opened(found, status="queue")
     page.locator("#budget").fill("200")
     page.locator("#budget").press("Enter")
-    positions, drawn, order = random_positions(120, found.random_seed), random_order(200, found.random_seed).tolist(), []
+    positions, drawn, order = (
+        random_positions(120, found.random_seed),
+        random_order(200, found.random_seed).tolist(),
+        [],
+    )
     for at_random in positions.tolist():  # the samples are ranked in the order of their rows
         order.append(next(row for row in (drawn if at_random else range(200)) if row not in order))
     assert page.evaluate("places.slice(0, 120)") == order
@@ -186,7 +190,7 @@ def test_random_samples_are_mixed_into_the_queue_and_counted(opened, tmp_path, e
     assert (review.count, review.certificate) == (count_wrong(*arrays), certify_recall(*arrays))
     fewer = table.drop(index=f"s{order[50]}").reset_index()  # draws after a sample without a verdict do not count
     assert errata.certify(folder, fewer).count.checks == positions[:50].sum()
-    code, output, message = errata_command("certify", folder, "--decisions", tmp_path / "decisions.csv", "--draw", 5)
+    code, _, message = errata_command("certify", folder, "--decisions", tmp_path / "decisions.csv", "--draw", 5)
     assert (code, message) == (0, "")
     assert pd.read_csv(folder / "random-part.csv")["how"].tolist()[-5:] == ["random"] * 5
     assert errata.certify(folder, tmp_path / "decisions.csv").count == review.count

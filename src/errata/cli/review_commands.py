@@ -116,7 +116,12 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
     columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
     options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
     options["ignore"] = ranked.ignore
-    return folder, {**options, **changed_options(summary.get("settings", {})), "skip-bad": ranked.skip_bad, "merge-labels": ranked.merge_labels}
+    return folder, {
+        **options,
+        **changed_options(summary.get("settings", {})),
+        "skip-bad": ranked.skip_bad,
+        "merge-labels": ranked.merge_labels,
+    }
 
 
 def _decisions(paths: list[Path] | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":

@@ -5,7 +5,7 @@ open -> choose and train a model (or take recorded dynamics) -> rank -> answer -
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -20,7 +20,16 @@ from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_r
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
-from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, load_recipe, train_model
+from errata.finding.found_files import read_summary
+from errata.finding.model_training import (
+    FindOptions,
+    NoProgress,
+    RunToRank,
+    changed_options,
+    check_options,
+    load_recipe,
+    train_model,
+)
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
 from errata.finding.sources import DataSource
@@ -110,6 +119,32 @@ def find(
         found = rank_run(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
+
+
+def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
+    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes nothing."""
+    started, summary = time.monotonic(), read_summary(folder)
+    described = DataSource.from_summary(summary, folder)
+    data = None if described is None else described.reopen()
+    if described is None or not isinstance(data, UserData):
+        raise InputError(
+            "only results of a file or folder of samples can be trained again: the path of these is unknown"
+        )
+    classes = {str(name): code for code, name in enumerate(data.classes)}
+    values, given = list(data.classes), data.labels.copy()
+    rows = {str(id_): row for row, id_ in enumerate(data.ids.tolist())}
+    for id_, label in labels.items():
+        if id_ not in rows:
+            raise InputError(f"{described.source} has no sample {id_!r} any more")
+        if label not in classes:
+            classes[label] = len(values)
+            values.append(label)
+        given[rows[id_]] = classes[label]
+    data = replace(data, labels=given, classes=tuple(values))
+    options = FindOptions(**changed_options(summary.get("settings", {})))
+    check_options(data, options)
+    pretrained = open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
+    return rank_run(_train(data, described, options, pretrained, None, NoProgress()), started)
 
 
 def _train(

@@ -65,7 +65,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
     _check_entries({**dict.fromkeys(OPTIONAL, ...), **summary}, OPTIONAL, f"{path} is damaged:")
     _check_entries(summary["estimate"], ESTIMATE, f"{path} is damaged: in its estimate,")
     if summary.get("source") is not None:
-        _check_entries({"ignore": None, "merge_labels": False, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,")
+        _check_entries(
+            {"ignore": None, "merge_labels": False, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,"
+        )
     if "random_part" in summary:
         _check_entries(summary["random_part"], RANDOM_PART, f"{path} is damaged: in its random_part,")
     if not 0 <= summary["estimate"]["rate"] <= 1:

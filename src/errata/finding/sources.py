@@ -36,7 +36,12 @@ class DataSource:
         if stored is None:
             return None
         columns = {name: stored.get(name) for name in ("label", "text", "id", "ignore")}
-        return cls(folder / stored["path"], skip_bad=stored["skip_bad"], merge_labels=stored.get("merge_labels", False), **columns)
+        return cls(
+            folder / stored["path"],
+            skip_bad=stored["skip_bad"],
+            merge_labels=stored.get("merge_labels", False),
+            **columns,
+        )
 
     @property
     def path(self) -> Path | None:
@@ -49,7 +54,12 @@ class DataSource:
             return None
         text, ignore = (names if isinstance(names, str | None) else list(names) for names in (self.text, self.ignore))
         names = {"label": self.label, "text": text, "id": self.id, "ignore": ignore}
-        return {"path": os.path.relpath(self.path, folder), **names, "skip_bad": self.skip_bad, "merge_labels": self.merge_labels}
+        return {
+            "path": os.path.relpath(self.path, folder),
+            **names,
+            "skip_bad": self.skip_bad,
+            "merge_labels": self.merge_labels,
+        }
 
     def open(self) -> UserData | Dynamics:
         """Dynamics if the source holds recorded logits, otherwise labelled data."""

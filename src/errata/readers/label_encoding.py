@@ -212,7 +212,7 @@ def class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str
         spellings[spelling(name)].append(name)
     remarks += [
         f"classes {listed(names)} differ only in spaces, capitals, type or the spelling of a number, "
-        f"and count as {len(names)} classes; with `merge_labels=True` they are one"
+        f"and count as {len(names)} classes (one with --merge-labels, in Python merge_labels=True)"
         for names in spellings.values()
         if len(names) > 1
     ]

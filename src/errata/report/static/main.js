@@ -43,9 +43,10 @@ function drawProgress() {
 }
 
 /** Apply the filters again. The selected sample stays selected if it matches; otherwise the next one, or the first. */
+const nextMatching = () => places.find(place => filters.status === "queue" ? !decisions.has(place) : place > current) ?? places[0] ?? 0;
 function refilter() {
   places = matchingPlaces();
-  if (!places.includes(current)) current = places.find(place => place > current) ?? places[0] ?? 0;
+  if (!places.includes(current)) current = nextMatching();
   drawToolbar();
   drawProgress();
   drawCharts();
