@@ -1,6 +1,6 @@
 """Simulated reviews: whether the intervals of `errata.core.guarantees` keep their promise, and what a review costs.
 
-ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [--part 0/2] [--rankings out/rankings] [--out out/reviews.csv]
+ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [--part 0/2] [--rankings FOLDER] [--out out/reviews.csv]
 
 Each review goes through the queue: the most suspicious samples, and one in ten drawn at random. Reviewers are right
 100, 95 or 90 % of the time, on each sample independently. A plain audit spends the same number of verdicts on random

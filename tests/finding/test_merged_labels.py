@@ -65,7 +65,8 @@ def test_find_review_and_apply_treat_them_as_one_class(table, tmp_path, errata_c
     found = errata.Found.open("errata-out")
     assert set(found.ranking["label"]) == {"cat", "dog"}
     (tmp_path / "decisions.csv").write_text(
-        "id,label,decision,new_label\n6,dog,accept,cat\n0,cat,keep,\n4, cat ,keep,\n1,dog,relabel,cat\n2,cat,relabel,Cat\n"
+        "id,label,decision,new_label\n6,dog,accept,cat\n0,cat,keep,\n4, cat ,keep,\n"
+        "1,dog,relabel,cat\n2,cat,relabel,Cat\n"
     )
     code, output, message = errata_command("apply", "data.csv", "--decisions", "decisions.csv")
     assert (code, message) == (0, "")
