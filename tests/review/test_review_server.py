@@ -69,6 +69,7 @@ def test_events_are_stored_with_everything_and_folded(folder, database_address):
             "stale": 0,
             "reviewers": {"ana": 2, "ben": 0},
             "statements": [],
+            "training": "",
         }
         server.stop()
     database = ReviewDatabase(database_address)

@@ -92,8 +92,8 @@ def certify(
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
-        judged = [decision.id for decision in decisions]
-        steps = [] if isinstance(found, Found) else review_steps(Path(found), result, judged)
+        ids = [decision.id for decision in decisions]
+        steps = [] if isinstance(found, Found) else review_steps(Path(found), result, ids)
     review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
     judged = {decision.id for decision in decisions}
     pending = sum(step.id not in judged for step in steps if not step.chosen)

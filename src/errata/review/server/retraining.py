@@ -47,7 +47,13 @@ class Retraining:
             sys.executable, "-c", CHILD, stdin=pipe, stdout=pipe, stderr=pipe
         )
         try:
-            sent = json.dumps({"folder": str(self._session.samples.folder.absolute()), "labels": verified})
+            sent = json.dumps(
+                {
+                    "folder": str(self._session.samples.folder.absolute()),
+                    "labels": verified,
+                    "run": self._session.samples.run,
+                }
+            )
             _, errors = await process.communicate(sent.encode())
             if process.returncode == 0:
                 await asyncio.to_thread(self._session.rank_by_retrained)
@@ -74,8 +80,8 @@ def train_from_stdin() -> None:
     try:
         ranking = find_again(folder, labels).ranking
         ids = ranking["id"].map(str)
-        table = ranking.assign(id=ids, verified=np.isin(ids, list(labels)))[["id", "p_wrong", "verified"]]
-        write_table(table, folder / RETRAINED)
+        table = ranking.assign(id=ids, verified=np.isin(ids, list(labels)), run=request["run"])
+        write_table(table[["id", "p_wrong", "verified", "run"]], folder / RETRAINED)
     except (ErrataError, OSError) as error:
         print(one_line(str(error)), file=sys.stderr)
         sys.exit(2)

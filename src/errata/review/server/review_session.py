@@ -23,7 +23,7 @@ from errata.wording import nearest, one_line
 
 BATCH = 10  # samples handed out at once
 RERANK_AFTER = 10  # verdicts
-RETRAINED = "retrained.parquet"  # in the folder of results: id, p_wrong, and verified, True if it was judged before
+RETRAINED = "retrained.parquet"  # in the folder of results: id, p_wrong, verified (judged before), run
 
 
 @dataclass
@@ -261,19 +261,18 @@ class ReviewSession:
         return {self.samples.ids[place]: label for place, label in outcomes.items() if label is not None}
 
     def rank_by_retrained(self) -> None:
-        """Rank by the model that was trained on verified labels; their verdicts say nothing about its p_wrong."""
+        """Rank by the model that was trained on verified labels, if it is one of these results.
+
+        The verdicts that it was trained on say nothing about its p_wrong, so re-ranking leaves them out.
+        """
         import pandas as pd
 
         path = self.samples.folder / RETRAINED
         with file_errors(path, "is not a complete Parquet file", (OSError, ValueError)):
-            table = pd.read_parquet(path, columns=["id", "p_wrong", "verified"]).set_index("id")
-        if (
-            len(table) != len(self.samples.ids)
-            or not table.index.is_unique
-            or set(table.index) != set(self.samples.ids)
-        ):
-            raise StoreError(f"{path} is of other data: delete it")
-        table = table.loc[self.samples.ids]
+            table = pd.read_parquet(path, columns=["id", "p_wrong", "verified", "run"]).set_index("id")
+        if set(table["run"]) != {self.samples.run}:
+            return  # of earlier results in this folder
+        table = table.reindex(self.samples.ids)
         with self._lock:
             self._p_wrong = table["p_wrong"].to_numpy(dtype=np.float64)
             self._trained_on = set(np.flatnonzero(table["verified"].to_numpy()).tolist())
