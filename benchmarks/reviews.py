@@ -1,6 +1,6 @@
 """Simulated reviews: whether the intervals of `errata.core.guarantees` keep their promise, and what a review costs.
 
-ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [--part 0/2] [--rankings out/rankings]
+ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [--part 0/2] [--rankings FOLDER] [--out out/reviews.csv]
 
 Each review goes through the queue: the most suspicious samples, and one in ten drawn at random. Reviewers are right
 100, 95 or 90 % of the time, on each sample independently. A plain audit spends the same number of verdicts on random
@@ -8,15 +8,21 @@ samples alone. All reviews of a case are computed at once; the first ones are co
 """
 
 import argparse
+import csv
+import io
+import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln
 
+from errata.core import exact_bounds
 from errata.core.betting_bounds import RandomDraws, log_wealth
 from errata.core.exact_bounds import Sampled, fewest_wrong, fewest_wrong_of_two, most_wrong, most_wrong_of_two
+from errata.core.exact_bounds import at_most as scipy_at_most
 from errata.core.guarantees import FEWEST_IN_GROUP, PROBABLY_WRONG, Verdicts, count_wrong, random_draws
 from errata.core.random_part import random_positions
 from errata.review.reranking import JudgedLabels, reranked
@@ -29,15 +35,39 @@ RISK, NORMAL = 0.025, 1.96
 BATCH = 50  # suspicious samples that are judged before the reviewer decides whether to go on
 COMPARED = 5  # reviews whose intervals are also computed by `count_wrong`
 RERANKED_VERDICTS = 300
+RERANKED = 20  # one review in so many is repeated with re-ranking
+CERTIFIED, CERTIFIED_IMPERFECT = 5, 20  # and until it is certified
+MOST_TERMS = 120  # of the sums in `at_most`
+LOG_FACTORIALS = gammaln(np.arange(1, 200_002))
 Ints = NDArray[np.int64]
 Bounds = tuple[Ints, Ints]
+
+
+def at_most(size: ArrayLike, checked: ArrayLike, wrong: ArrayLike, number: ArrayLike) -> NDArray[np.float64]:
+    """As `exact_bounds.at_most`, from a table of log factorials: ten times as fast if few in the sample are wrong."""
+    sizes, checks, most, numbers = np.broadcast_arrays(
+        *(np.asarray(v, np.int64) for v in (size, checked, wrong, number))
+    )
+    if most.size == 0 or most.max() > MOST_TERMS:
+        return scipy_at_most(size, checked, wrong, number)
+    terms = np.arange(most.max() + 1)
+    sizes, checks, most, numbers = (values[..., None] for values in (sizes, checks, most, numbers))
+    right, left = sizes - numbers, checks - terms
+    possible = (terms <= most) & (terms <= numbers) & (left >= 0) & (left <= right)
+    chosen, others = np.where(possible, terms, 0), np.where(possible, left, 0)
+    logs = _log_binomial(numbers, chosen) + _log_binomial(right, others) - _log_binomial(sizes, checks)
+    return np.asarray((np.exp(logs) * possible).sum(axis=-1))
+
+
+def _log_binomial(of: Ints, chosen: Ints) -> NDArray[np.float64]:
+    return np.asarray(LOG_FACTORIALS[of] - LOG_FACTORIALS[chosen] - LOG_FACTORIALS[of - chosen])
 
 
 def queue(samples: int, verdicts: int, rng: np.random.Generator) -> Ints:
     """The first rows of a review queue: `review_queue` for a random seed, cut off."""
     judged, rank = dict[int, None](), 0
     drawn = iter(rng.permutation(samples).tolist())
-    for chance in random_positions(verdicts).tolist():
+    for chance in random_positions(verdicts, SEED).tolist():
         if chance:
             judged[next(row for row in drawn if row not in judged)] = None
             continue
@@ -125,7 +155,7 @@ def _with_exact(ends: list[int | tuple[int, ...]], bound: object) -> Ints:
 def coverage(data: Ranked, verdicts: int, skill: float, reviews: int) -> dict[str, tuple[float, float]]:
     """Coverage and mean width of the intervals and of those of a random audit, and true errors found per verdict."""
     samples, total, rng = len(data.wrong), int(data.wrong.sum()), np.random.default_rng([SEED, verdicts])
-    at_random = random_positions(verdicts)
+    at_random = random_positions(verdicts, SEED)
     rows = np.array([queue(samples, verdicts, rng) for _ in range(reviews)])
     judged = judge(data.wrong[rows], skill, rng)
     bounds = {"one look": one_look(data, rows, judged, at_random), "any time": any_time(data, rows, judged, at_random)}
@@ -152,7 +182,7 @@ def _covered(low: NDArray[np.generic], high: NDArray[np.generic], total: int) ->
 def with_reranking(data: Ranked, skill: float, reviews: int) -> tuple[float, float]:
     """True errors found per verdict, and the coverage for any number of looks, if the rest is ranked again."""
     rng, verdicts = np.random.default_rng([SEED, 7]), RERANKED_VERDICTS
-    at_random = random_positions(verdicts)
+    at_random = random_positions(verdicts, SEED)
     all_rows, all_judged = [], []
     for _ in range(reviews):
         drawn, free = rng.permutation(len(data.wrong)), np.ones(len(data.wrong), dtype=np.bool_)
@@ -222,37 +252,64 @@ def plain_rule(data: Ranked, rng: np.random.Generator) -> int:
     return int(counts[np.argmax(found[counts - 1] >= 0.95 * (found[counts - 1] + left))])
 
 
-def rows_of(title: str, data: Ranked, reviews: int) -> Iterator[tuple[str, str]]:
-    """The rows of the four tables: which table, and its cells."""
-    title = f"{title} | {len(data.wrong):,} | {data.wrong.sum():,} | {data.p_wrong.sum():,.0f}"
+def measured(name: str, rate: float | None, data: Ranked, reviews: int) -> dict[str, str]:
+    """One row of the table of results. Numbers in column names are the share of right verdicts, or verdicts."""
+    row = {"case": name, "rate": "" if rate is None else f"{rate:g}", "reviews": str(reviews)}
+    row |= {"samples": str(len(data.wrong)), "wrong": str(data.wrong.sum()), "expected": f"{data.p_wrong.sum():.0f}"}
     counts = [min(count, len(data.wrong)) for count in VERDICTS]
-    skilled = [coverage(data, counts[1], skill, reviews) for skill in SKILLS]
-    cells = [f"{100 * one[kind][0]:.1f}" for one in skilled for kind in ("one look", "any time")]
-    yield "coverage", f"| {title} | {' | '.join(cells)} | {100 * skilled[0]['normal audit'][0]:.1f} |"
-    few = [skilled[0] if count == counts[1] else coverage(data, count, 1.0, reviews) for count in counts]
-    cells = [f"{one[kind][1]:,.0f}" for one in few for kind in ("one look", "any time", "audit")]
-    yield "width", f"| {title} | {' | '.join(cells)} |"
-    again = [with_reranking(data, skill, max(1, reviews // 20)) for skill in SKILLS]
-    cells = [f"{one['found'][0]:.3f} | {found:.3f}" for one, (found, _) in zip(skilled, again, strict=True)]
-    yield "found", f"| {title} | {' | '.join(cells)} | {100 * again[0][1]:.0f} |"
-    if data.wrong.any():
-        rng, cells = np.random.default_rng(SEED), []
-        for skill in SKILLS:
-            some = max(1, reviews // (5 if skill == 1 else 20))
-            chosen, checks, right = np.array([certification(data, skill, rng) for _ in range(some)]).T
-            cells.append(f"{chosen.mean():,.0f} + {checks.mean():,.0f} | {100 * (1 - right).mean():.1f}")
-        plain = np.mean([plain_rule(data, rng) for _ in range(20)])
-        yield "certify", f"| {title} | {' | '.join(cells)} | {plain:,.0f} |"
+    skilled = {f"{100 * skill:g}": coverage(data, counts[1], skill, reviews) for skill in SKILLS}
+    for skill, one in skilled.items():
+        row |= {f"{kind} covers {skill}": f"{100 * one[kind][0]:.1f}" for kind in ("one look", "any time")}
+    row["normal audit covers"] = f"{100 * skilled['100']['normal audit'][0]:.1f}"
+    for named, count in zip(VERDICTS, counts, strict=True):
+        one = skilled["100"] if count == counts[1] else coverage(data, count, 1.0, reviews)
+        row |= {f"{kind} width {named}": f"{one[kind][1]:.0f}" for kind in ("one look", "any time", "audit")}
+    again = {skill: with_reranking(data, float(skill) / 100, max(1, reviews // RERANKED)) for skill in skilled}
+    for skill, (found, _) in again.items():
+        row |= {f"found {skill}": f"{skilled[skill]['found'][0]:.3f}", f"found reranked {skill}": f"{found:.3f}"}
+    row["reranked covers"] = f"{100 * again['100'][1]:.0f}"
+    rng = np.random.default_rng(SEED)
+    for skill in skilled:
+        some = max(1, reviews // (CERTIFIED if skill == "100" else CERTIFIED_IMPERFECT)) if data.wrong.any() else 0
+        runs = [certification(data, float(skill) / 100, rng) for _ in range(some)]
+        means = [f"{mean:.3f}" for mean in np.mean(runs, axis=0)] if runs else [""] * 3
+        row |= dict(zip((f"chosen {skill}", f"checks {skill}", f"rightly {skill}"), means, strict=True))
+    row["plain rule"] = f"{np.mean([plain_rule(data, rng) for _ in range(20)]):.0f}" if data.wrong.any() else ""
+    return row
+
+
+def stored(path: Path) -> set[tuple[str, str]]:
+    """The cases in a file of results."""
+    if not path.is_file():
+        return set()
+    with path.open(encoding="utf-8") as file:
+        return {(row["case"], row["rate"]) for row in csv.DictReader(file)}
+
+
+def store(path: Path, row: dict[str, str]) -> None:
+    """Append a row to a file of results, in one write, so that several processes may share the file."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(row), lineterminator="\n")
+    if not path.is_file():
+        writer.writeheader()
+    writer.writerow(row)
+    with path.open("ab", buffering=0) as file:
+        file.write(text.getvalue().encode())
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
+    exact_bounds.at_most = at_most
     parser = argparse.ArgumentParser()
     parser.add_argument("--reviews", type=int, default=1000)
     parser.add_argument("--part", default="0/1", help="0/2 and 1/2 are two halves, for two processes")
     parser.add_argument("--rankings", type=Path, default=Path("out/rankings"))
+    parser.add_argument("--out", type=Path, default=Path("out/reviews.csv"), help="cases in this file are skipped")
     chosen = parser.parse_args()
     part, parts = map(int, chosen.part.split("/"))
     for name, rate in CASES[part::parts]:
-        for table, row in rows_of(name, ranking(name, rate, chosen.rankings), chosen.reviews):
-            print(f"{table}: {row}", flush=True)
+        if (name, "" if rate is None else f"{rate:g}") in stored(chosen.out):
+            continue
+        began = time.perf_counter()
+        store(chosen.out, measured(name, rate, ranking(name, rate, chosen.rankings), chosen.reviews))
+        print(f"{name} {'' if rate is None else rate}: {time.perf_counter() - began:.0f} s", flush=True)

@@ -19,6 +19,7 @@ from pathlib import Path
 import pandas as pd
 
 import cleaning
+import review_tables
 from errata.bench.evaluation import compare, published
 from errata.bench.evaluation.fnr_tables import noise_rate_summary
 from errata.bench.evaluation.leaderboard import ResultsWithDefault
@@ -184,6 +185,12 @@ def learning() -> str:
     return _pipes(["", *titles], rows)
 
 
+def reviews(maker: Callable[[], list[list[str]]]) -> str:
+    """A table of simulated reviews."""
+    titles, *rows = maker()
+    return _pipes(titles, rows)
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "families": lambda: families(FOUND),
@@ -195,6 +202,10 @@ MAKERS: dict[str, Callable[[], str]] = {
     "memorising": memorising,
     "learning": learning,
     "cleaned": cleaned,
+    **{
+        f"reviews: {maker.__name__}": lambda maker=maker: reviews(maker)
+        for maker in (review_tables.coverage, review_tables.width, review_tables.found, review_tables.certificates)
+    },
 }
 
 

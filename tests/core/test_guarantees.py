@@ -37,7 +37,7 @@ def reviews(draw):
     samples = draw(st.integers(3, 40))
     p_wrong, wrong = ranked_errors(samples, draw(st.floats(0, 1)), draw(st.integers(0, 99)))
     count = draw(st.integers(0, samples))
-    queue = review_queue(np.arange(samples), draw(st.integers(0, 99)), draw(st.sampled_from([0.1, 0.5, 1])))
+    queue = review_queue(np.arange(samples), draw(st.integers(0, 99)), draw(st.sampled_from([10, 2, 1])))
     rows = queue.rows[:count]
     verdicts = np.where(draw(st.booleans()) & (np.arange(count) % 5 == 2), -1, wrong[rows])
     return p_wrong, rows, verdicts, queue.at_random[:count]
@@ -191,7 +191,7 @@ def test_intervals_of_simulated_reviews_keep_their_promise(rate, noise):
     p_wrong, wrong = ranked_errors(500, rate, seed=8, noise=noise)
     covered = np.zeros(2, dtype=int)
     for seed in range(200):
-        queue = review_queue(np.arange(500), seed, 0.3)
+        queue = review_queue(np.arange(500), seed, 3)
         rows, at_random = queue.rows[:80], queue.at_random[:80]
         count = count_wrong(p_wrong, rows, wrong[rows], at_random)
         covered += [

@@ -37,12 +37,12 @@ def test_the_seed_follows_from_the_labels():
     assert design_seed(labels) != design_seed(np.where(np.arange(50) == 7, 2, labels))
 
 
-@given(st.integers(1, 80), st.integers(0, 1000), st.sampled_from([0, 0.1, 0.25, 1]))
-def test_a_queue_holds_every_sample_once_and_its_share_of_random_draws(samples, seed, share):
+@given(st.integers(1, 80), st.integers(0, 1000), st.sampled_from([1, 4, 10]))
+def test_a_queue_holds_every_sample_once_and_its_share_of_random_draws(samples, seed, every):
     ranked = np.random.default_rng(seed).permutation(samples)
-    queue = review_queue(ranked, seed, share)
+    queue = review_queue(ranked, seed, every)
     assert sorted(queue.rows.tolist()) == list(range(samples))
-    assert queue.at_random.sum() == int(samples * share + 1e-9)
+    assert samples // every <= queue.at_random.sum() <= -(-samples // every)
     drawn = queue.rows[queue.at_random].tolist()
     order = random_order(samples, seed).tolist()
     assert sorted(drawn, key=order.index) == drawn
@@ -51,9 +51,13 @@ def test_a_queue_holds_every_sample_once_and_its_share_of_random_draws(samples, 
 
 
 def test_one_position_in_ten_is_random():
-    assert np.flatnonzero(random_positions(35)).tolist() == [9, 19, 29]
-    with pytest.raises(InputError, match="share of random samples is 2"):
-        random_positions(5, 2)
+    positions = random_positions(1000, 5)
+    assert (positions.reshape(100, 10).sum(axis=1) == 1).all()
+    assert np.bincount(np.flatnonzero(random_positions(100_000, 5)) % 10).min() > 900  # at any place in its ten
+    assert random_positions(37, 5).tolist() == positions[:37].tolist()  # the same however long the queue is
+    assert random_positions(1000, 6).tolist() != positions.tolist()
+    with pytest.raises(InputError, match="every"):
+        random_positions(5, 1, 0)
 
 
 def test_the_next_draws_leave_out_what_is_taken():

@@ -34,11 +34,16 @@ def table(logits):
 
 
 def shown(folder):
-    """The form and the rows of the samples in the report."""
+    """The form and the rows of the samples in the report, most suspicious first; the page has them in queue order."""
     text = (folder / "report.html").read_text(encoding="utf-8")
-    start = text.index('"contents":') + len('"contents":')
-    contents, _ = json.JSONDecoder().raw_decode(text[start:])
-    return contents["form"], contents["rows"]
+    start = text.index('id="data">') + len('id="data">')
+    report, _ = json.JSONDecoder().raw_decode(text[start:])
+    drawn, order = dict(zip(report["random"]["at"], report["random"]["places"], strict=True)), []
+    for position in range(len(report["id"])):
+        first = next(place for place in range(len(report["id"])) if place not in order)
+        order.append(drawn.get(position, first))
+    rows = report["contents"]["rows"]
+    return report["contents"]["form"], [rows[order.index(place)] for place in range(len(rows))]
 
 
 @pytest.mark.parametrize(

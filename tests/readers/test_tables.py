@@ -482,7 +482,7 @@ class TestLabels:
         assert data.num_classes == 4
         assert (
             "classes 'Cat' and 'cat ' differ only in spaces, capitals, type or the spelling of a number, "
-            "and count as 2 classes" in data.remarks
+            "and count as 2 classes (one with --merge-labels, in Python merge_labels=True)" in data.remarks
         )
         assert "the label 'NA' counts as a class, not as a missing label" in data.remarks
 

@@ -95,7 +95,7 @@ def test_contents_are_limited_with_a_note(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(contents_module, "MOST_CHARACTERS", 3 * one)
     shown = contents_for(data, data.ids, tmp_path)
     assert 1 < len(shown["rows"]) < len(data.ids)
-    assert f"Pictures are included for the {len(shown['rows'])} most suspicious" in shown["notes"][0]
+    assert f"Pictures are included for the first {len(shown['rows'])} samples" in shown["notes"][0]
 
 
 def test_without_pillow_a_note_names_the_package(tmp_path, monkeypatch):

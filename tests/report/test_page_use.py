@@ -7,16 +7,23 @@ import pandas as pd
 import pytest
 from playwright.sync_api import expect
 
+import errata
+from errata.core.certifying import certify_recall
+from errata.core.guarantees import count_wrong
+from errata.core.random_part import random_order, random_positions
+from errata.finding.found import Found
 from errata.readers import open_data
 from report_results import CLASSES, made_up
+from review_servers import made_up_result
 
 
 @pytest.fixture
 def opened(page, tmp_path):
-    def open_report(found, width=1280, height=800):
+    def open_report(found, width=1280, height=800, status="all"):
         page.set_viewport_size({"width": width, "height": height})
         page.goto(found.write_report(tmp_path / "report.html").as_uri())
         expect(page.locator("#progress-text")).to_contain_text("Decided")
+        page.evaluate("status => { filters.status = status; refilter(); choose(0); }", status)
         return page
 
     return open_report
@@ -150,3 +157,40 @@ def test_labels_that_differ_in_spaces_or_case_are_told_apart(opened):
     page.keyboard.press("n")
     page.keyboard.press("k")
     assert "cat ,keep" in page.evaluate("decisionsCsv()").replace('"', "")
+
+
+def test_random_samples_are_mixed_into_the_queue_and_counted(opened, tmp_path, errata_command):
+    folder = made_up_result(tmp_path / "errata-out", samples=200)
+    found = Found.open(folder)
+    page = opened(found, status="queue")
+    page.locator("#budget").fill("200")
+    page.locator("#budget").press("Enter")
+    positions, drawn, order = (
+        random_positions(120, found.random_seed),
+        random_order(200, found.random_seed).tolist(),
+        [],
+    )
+    for at_random in positions.tolist():  # the samples are ranked in the order of their rows
+        order.append(next(row for row in (drawn if at_random else range(200)) if row not in order))
+    assert page.evaluate("places.slice(0, 120)") == order
+    shown = page.locator("#detail")
+    for row in order:
+        expect(shown.locator("h2")).to_have_text(f"s{row}")  # without a rank
+        expect(shown).not_to_contain_text("probably wrong")
+        page.keyboard.press("a" if row < 20 else "k")
+    page.locator("#list").press("ArrowUp")
+    expect(shown.locator("h2")).to_contain_text(f"#{order[-1] + 1}")  # after the verdict
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    download.value.save_as(tmp_path / "decisions.csv")
+    table = pd.read_csv(tmp_path / "decisions.csv").set_index("id")
+    assert table.index[table["random"] == "yes"].tolist() == [f"s{row}" for row in sorted(np.array(order)[positions])]
+    arrays = (found.ranking["p_wrong"], order, [int(row < 20) for row in order], positions)
+    review = errata.certify(folder, tmp_path / "decisions.csv")
+    assert (review.count, review.certificate) == (count_wrong(*arrays), certify_recall(*arrays))
+    fewer = table.drop(index=f"s{order[50]}").reset_index()  # draws after a sample without a verdict do not count
+    assert errata.certify(folder, fewer).count.checks == positions[:50].sum()
+    code, _, message = errata_command("certify", folder, "--decisions", tmp_path / "decisions.csv", "--draw", 5)
+    assert (code, message) == (0, "")
+    assert pd.read_csv(folder / "random-part.csv")["how"].tolist()[-5:] == ["random"] * 5
+    assert errata.certify(folder, tmp_path / "decisions.csv").count == review.count

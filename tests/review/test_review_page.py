@@ -234,7 +234,7 @@ def test_decisions_are_downloaded_and_loaded(served, opened):
     with page.expect_download() as waiting:
         page.locator("#download").click()
     text = waiting.value.path().read_text()
-    assert text.startswith("id,label,decision,new_label,reviewer,time\n")
+    assert text.startswith("id,label,decision,new_label,reviewer,time,random\n")
     rows = "id,label,decision,new_label\ns50,owl,keep,\ns51,dog,keep,\nnobody,cat,keep,\n"
     page.locator("#file").set_input_files({"name": "d.csv", "mimeType": "text/csv", "buffer": rows.encode()})
     expect(page.locator("#message")).to_have_text(

@@ -7,12 +7,12 @@ import pytest
 
 from errata.core.certifying import certify_recall
 from errata.core.guarantees import check_verdicts, count_wrong
-from errata.core.random_part import random_order
+from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import expect_among_next, recalibrate
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.events import ADJUDICATION, Event
 from errata.review.server.panel import LEFT_BEHIND, agreement, judged_verdicts, panel
-from errata.review.server.queues import LEASE, RANDOM_EVERY, SharedQueue, is_random_position
+from errata.review.server.queues import LEASE, SharedQueue
 from errata.review.server.statements import FEWEST_CHECKS, statements
 from errata.review.server.verdict_state import VerdictState
 
@@ -93,10 +93,8 @@ def test_reviewers_get_different_samples_until_a_lease_ends():
     assert not set(late) & set(ben)
 
 
-def test_one_position_in_ten_is_random_and_follows_the_permutation():
-    positions = [is_random_position(position, 5) for position in range(1000)]
-    assert all(sum(positions[start : start + RANDOM_EVERY]) == 1 for start in range(0, 1000, RANDOM_EVERY))
-    assert len({positions[start : start + RANDOM_EVERY].index(True) for start in range(0, 1000, RANDOM_EVERY)}) > 5
+def test_random_positions_follow_the_permutation():
+    positions = random_positions(1000, 5).tolist()
     samples = 500
     state, queue = empty_state(samples), SharedQueue(samples, 5, ["ana"])
     order = random_order(samples, 5).tolist()

@@ -64,14 +64,14 @@ def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) ->
     """Draw samples, add them to random-part.csv and list them."""
     from errata.finding.found import Found
     from errata.review.certificates import as_decisions
-    from errata.review.random_draws import FILE, draw_more, read_steps, write_steps
+    from errata.review.random_draws import FILE, draw_more, review_steps, write_steps
 
     found = Found.open(folder)
     known = set(map(str, found.ranking["id"].tolist()))
     judged = [decision.id for decision in as_decisions(decisions)]
     if not known.issuperset(judged):
         raise InputError("the decisions name samples that the ranking does not have: they belong to other data")
-    table = write_steps(folder, found, draw_more(found, read_steps(folder, found), judged, count, first))
+    table = write_steps(folder, found, draw_more(found, review_steps(folder, found, judged), judged, count, first))
     print_table(
         table.tail(count)[["id", "label", "suggested"]], f"{counted(count, 'random sample')} to judge, in this order"
     )
@@ -85,7 +85,7 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
     """The decisions and the suggestions that may be accepted unseen; says how many these are."""
     from errata.finding.found import Found
     from errata.review.certificates import as_decisions, review_database, with_safe_suggestions
-    from errata.review.random_draws import ReviewStep, read_steps
+    from errata.review.random_draws import ReviewStep, review_steps
 
     if paths and database:
         raise InputError("pass either --decisions or --database, not both")
@@ -104,7 +104,8 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
         in_order = zip(review.verdicts.rows.tolist(), review.verdicts.at_random.tolist(), strict=True)
         steps = [ReviewStep(ids[row], chosen=not at_random) for row, at_random in in_order]
     else:
-        steps, judged = read_steps(folder, found), as_decisions(paths)
+        judged = as_decisions(paths)
+        steps = review_steps(folder, found, [decision.id for decision in judged])
     decisions, safe = with_safe_suggestions(found, judged, steps, limit, str(folder))
     print(
         f"accepted unseen: the suggested labels of {counted(safe.changed, 'sample')} among the first {safe.length:,}. "

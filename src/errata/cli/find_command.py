@@ -66,6 +66,9 @@ def find(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results of other data in --out.")] = False,
     top: Annotated[int, typer.Option(help="How many samples to print.", min=0)] = 10,
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    merge_labels: Annotated[
+        bool, typer.Option("--merge-labels", help="Treat labels that differ only in case or spaces as one class.")
+    ] = False,
     excel_safe: ExcelSafe = False,
 ) -> None:
     """Train a model on your data and list the labels that are probably wrong, with a page to review them."""
@@ -92,6 +95,7 @@ def find(
                 out=out,
                 overwrite=overwrite,
                 skip_bad=skip_bad,
+                merge_labels=merge_labels,
                 excel_safe=excel_safe,
                 progress=bar,
             )

@@ -81,7 +81,9 @@ def apply_command(
         reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
     else:
         reviewed = safe_decisions(decisions, as_share("--at-most-wrong", at_most_wrong), folder or FOUND, database)
-    plan = plan_corrections(source, reviewed, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
+    merged = bool(options.get("merge-labels"))
+    flags = {"drop": drop, "link": link, "skip_stale": skip_stale, "merge_labels": merged}
+    plan = plan_corrections(source, reviewed, label=label, id=id_column, **flags)
     copy = copy_path(plan.writer.path, out)
     _print_counts(plan)
     if dry_run:
@@ -114,7 +116,12 @@ def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[s
     columns = [ranked.text] if isinstance(ranked.text, str) else ranked.text or []
     options = {"label": ranked.label, "id": ranked.id, "text": columns[0] if len(columns) == 1 else None}
     options["ignore"] = ranked.ignore
-    return folder, {**options, **changed_options(summary.get("settings", {})), "skip-bad": ranked.skip_bad}
+    return folder, {
+        **options,
+        **changed_options(summary.get("settings", {})),
+        "skip-bad": ranked.skip_bad,
+        "merge-labels": ranked.merge_labels,
+    }
 
 
 def _decisions(paths: list[Path] | None, top: int | None, without_review: bool, found: Path | None) -> "Decisions":

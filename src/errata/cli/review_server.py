@@ -43,6 +43,10 @@ def review(
     new_links: Annotated[
         bool, typer.Option("--new-links", help="Replace the links of all reviewers; the old ones end.")
     ] = False,
+    retrain: Annotated[
+        bool,
+        typer.Option("--retrain", help="Let the first reviewer train again on all verified labels, with a button."),
+    ] = False,
     load: Annotated[
         list[Path] | None, typer.Option("--import", help="A decisions.csv to take over. May be repeated.")
     ] = None,
@@ -63,6 +67,8 @@ def review(
     if not address.is_loopback:
         print(f"errata: warning: everyone who reaches {host} can try the links", file=sys.stderr)
     samples = ReviewSamples(found)
+    if retrain and samples.data is None:
+        raise InputError("`retrain=` needs the data that were ranked, which are not at their path or have changed")
     storage = ReviewDatabase(database or found / FILE)
     try:
         names = names or list(storage.tokens([])) or [_own_name()]
@@ -77,7 +83,7 @@ def review(
             for name, link in links(address, listener, tokens).items():
                 print(f"{name}: {link}")
             print("Each link is personal. Stop the server with Ctrl-C.", flush=True)
-            serve(session, tokens, address, listener)
+            serve(session, tokens, address, listener, retrain)
     finally:
         storage.close()
 

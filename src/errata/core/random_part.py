@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from errata.core.checks import as_numpy, check_seed, check_whole
 from errata.errors import InputError
 
-SHARE = 0.1  # of the positions of a review queue
+EVERY = 10  # one position of a review queue in so many is a random draw
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 Rows = NDArray[np.int64]
 
@@ -46,8 +46,8 @@ def design_seed(labels: NDArray[Any], seed: int = 0) -> int:
     return int.from_bytes(hashlib.sha256(text).digest()[:6], "big")  # 48 bits: exact in JSON and JavaScript
 
 
-def review_queue(ranked: ArrayLike, seed: int, share: float = SHARE) -> ReviewQueue:
-    """All samples in the order of a review: by rank, with one position in 1 / share drawn at random.
+def review_queue(ranked: ArrayLike, seed: int, every: int = EVERY) -> ReviewQueue:
+    """All samples in the order of a review: by rank, with one position in `every` drawn at random.
 
     ranked (N,): all rows, most suspicious first. A random position holds the next row of `random_order` that is not in
     the queue yet, so it is a uniform draw from the samples not yet in the queue.
@@ -55,7 +55,7 @@ def review_queue(ranked: ArrayLike, seed: int, share: float = SHARE) -> ReviewQu
     by_rank = as_numpy(ranked, "ranked")
     if not np.array_equal(np.sort(by_rank), np.arange(len(by_rank))):
         raise InputError(f"ranked must hold each of the rows 0..{len(by_rank) - 1} once")
-    positions = random_positions(len(by_rank), share).tolist()
+    positions = random_positions(len(by_rank), seed, every).tolist()
     drawn, by_rank = iter(random_order(len(by_rank), seed).tolist()), iter(by_rank.tolist())
     queue: dict[int, bool] = {}
     for at_random in positions:
@@ -64,12 +64,15 @@ def review_queue(ranked: ArrayLike, seed: int, share: float = SHARE) -> ReviewQu
     return ReviewQueue(np.fromiter(queue, dtype=np.int64, count=len(queue)), np.array(positions, dtype=np.bool_))
 
 
-def random_positions(length: int, share: float = SHARE) -> NDArray[np.bool_]:
-    """True (length,) at the positions of a queue that hold random draws: the 10th, 20th, ... for a share of 0.1."""
-    if not 0 <= share <= 1:
-        raise InputError(f"the share of random samples is {share}, not between 0 and 1")
-    steps = np.floor(np.arange(length + 1) * share + 1e-9)
-    return np.asarray(np.diff(steps) > 0)
+def random_positions(length: int, seed: int, every: int = EVERY) -> NDArray[np.bool_]:
+    """True (length,) at the positions of a queue that hold random draws: one of every ten, at a place that varies."""
+    block = check_whole("every", every, 1)
+    blocks = np.arange(1, -(-length // block) + 1, dtype=np.uint64)
+    start = mix_bits(~np.array([check_seed(seed)], dtype=np.uint64))
+    offsets = mix_bits(start + blocks * GOLDEN) % np.uint64(block)
+    at_random = np.zeros((len(blocks), block), dtype=np.bool_)
+    at_random[np.arange(len(blocks)), offsets.astype(np.int64)] = True
+    return at_random.ravel()[:length]
 
 
 def next_draws(samples: int, seed: int, taken: ArrayLike, count: int) -> Rows:

@@ -214,6 +214,7 @@ def report_data(found: "Found") -> ReportData:
         data=found.data,
         dataset=dataset,
         trusted=not learned_nothing(found),
+        seed=found.random_seed,
     )
 
 

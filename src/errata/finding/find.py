@@ -5,13 +5,13 @@ open -> choose and train a model (or take recorded dynamics) -> rank -> answer -
 
 import hashlib
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from errata.core.random_part import SHARE, design_seed
+from errata.core.random_part import EVERY, design_seed
 from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table, with_second_pass
 from errata.dynamics.store import Dynamics
@@ -20,7 +20,16 @@ from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_r
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
-from errata.finding.model_training import FindOptions, NoProgress, RunToRank, check_options, load_recipe, train_model
+from errata.finding.found_files import read_summary
+from errata.finding.model_training import (
+    FindOptions,
+    NoProgress,
+    RunToRank,
+    changed_options,
+    check_options,
+    load_recipe,
+    train_model,
+)
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
 from errata.finding.sources import DataSource
@@ -52,6 +61,7 @@ def find(
     overwrite: bool = False,
     ignore: str | Sequence[str] | None = None,
     skip_bad: bool = False,
+    merge_labels: bool = False,
     excel_safe: bool = False,
     progress: TrainingProgress | None = None,
 ) -> Found:
@@ -61,6 +71,8 @@ def find(
     label column; or a folder of images. A model is trained on these, in-sample, or once per fold, out-of-sample, with
     `folds`. Dynamics, a folder of them, or saved logits with labels are ranked without training.
     label, text, id, ignore, skip_bad: how to read the data, see `errata.readers.open_data`.
+    merge_labels: labels that differ only in spaces, capitals, type or the spelling of a number are one class, named by
+    the most frequent of them.
     data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
     matched by id, by default the row number. label, text, id, ignore and skip_bad then describe `data`; arrays and data
     frames need no label.
@@ -86,7 +98,7 @@ def find(
     backbone = str(backbone) if isinstance(backbone, Path) else backbone
     recipe_file = None if recipe is None else str(recipe)
     options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download, looks)
-    described = DataSource(source, label, text, id, skip_bad, ignore)
+    described = DataSource(source, label, text, id, skip_bad, ignore, merge_labels)
     opened = described.open()
     if isinstance(opened, Dynamics):
         recorded = recorded_run(opened, described, data, options)
@@ -107,6 +119,32 @@ def find(
         found = rank_run(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
+
+
+def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
+    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes nothing."""
+    started, summary = time.monotonic(), read_summary(folder)
+    described = DataSource.from_summary(summary, folder)
+    data = None if described is None else described.reopen()
+    if described is None or not isinstance(data, UserData):
+        raise InputError(
+            "only results of a file or folder of samples can be trained again: the path of these is unknown"
+        )
+    classes = {str(name): code for code, name in enumerate(data.classes)}
+    values, given = list(data.classes), data.labels.copy()
+    rows = {str(id_): row for row, id_ in enumerate(data.ids.tolist())}
+    for id_, label in labels.items():
+        if id_ not in rows:
+            raise InputError(f"{described.source} has no sample {id_!r} any more")
+        if label not in classes:
+            classes[label] = len(values)
+            values.append(label)
+        given[rows[id_]] = classes[label]
+    data = replace(data, labels=given, classes=tuple(values))
+    options = FindOptions(**changed_options(summary.get("settings", {})))
+    check_options(data, options)
+    pretrained = open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
+    return rank_run(_train(data, described, options, pretrained, None, NoProgress()), started)
 
 
 def _train(
@@ -152,7 +190,7 @@ def rank_run(run: RunToRank, started: float) -> Found:
         "epochs_used": analysis.epochs_used,
         "passes": 1 if run.look_again is None else 2,
         "held_out_loss": run.loss,
-        "random_part": {"seed": design_seed(run.dynamics.labels), "share": SHARE},
+        "random_part": {"seed": design_seed(run.dynamics.labels), "share": 1 / EVERY},
         "estimate": asdict(estimate),
         "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from errata.core.random_part import design_seed
 from errata.core.rates import NoiseRate
 from errata.dynamics.files import DYNAMICS, replace_atomically
 from errata.dynamics.store import Dynamics
@@ -60,6 +61,12 @@ class Found:
     def expected(self) -> int:
         """The estimated number of wrong labels."""
         return round(self.estimate.rate * len(self.ranking))
+
+    @property
+    def random_seed(self) -> int:
+        """The seed of the random part of a review; folders of earlier versions do not state it."""
+        stated = self.summary.get("random_part")
+        return int(stated["seed"]) if stated else design_seed(self.dynamics.labels)
 
     @property
     def curve(self) -> "pd.DataFrame":

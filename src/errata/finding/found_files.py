@@ -46,7 +46,7 @@ SOURCE: dict[str, tuple[type, ...]] = {
     "path": (str,),
     **dict.fromkeys(("label", "id"), (str, NONE)),
     **dict.fromkeys(("text", "ignore"), (str, list, NONE)),
-    "skip_bad": (bool,),
+    **dict.fromkeys(("skip_bad", "merge_labels"), (bool,)),
 }
 NUMBERS = ("score", "label_probability", "suggested_probability", "p_wrong", "agree", "mean_loss")
 
@@ -65,7 +65,9 @@ def read_summary(folder: Path) -> dict[str, Any]:
     _check_entries({**dict.fromkeys(OPTIONAL, ...), **summary}, OPTIONAL, f"{path} is damaged:")
     _check_entries(summary["estimate"], ESTIMATE, f"{path} is damaged: in its estimate,")
     if summary.get("source") is not None:
-        _check_entries({"ignore": None, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,")
+        _check_entries(
+            {"ignore": None, "merge_labels": False, **summary["source"]}, SOURCE, f"{path} is damaged: in its source,"
+        )
     if "random_part" in summary:
         _check_entries(summary["random_part"], RANDOM_PART, f"{path} is damaged: in its random_part,")
     if not 0 <= summary["estimate"]["rate"] <= 1:

@@ -11,11 +11,15 @@ from errata.dynamics.reading import holds_logits, read_npy, read_npz
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.readers import UserData, open_data
+from errata.readers.merged_labels import merge_labels
 
 
 @dataclass(frozen=True, eq=False)
 class DataSource:
-    """A path or an object in memory, and which of its columns or arrays hold labels, text and ids, or are ignored."""
+    """A path or an object in memory, and which of its columns or arrays hold labels, text and ids, or are ignored.
+
+    merge_labels: labels that differ only in spaces and capitals are one class.
+    """
 
     source: Any
     label: Any = None
@@ -23,6 +27,7 @@ class DataSource:
     id: Any = None
     skip_bad: bool = False
     ignore: str | Sequence[str] | None = None
+    merge_labels: bool = False
 
     @classmethod
     def from_summary(cls, summary: dict[str, Any], folder: Path) -> "DataSource | None":
@@ -31,7 +36,12 @@ class DataSource:
         if stored is None:
             return None
         columns = {name: stored.get(name) for name in ("label", "text", "id", "ignore")}
-        return cls(folder / stored["path"], skip_bad=stored["skip_bad"], **columns)
+        return cls(
+            folder / stored["path"],
+            skip_bad=stored["skip_bad"],
+            merge_labels=stored.get("merge_labels", False),
+            **columns,
+        )
 
     @property
     def path(self) -> Path | None:
@@ -44,19 +54,26 @@ class DataSource:
             return None
         text, ignore = (names if isinstance(names, str | None) else list(names) for names in (self.text, self.ignore))
         names = {"label": self.label, "text": text, "id": self.id, "ignore": ignore}
-        return {"path": os.path.relpath(self.path, folder), **names, "skip_bad": self.skip_bad}
+        return {
+            "path": os.path.relpath(self.path, folder),
+            **names,
+            "skip_bad": self.skip_bad,
+            "merge_labels": self.merge_labels,
+        }
 
     def open(self) -> UserData | Dynamics:
         """Dynamics if the source holds recorded logits, otherwise labelled data."""
-        if isinstance(self.source, Dynamics):
-            return self.source
-        if self.path is not None:
-            logits = self._logits_in_file(self.path)
-            if logits is not None:
-                return logits
-        return open_data(
+        recorded = self.source if isinstance(self.source, Dynamics) else None
+        if recorded is None and self.path is not None:
+            recorded = self._logits_in_file(self.path)
+        if recorded is not None:
+            if self.merge_labels:
+                raise InputError("`merge_labels=` needs data to train on: the classes of recorded logits are fixed")
+            return recorded
+        data = open_data(
             self.source, self.label, text=self.text, id=self.id, ignore=self.ignore, skip_bad=self.skip_bad
         )
+        return merge_labels(data) if self.merge_labels else data
 
     def _logits_in_file(self, path: Path) -> Dynamics | None:
         """The recorded logits; None if the file or folder holds inputs, as the shapes in a .npy file show."""

@@ -62,7 +62,7 @@ def encode_labels(values: Any, where: str, among: Rows | None = None) -> Encoded
     counts = np.bincount(labels, minlength=len(classes))
     _check_classes(classes, counts, where)
     unlabelled = len(used) - len(rows)
-    remarks = [*_equal_remarks(list(equal.values())), *_class_remarks(classes, counts)]
+    remarks = [*_equal_remarks(list(equal.values())), *class_remarks(classes, counts)]
     if unlabelled:
         verb = "is" if unlabelled == 1 else "are"
         remarks.insert(0, f"{counted(unlabelled, 'row has', 'rows have')} no label and {verb} left out")
@@ -200,7 +200,8 @@ def _check_classes(classes: Sequence[Any], counts: NDArray[np.int64], where: str
         raise InputError(f"{found}, fewer than two samples per class. It looks like an id, not a label")
 
 
-def _class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
+def class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[str]:
+    """What may be wrong with the classes. counts (K,): their samples."""
     remarks = []
     single = [name for name, count in zip(classes, counts.tolist(), strict=True) if count == 1]
     if single:
@@ -208,10 +209,10 @@ def _class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[st
         remarks.append(f"{have.format(listed(single))}: a model is trained on it, but it cannot be held out")
     spellings: dict[str | Decimal, list[Any]] = defaultdict(list)
     for name in classes:
-        spellings[_spelling(name)].append(name)
+        spellings[spelling(name)].append(name)
     remarks += [
         f"classes {listed(names)} differ only in spaces, capitals, type or the spelling of a number, "
-        f"and count as {len(names)} classes"
+        f"and count as {len(names)} classes (one with --merge-labels, in Python merge_labels=True)"
         for names in spellings.values()
         if len(names) > 1
     ]
@@ -219,7 +220,7 @@ def _class_remarks(classes: Sequence[Any], counts: NDArray[np.int64]) -> list[st
     return [*remarks, *(f"the label {name!r} counts as a class, not as a missing label" for name in odd)]
 
 
-def _spelling(name: Any) -> str | Decimal:
+def spelling(name: Any) -> str | Decimal:
     """A class without spaces and capitals, or as a number."""
     text = "".join(str(name).split()).casefold()
     try:

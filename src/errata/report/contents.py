@@ -38,7 +38,7 @@ MISSING = 255  # the sample was not recorded at this epoch
 def sample_contents(
     data: UserData | None, ids: NDArray[Any], listed: int, classes: Sequence[str], folder: Path | None
 ) -> dict[str, Any]:
-    """The contents of the samples `ids` (n,), which are the first of the `listed` samples.
+    """The contents of the samples `ids` (n,), which are the first of the `listed` samples in the order of a review.
 
     `form` is picture, columns or nothing. `rows` holds the first samples, as many as fit.
     """
@@ -86,7 +86,7 @@ def _first_that_fit(rows: Iterable[Any]) -> list[Any]:
 def _limit_note(shown: int, listed: int, what: str) -> list[str]:
     if shown == listed:
         return []
-    return [f"{what} are included for the {shown:,} most suspicious samples only, so that this page opens quickly."]
+    return [f"{what} are included for the first {shown:,} samples of the queue only, so that this page opens quickly."]
 
 
 def thumbnails(data: UserData, places: NDArray[np.int64]) -> Iterator[str]:

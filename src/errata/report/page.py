@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.random_part import review_queue
 from errata.dynamics.files import replace_atomically
+from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
 from errata.readers import UserData
 from errata.report.contents import loss_curves, sample_contents
@@ -54,7 +56,7 @@ class ReportData:
     ranking: one row per sample, most suspicious first: id, label, suggested, score, p_wrong, agree, mean_loss.
     curve: expected_errors_found by `inspected` samples. conflicts: group, id, label of samples with the same inputs and
     different labels. data: the samples themselves; None if they are not available. dataset: its name. trusted: False if
-    the model learned nothing: then no probability and no expected number is shown.
+    the model learned nothing: then no probability and no expected number is shown. seed: of the random part.
     """
 
     headline: str
@@ -73,6 +75,7 @@ class ReportData:
     data: UserData | None = None
     dataset: str = ""
     trusted: bool = True
+    seed: int = 0
 
 
 def write_report(report: ReportData, path: str | Path) -> Path:
@@ -120,8 +123,9 @@ def payload(report: ReportData, folder: Path | None, stored: dict[str, Any] | No
     same samples, their contents and losses are taken over.
     """
     listed = report.ranking.head(MOST_LISTED)
-    detailed = listed["id"].head(MOST_DETAILED).to_numpy()
     dynamics = report.dynamics
+    order, random = _review_order(report, len(listed))
+    detailed = listed["id"].to_numpy()[order[:MOST_DETAILED]]
     classes = list(dict.fromkeys(str(dynamics.class_name(number)) for number in range(dynamics.num_classes)))
     codes = {name: code for code, name in enumerate(classes)}
     columns = sample_columns(listed, codes)
@@ -139,12 +143,27 @@ def payload(report: ReportData, folder: Path | None, stored: dict[str, Any] | No
         "unit": report.unit,
         "trusted": report.trusted,
         **columns,
+        "random": random,
         "budget": max(1, min(report.budget, MOST_LISTED)),
         "curve": _budget_curve(report.curve, len(listed)),
-        "losses": losses,
+        "losses": losses,  # and contents: in the order of a review
         "contents": contents,
         "conflicts": _conflicts(report.conflicts, listed),
     }
+
+
+def _review_order(report: ReportData, listed: int) -> tuple[NDArray[np.int64], dict[str, list[int]] | None]:
+    """The places in the order of a review, and at which positions `at` of it which places were drawn at random.
+
+    None is drawn if not all samples are listed: the page could not show most of them.
+    """
+    if listed < len(report.ranking):
+        return np.arange(listed), None
+    rows = match_ids(report.dynamics.ids, report.ranking["id"].to_numpy())
+    queue = review_queue(rows, report.seed)
+    order = np.argsort(rows)[queue.rows]
+    at = np.flatnonzero(queue.at_random)
+    return order, {"at": at.tolist(), "places": order[at].tolist()}
 
 
 def sample_columns(listed: "pd.DataFrame", codes: dict[str, int]) -> dict[str, list[Any]]:

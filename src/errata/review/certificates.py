@@ -14,8 +14,9 @@ from errata.core.recalibration import expect_among_next, recalibrate
 from errata.errors import InputError
 from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
+from errata.readers.label_encoding import spelling
 from errata.review.decisions import Decision, Decisions
-from errata.review.random_draws import ReviewStep, read_steps
+from errata.review.random_draws import ReviewStep, review_steps
 from errata.review.server.database import FILE as DATABASE
 from errata.wording import counted, listed, percent
 
@@ -66,7 +67,8 @@ def certify(
     several, or a data frame with its columns; None for those of `errata review`, if the folder has its database, and
     otherwise if there are none yet. keep means right, accept and relabel mean wrong, skip means unsure.
     random: the ids of samples that were drawn at random, in the order of the draw, after all others were judged.
-    Default: random-part.csv in the folder, which also states what was judged before a draw. Only the first ones count,
+    Default: random-part.csv in the folder, which also states what was judged before a draw; without it, one in ten
+    samples in the queue of report.html, up to the first one without a verdict. Only the first ones count,
     up to one without a verdict.
     fixed: the number of random checks was fixed before the first was judged. The statements are then sharper, but hold
     for one look only.
@@ -86,11 +88,12 @@ def certify(
                 "the statements for any number of looks hold"
             )
         return _certified(stored_review(result, database).verdicts, recall, confidence, fixed=False, from_server=True)
+    decisions = as_decisions(verdicts)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
-        steps = [] if isinstance(found, Found) else read_steps(Path(found), result)
-    decisions = as_decisions(verdicts)
+        ids = [decision.id for decision in decisions]
+        steps = [] if isinstance(found, Found) else review_steps(Path(found), result, ids)
     review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
     judged = {decision.id for decision in decisions}
     pending = sum(step.id not in judged for step in steps if not step.chosen)
@@ -256,7 +259,9 @@ def _ranks(found: Found, decisions: Sequence[Decision]) -> dict[str, int]:
     unknown = [decision.id for decision in decisions if decision.id not in ranks]
     if unknown:
         raise InputError(f"the ranking has no sample {listed(unknown)}: the decisions belong to other data")
-    changed = [decision for decision in decisions if labels[ranks[decision.id]] != decision.label]
+    source = found.summary.get("source") or {}
+    fold = spelling if source.get("merge_labels") else str
+    changed = [decision for decision in decisions if fold(labels[ranks[decision.id]]) != fold(decision.label)]
     if changed:
         label = labels[ranks[changed[0].id]]
         raise InputError(

@@ -44,6 +44,7 @@ def apply(
     link: bool = False,
     overwrite: bool = False,
     skip_stale: bool = False,
+    merge_labels: bool = False,
     excel_safe: bool = False,
 ) -> Applied:
     """Write a corrected copy of the data. The data itself is never changed.
@@ -57,10 +58,12 @@ def apply(
     link: create hard links to the image files instead of copying them.
     overwrite: replace an earlier copy.
     skip_stale: ignore decisions about samples that are gone or whose label has changed since.
+    merge_labels: as passed to `errata.find`; labels that differ only in spelling count as equal and stay as they are.
     excel_safe: text in the log that spreadsheets would run as a formula gets an apostrophe in front. The copy stays
     as decided.
     """
-    plan = plan_corrections(source, decisions, label=label, id=id, drop=drop, link=link, skip_stale=skip_stale)
+    flags = {"drop": drop, "link": link, "skip_stale": skip_stale, "merge_labels": merge_labels}
+    plan = plan_corrections(source, decisions, label=label, id=id, **flags)
     return write_copy(plan, copy_path(plan.writer.path, out), overwrite=overwrite, excel_safe=excel_safe)
 
 

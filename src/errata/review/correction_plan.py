@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.errors import InputError
+from errata.readers.label_encoding import spelling
 from errata.review.decisions import Decision, Decisions
 from errata.review.writers import open_writer
 from errata.review.writers.image_folders import ImageFolder
@@ -47,6 +48,7 @@ def plan_corrections(
     drop: bool = False,
     link: bool = False,
     skip_stale: bool = False,
+    merge_labels: bool = False,
 ) -> CorrectionPlan:
     """Read the data and the decisions, and check that they belong together. Writes nothing.
 
@@ -62,9 +64,10 @@ def plan_corrections(
     samples = writer.samples
     labels = dict(zip(samples.ids, samples.labels, strict=True))
     classes_for = cache(partial(classes_for_text, classes=samples.classes, read_label=writer.read_label))
+    spelled = cache(partial(classes_of_spelling, classes=samples.classes))
     by_status: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions.entries:
-        by_status[_status(decision, labels.get(decision.id), classes_for)].append(decision)
+        by_status[_status(decision, labels.get(decision.id), spelled if merge_labels else classes_for)].append(decision)
     if not skip_stale:
         _refuse_stale(by_status["unknown id"], by_status["outdated"], labels, decisions.origin, writer.path)
     edits = LabelEdits(tuple(_edits(by_status["changed"], writer, labels, classes_for)), drop)
@@ -109,6 +112,11 @@ def classes_for_text(text: str, classes: Sequence[Any], read_label: Callable[[st
     """
     same_text = [value for value in classes if str(value) == text]
     return same_text or [value for value in classes if label_key(value) == label_key(read_label(text))]
+
+
+def classes_of_spelling(text: str, classes: Sequence[Any]) -> list[Any]:
+    """The classes that differ from a text only in spaces, capitals, type or the spelling of a number."""
+    return [value for value in classes if spelling(value) == spelling(text)]
 
 
 def _type_name(value: Any) -> str:

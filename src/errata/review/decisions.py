@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = ("id", "label", "decision", "new_label")
-OPTIONAL_COLUMNS = ("reviewer", "time")  # written by `errata review`
+OPTIONAL_COLUMNS = ("reviewer", "time", "random")  # the first two are written by `errata review`
 MOST_LISTED = 100  # samples with two decisions in a message
 CHANGING, UNCHANGING = ("accept", "relabel"), ("keep", "skip")
 
@@ -27,7 +27,7 @@ class Decision:
 
     label: the label at the time of the decision. decision: keep, accept, relabel or skip. new_label: empty unless the
     decision is accept or relabel. origin, row: the file, and the line or the row of a table. reviewer, time: who
-    decided and when, if the file says so.
+    decided and when, if the file says so. random: `yes` if the sample was drawn at random.
     """
 
     id: str
@@ -38,6 +38,7 @@ class Decision:
     row: str = field(default="", compare=False)
     reviewer: str = field(default="", compare=False)
     time: str = field(default="", compare=False)
+    random: str = field(default="", compare=False)
 
     @property
     def place(self) -> str:

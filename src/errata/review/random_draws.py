@@ -1,12 +1,14 @@
 """random-part.csv: the samples that `errata certify --draw` drew at random, and those that were judged before."""
 
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from errata.core.random_part import design_seed, next_draws
+from errata.core.random_part import next_draws, review_queue
+from errata.dynamics.ids import match_ids
 from errata.errors import InputError, StoreError
 from errata.finding.found import Found
 from errata.readers.whole_rows import rows_by_line
@@ -38,12 +40,6 @@ class ReviewStep(NamedTuple):
         return CHOSEN if self.chosen else RANDOM if self.first is None else f"{FIRST}{self.first}"
 
 
-def found_seed(found: Found) -> int:
-    """The seed of the random part; folders of earlier versions do not state it."""
-    stated = found.summary.get("random_part")
-    return int(stated["seed"]) if stated else design_seed(found.dynamics.labels)
-
-
 def read_steps(folder: Path, found: Found) -> list[ReviewStep]:
     """All steps up to the last draw; none if there is no file."""
     path = folder / FILE
@@ -52,7 +48,7 @@ def read_steps(folder: Path, found: Found) -> list[ReviewStep]:
     header, lines = rows_by_line(path)
     if header != COLUMNS:
         raise StoreError(f"{path} is damaged: it must have the columns {', '.join(COLUMNS)}")
-    seed, known = str(found_seed(found)), set(map(str, found.ranking["id"].tolist()))
+    seed, known = str(found.random_seed), set(map(str, found.ranking["id"].tolist()))
     steps: dict[str, ReviewStep] = {}
     for line, (id_, _, _, how, its_seed) in lines.items():
         if its_seed != seed:
@@ -62,6 +58,24 @@ def read_steps(folder: Path, found: Found) -> list[ReviewStep]:
             raise StoreError(f"{path} is damaged: line {line} has the id {id_!r} and {how!r}")
         steps[id_] = step
     return list(steps.values())
+
+
+def review_steps(folder: Path, found: Found, judged: Sequence[str]) -> list[ReviewStep]:
+    """The steps in random-part.csv, or else the queue of report.html up to the first sample that is not judged.
+
+    The queue is fixed by the labels and the ranking, so its draws are random in whatever order they were judged.
+    """
+    steps = read_steps(folder, found)
+    if steps or not judged:
+        return steps
+    ids = list(map(str, found.dynamics.ids.tolist()))
+    queue = review_queue(match_ids(found.dynamics.ids, found.ranking["id"].to_numpy()), found.random_seed)
+    in_order = (
+        ReviewStep(ids[row], chosen=not at_random)
+        for row, at_random in zip(queue.rows.tolist(), queue.at_random.tolist(), strict=True)
+    )
+    known = set(judged)
+    return list(takewhile(lambda step: step.id in known, in_order))
 
 
 def _step(id_: str, how: str) -> ReviewStep | None:
@@ -85,7 +99,7 @@ def draw_more(
     taken = {rows[step.id] for step in (*earlier, *chosen)}
     if first is not None:
         taken |= {rows[id_] for id_ in map(str, found.ranking["id"].iloc[first:].tolist())}
-    drawn = next_draws(len(ids), found_seed(found), np.array(sorted(taken), dtype=np.int64), count)
+    drawn = next_draws(len(ids), found.random_seed, np.array(sorted(taken), dtype=np.int64), count)
     if len(drawn) < count:
         among = "" if first is None else f" among the first {first:,}"
         raise InputError(f"only {counted(len(drawn), 'sample has', 'samples have')} no verdict and no draw yet{among}")
@@ -104,7 +118,7 @@ def write_steps(folder: Path, found: Found, steps: Sequence[ReviewStep]) -> "pd.
             "label": rows["label"].map(str).to_numpy(),
             "suggested": rows["suggested"].map(str).to_numpy(),
             "how": [step.how for step in steps],
-            "seed": found_seed(found),
+            "seed": found.random_seed,
         }
     )
     write_table(table, folder / FILE)

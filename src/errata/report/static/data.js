@@ -5,6 +5,19 @@ const listed = report.id.length;
 const ids = report.id;
 const inConflict = new Set(report.conflicts.places);
 const team = JSON.parse(document.getElementById("server")?.textContent ?? "null");  // null: the browser stores decisions
+/** All places in the order of a review: by rank, with random draws at some positions. */
+const reviewOrder = (() => {
+  const drawn = new Map(report.random?.at.map((position, at) => [position, report.random.places[at]]));
+  const order = new Set();
+  for (let place = 0; order.size < listed;) {
+    if (drawn.has(order.size)) order.add(drawn.get(order.size));
+    else order.add(place++);  // no effect if it was drawn before
+  }
+  return [...order];
+})();
+const drawnAtRandom = new Set(report.random?.places);
+const withContents = report.contents.rows.length;  // the first samples of the review
+report.contents.rows = report.contents.rows.reduce((rows, row, at) => { rows[reviewOrder[at]] = row; return rows; }, []);
 const byId = id => document.getElementById(id);
 
 /** An element with attributes and children. Strings become text nodes, never markup. */

@@ -66,8 +66,9 @@ const isChange = entry => entry !== undefined && (entry.decision === "accept" ||
 
 function decisionsCsv() {
   const places = [...decisions.keys()].sort((a, b) => a - b);
-  const line = place => csvLine([ids[place], givenOf(place), decisions.get(place).decision, decisions.get(place).label]);
-  return csvLine(["id", "label", "decision", "new_label"]) + places.map(line).join("");
+  const drawn = place => drawnAtRandom.has(place) ? "yes" : "";
+  const line = place => csvLine([ids[place], givenOf(place), decisions.get(place).decision, decisions.get(place).label, drawn(place)]);
+  return csvLine(["id", "label", "decision", "new_label", "random"]) + places.map(line).join("");
 }
 
 const inWords = entry => entry.label === "" ? entry.decision : `${entry.decision} ${entry.label}`;

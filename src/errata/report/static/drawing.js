@@ -9,12 +9,14 @@ const NOT_RECORDED = 255;
 const lossHeights = report.losses ? Uint8Array.from(atob(report.losses.heights), letter => letter.charCodeAt(0)) : null;
 const pointsDrawn = report.losses?.epochs.length ?? 0;
 
+const reviewPosition = new Map(reviewOrder.slice(0, pointsDrawn ? lossHeights.length / pointsDrawn : 0).map((place, at) => [place, at]));
+
 /** The heights (0 to 254) of a sample's loss curve, or null if it is not in the page. */
 const extraLosses = new Map();  // fetched from a server
 function lossesOf(place) {
   if (extraLosses.has(place)) return extraLosses.get(place);
-  if (!lossHeights || (place + 1) * pointsDrawn > lossHeights.length) return null;
-  return lossHeights.subarray(place * pointsDrawn, (place + 1) * pointsDrawn);
+  const at = reviewPosition.get(place);
+  return at === undefined ? null : lossHeights.subarray(at * pointsDrawn, (at + 1) * pointsDrawn);
 }
 
 /** The path of a curve, with gaps where nothing was recorded; a single epoch is a horizontal line. */

@@ -1,5 +1,6 @@
-const filters = {  // status: also "queue" and "disagreement" with a server
-  budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: "all", search: "",
+const firstStatus = team || report.random ? "queue" : "all";
+const filters = {
+  budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: firstStatus, search: "",
 };
 const haystacks = new Array(listed);  // built on the first search, to save memory
 
@@ -20,9 +21,9 @@ function hasStatus(place, status) {
   return true;
 }
 
-/** The places that the filters choose from: the first samples, or with a server the own queue or the disagreements. */
+/** The places that the filters choose from: the first of the review or of the ranking, or with a server the own queue. */
 function candidatePlaces() {
-  if (filters.status === "queue") return queue;
+  if (filters.status === "queue") return team ? queue : reviewOrder.slice(0, filters.budget);
   if (filters.status === "disagreement") return disagreements;
   return Array.from({length: team && filters.status !== "all" ? listed : filters.budget}, (_, place) => place);
 }

@@ -15,8 +15,8 @@ function drawToolbar() {
   byId("agreeing").value = filters.agreeing;
   byId("status").value = filters.status;
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
-  const all = filters.status === "queue" ? places.length === queue.length : places.length === filters.budget;
-  const searched = filters.search && report.contents.form === "columns" ? report.contents.rows.length : Infinity;
+  const all = team && filters.status === "queue" ? places.length === queue.length : places.length === filters.budget;
+  const searched = filters.search && report.contents.form === "columns" ? withContents : Infinity;
   const unsearched = searched < filters.budget ? ` Only the contents of the first ${whole(searched)} samples were searched.` : "";
   byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} match the filters.${unsearched}`;
   byId("clear").disabled = all;
@@ -43,9 +43,10 @@ function drawProgress() {
 }
 
 /** Apply the filters again. The selected sample stays selected if it matches; otherwise the next one, or the first. */
+const nextMatching = () => places.find(place => filters.status === "queue" ? !decisions.has(place) : place > current) ?? places[0] ?? 0;
 function refilter() {
   places = matchingPlaces();
-  if (!places.includes(current)) current = places.find(place => place > current) ?? places[0] ?? 0;
+  if (!places.includes(current)) current = nextMatching();
   drawToolbar();
   drawProgress();
   drawCharts();
@@ -59,7 +60,7 @@ function setBudget(count) {
 }
 
 function clearFilters(budget = filters.budget) {
-  Object.assign(filters, {budget, given: -1, suggested: -1, agreeing: 0, status: team && budget === filters.budget ? "queue" : "all", search: ""});
+  Object.assign(filters, {budget, given: -1, suggested: -1, agreeing: 0, status: budget === filters.budget ? firstStatus : "all", search: ""});
   refilter();
 }
 
@@ -221,9 +222,10 @@ function start() {
   byId("run").textContent = report.run;
   const notes = [...report.contents.notes];
   if (listed < report.samples) notes.unshift(`The ${whole(listed)} most suspicious of ${whole(report.samples)} samples are listed; ranking.csv has all.`);
-  if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are included for the ${whole(lossHeights.length / pointsDrawn)} most suspicious samples only.`);
-  for (const names of similarLabels) notes.push(`These labels differ only in case or spaces: ${names.map(name => `“${withSpaces(name)}”`).join(", ")}.`);
+  if (lossHeights && lossHeights.length / pointsDrawn < listed) notes.push(`Loss curves are included for the first ${whole(lossHeights.length / pointsDrawn)} samples of the queue only.`);
+  for (const names of similarLabels) notes.push(`These labels differ only in case or spaces: ${names.map(name => `“${withSpaces(name)}”`).join(", ")}. To make them one class: errata find ... --merge-labels`);
   byId("notes").append(...notes.map(note => make("li", {}, note)));
+  byId("status").querySelector("[value=queue]").hidden = firstStatus === "all";
   restoreDecisions();
   drawConflicts();
   byId("narrowing").open = !matchMedia("(max-width: 62rem)").matches;

@@ -18,7 +18,7 @@ const request = (path, options = {}) => fetch(`${base}${path}`, {cache: "no-stor
 const postJson = (path, body) => request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
 
 /** Numbers and ranks would show which samples were drawn at random, so the queue hides them until the verdict. */
-const isBlind = place => team !== null && filters.status === "queue" && !decisions.has(place);
+const isBlind = place => filters.status === "queue" && !decisions.has(place);
 
 function keep(event) {
   outbox.set(event.key, event);
@@ -223,6 +223,7 @@ function drawTeam() {
     `of ${whole(panel.random)} drawn at random, ${whole(panel.randomWrong)} wrong`,
     Object.entries(panel.reviewers).map(([name, count]) => `${name} ${whole(count)}`).join(", "),
     ...panel.statements,
+    panel.training,
     panel.kappa ? kappaWords(panel.kappa) : "",
     disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle` : "",
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
@@ -237,6 +238,17 @@ function verdictsOfOthers(place) {
   return lines;
 }
 
+/** Train again on all verified labels; the panel says how it goes. */
+async function retrain() {
+  try {
+    const answer = await postJson("/retrain", {});
+    const body = await answer.json();
+    showMessage(body.message ?? body.error);
+  } catch (error) {
+    showMessage(`Not started: ${error.message}`);
+  }
+}
+
 async function uploadDecisions(text) {
   const answer = await request("/decisions.csv", {method: "POST", headers: {"content-type": "text/csv"}, body: text});
   const body = await answer.json();
@@ -248,8 +260,9 @@ async function startTeam() {
   byId("team").hidden = false;
   byId("progress").hidden = true;  // the line of the team says how many are judged
   byId("reviewer").textContent = team.reviewer;
+  byId("retrain").hidden = !team.retrain;
+  byId("retrain").addEventListener("click", retrain);
   for (const item of document.querySelectorAll("option.team")) item.hidden = false;
-  filters.status = "queue";
   readOutbox();
   for (;;) {
     try { await loadState(); break; } catch (error) {

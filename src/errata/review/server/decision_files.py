@@ -46,7 +46,8 @@ def decisions_csv(session: ReviewSession) -> str:
 def _rows(session: ReviewSession) -> Iterator[list[str]]:
     for place in sorted(session.state.judged_places()):
         for event in session.state.outcome(place).events:
-            yield [event.sample, event.label, event.verdict, event.new_label, event.reviewer, event.time]
+            drawn = "yes" if event.drawn_at_random else ""
+            yield [event.sample, event.label, event.verdict, event.new_label, event.reviewer, event.time, drawn]
 
 
 def import_decisions(

@@ -4,18 +4,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from errata.core.random_part import random_order
+from errata.core.random_part import random_order, random_positions
 from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
 
-RANDOM_EVERY = 10  # one of ten queue positions is a uniform random draw from all samples
 LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
 MOST_VERDICTS = 3  # per sample; a disagreement after these needs an adjudication
-
-
-def is_random_position(position: int, seed: int) -> bool:
-    """Whether a position of the queue is a random draw: one of every ten, at a place that nobody can foresee."""
-    block, offset = divmod(position, RANDOM_EVERY)
-    return int(np.random.default_rng([seed, 1, block]).integers(RANDOM_EVERY)) == offset
 
 
 @dataclass
@@ -42,6 +35,7 @@ class SharedQueue:
     def __post_init__(self) -> None:
         self.order = self.order or list(range(self.samples))
         self.random_places = self.random_places or random_order(self.samples, self.seed).tolist()
+        self._random = random_positions(self.samples + 1, self.seed).tolist()
         shares = np.random.default_rng([self.seed, 2]).random(self.samples)
         self._twice = (shares < self.overlap) & (len(self.reviewers) > 1)
 
@@ -90,7 +84,7 @@ class SharedQueue:
             taken.append(place)
             self._lease(place, reviewer, now)
         while len(taken) < count:
-            random = is_random_position(len(self.drawn), self.seed)
+            random = self._random[len(self.drawn)]
             free = self._first_free(self.random_places if random else self.order, state, now)
             if free is None:
                 break

@@ -18,7 +18,6 @@ from errata.finding.found import REPORT, Found
 from errata.readers import UserData
 from errata.report.page import page_html, payload, sample_columns, script_json
 from errata.report.sample_details import SampleDetails
-from errata.review.random_draws import found_seed
 from errata.review.reranking import NEIGHBOURS
 
 EMBEDDED = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
@@ -83,7 +82,7 @@ class ReviewSamples:
     @property
     def seed(self) -> int:
         """The seed of the random part, which `errata certify --draw` uses too."""
-        return found_seed(self.found)
+        return self.found.random_seed
 
     @cached_property
     def _row_places(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from errata.errors import InputError, StoreError
+from errata.readers.file_access import file_errors
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
@@ -22,6 +23,7 @@ from errata.wording import nearest, one_line
 
 BATCH = 10  # samples handed out at once
 RERANK_AFTER = 10  # verdicts
+RETRAINED = "retrained.parquet"  # in the folder of results: id, p_wrong, verified (judged before), run
 
 
 @dataclass
@@ -46,12 +48,16 @@ class ReviewSession:
         )
         self._lock, self._statements_lock = threading.RLock(), threading.Lock()
         self.statements: list[str] = []
+        self.training = ""  # how a training went
+        self._p_wrong, self._trained_on = samples.p_wrong, set[int]()
         self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
         self.last_number = 0
         self._read_new_events()
         self._since_reranked = self.last_number
         self._assigned = 0
         self._restore_assignments()
+        if (samples.folder / RETRAINED).is_file():
+            self.rank_by_retrained()
 
     def _read_new_events(self) -> list[int]:
         """Take in events that are stored but not yet known: at the start, and after a commit of unknown result."""
@@ -207,7 +213,7 @@ class ReviewSession:
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
                 "disagreements": sorted(disagreeing),
-                "panel": {**panel(self.state, self.queue), "statements": self.statements},
+                "panel": {**panel(self.state, self.queue), "statements": self.statements, "training": self.training},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
@@ -240,18 +246,43 @@ class ReviewSession:
             if self._since_reranked < RERANK_AFTER:
                 return False
             self._since_reranked = 0
-            judged = self._judged_labels()
-        p_wrong = reranked(self.samples.p_wrong, self.samples.label_codes, judged, self.samples.near)
+            judged, before = self._judged_labels(), self._p_wrong
+        p_wrong = reranked(before, self.samples.label_codes, judged, self.samples.near)
         order = np.argsort(-p_wrong, kind="stable").tolist()
         with self._lock:
             self.queue.order = order
             self._rankings += 1
         return True
 
+    def verified_labels(self) -> dict[str, str]:
+        """The label of each sample whose reviewers agree, by id."""
+        with self._lock:
+            outcomes = {place: self.state.outcome(place).chosen for place in sorted(self.state.judged_places())}
+        return {self.samples.ids[place]: label for place, label in outcomes.items() if label is not None}
+
+    def rank_by_retrained(self) -> None:
+        """Rank by the model that was trained on verified labels, if it is one of these results.
+
+        The verdicts that it was trained on say nothing about its p_wrong, so re-ranking leaves them out.
+        """
+        import pandas as pd
+
+        path = self.samples.folder / RETRAINED
+        with file_errors(path, "is not a complete Parquet file", (OSError, ValueError)):
+            table = pd.read_parquet(path, columns=["id", "p_wrong", "verified", "run"]).set_index("id")
+        if set(table["run"]) != {self.samples.run}:
+            return  # of earlier results in this folder
+        table = table.reindex(self.samples.ids)
+        with self._lock:
+            self._p_wrong = table["p_wrong"].to_numpy(dtype=np.float64)
+            self._trained_on = set(np.flatnonzero(table["verified"].to_numpy()).tolist())
+            self._since_reranked = RERANK_AFTER
+        self.rerank_if_due()
+
     def _judged_labels(self) -> JudgedLabels:
         codes = dict(self.samples.class_codes)
         rows, classes = [], []
-        for place in self.state.judged_places():
+        for place in self.state.judged_places() - self._trained_on:
             chosen = self.state.outcome(place).chosen
             if chosen is not None:
                 rows.append(place)

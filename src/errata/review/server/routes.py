@@ -18,6 +18,7 @@ from errata.review.decisions import read_rows
 from errata.review.server.decision_files import decisions_csv, import_decisions
 from errata.review.server.group_commit import GroupCommit
 from errata.review.server.live_updates import LiveUpdates
+from errata.review.server.retraining import Retraining
 from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import MOST_BYTES, TOO_LARGE, AllowedHosts, RequestChecks, discard, reviewer_of
 
@@ -31,10 +32,13 @@ Handler = Callable[[Request, str], Awaitable[Response]]
 class ReviewRoutes:
     """Answers the requests of pages."""
 
-    def __init__(self, session: ReviewSession, tokens: Mapping[str, str]) -> None:
+    def __init__(self, session: ReviewSession, tokens: Mapping[str, str], retrain: bool = False) -> None:
+        """retrain: whether the first reviewer may start a training."""
         self._session, self._tokens = session, tokens
         self._live = LiveUpdates(session)
         self._commits = GroupCommit(session, self._live.announce)
+        self._retraining = Retraining(session, self._live.announce)
+        self._trainer = session.reviewers[0] if retrain else None
 
     def application(self, hosts: AllowedHosts, scheme: str) -> RequestChecks:
         """The web application."""
@@ -43,6 +47,7 @@ class ReviewRoutes:
             "/state": {"GET": self._state},
             "/queue": {"POST": self._queue},
             "/verdicts": {"POST": self._verdicts},
+            "/retrain": {"POST": self._retrain},
             "/live": {"GET": self._changes},
             "/samples/{place:int}": {"GET": self._sample},
             "/decisions.csv": {"GET": self._download, "POST": self._upload},
@@ -76,7 +81,7 @@ class ReviewRoutes:
         return endpoint
 
     async def _page(self, request: Request, reviewer: str) -> Response:
-        server = {"reviewer": reviewer, "reviewers": self._session.reviewers}
+        server = {"reviewer": reviewer, "reviewers": self._session.reviewers, "retrain": reviewer == self._trainer}
         text = await asyncio.to_thread(self._session.samples.page, server)
         policy = content_policy("'self'") + "; frame-ancestors 'none'"
         return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers={"content-security-policy": policy})
@@ -95,6 +100,12 @@ class ReviewRoutes:
             raise InputError(f"events must be a list of at most {MOST_EVENTS:,} events")
         reply = await self._commits.record(reviewer, events)
         return JSONResponse({"acknowledged": reply.acknowledged, "refused": reply.refused})
+
+    async def _retrain(self, request: Request, reviewer: str) -> Response:
+        await _json(request)
+        if reviewer != self._trainer:
+            raise InputError("only the first reviewer can train again, and only with errata review --retrain")
+        return JSONResponse({"message": self._retraining.start()})
 
     async def _changes(self, request: Request, reviewer: str) -> Response:
         return StreamingResponse(self._live.stream(reviewer), media_type="text/event-stream")

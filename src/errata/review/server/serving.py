@@ -98,13 +98,19 @@ def links(address: ServerAddress, listener: socket.socket, tokens: Mapping[str, 
     return {name: f"{base}/review/{token}" for name, token in tokens.items()}
 
 
-def serve(session: ReviewSession, tokens: Mapping[str, str], address: ServerAddress, listener: socket.socket) -> None:
-    """Answer requests until the process is interrupted or terminated."""
+def serve(
+    session: ReviewSession,
+    tokens: Mapping[str, str],
+    address: ServerAddress,
+    listener: socket.socket,
+    retrain: bool = False,
+) -> None:
+    """Answer requests until the process is interrupted or terminated. retrain: the first reviewer may train again."""
     import uvicorn
 
     from errata.review.server.routes import ReviewRoutes
 
-    application = ReviewRoutes(session, tokens).application(
+    application = ReviewRoutes(session, tokens, retrain).application(
         address.allowed_hosts(listener.getsockname()[1]), address.scheme
     )
     threading.Thread(target=_prepare_ranking, args=(session,), daemon=True).start()
