@@ -69,8 +69,8 @@ class RayCluster:
             ray.init(address=address, log_to_driver=False, logging_level="error")
         except ConnectionError as error:
             raise InputError(
-                f"no Ray cluster was found for {address!r}; start one with `ray start --head`, pass HOST:PORT, or leave "
-                "out --ray"
+                f"no Ray cluster was found for {address!r}; start one with `ray start --head`, pass HOST:PORT, or "
+                "leave out --ray"
             ) from error
         except RuntimeError as error:
             if "Version mismatch" not in str(error):
@@ -157,6 +157,8 @@ class RayCluster:
             try:
                 found = self._ray.get(probe.options(scheduling_strategy=here).remote())
             except RayError as error:
+                if not any(other["Alive"] for other in self._ray.nodes() if other["NodeID"] == node["NodeID"]):
+                    continue  # it was lost since
                 found = one_line(error)
             if found != installed_version():
                 raise InputError(

@@ -56,7 +56,8 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
 def test_the_methods_that_factor():
     names = {method.name for method in METHODS}
     assert {"MeanProb-LM", "SWA-CE", "Mean-CPD", "LateStopping-CPD", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"} <= names
-    assert not {"CTRL-CE", "EarlyProb-LM", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
+    assert {"EarlyProb-CE", "Unmixed-EarlyProb-LM"} <= names
+    assert not {"CTRL-CE", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
 
 
 def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):

@@ -68,9 +68,11 @@ def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place,
 
 def test_a_cluster_without_enough_memory_is_refused(cluster, place, monkeypatch):
     monkeypatch.setattr(ray_shards, "MEMORY_PER_BYTE", 10**6)
-    with RayCluster(cluster.address) as connection:
-        with pytest.raises(InputError, match=r"no node of the Ray cluster has more than 0\.2 GB"):
-            ray_mapper(connection, Dynamics.open(place))
+    with (
+        RayCluster(cluster.address) as connection,
+        pytest.raises(InputError, match=r"no node of the Ray cluster has more than 0\.2 GB"),
+    ):
+        ray_mapper(connection, Dynamics.open(place))
 
 
 @pytest.mark.parametrize(

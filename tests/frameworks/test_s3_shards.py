@@ -1,8 +1,10 @@
 """Shards in a real S3 server (moto), behind a proxy that truncates, fails and delays reads."""
 
 import http.client
+import json
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from errata.cli.app import app
+from errata.datasets.registry import setting
 from errata.dynamics.scoring import score
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
@@ -20,6 +23,7 @@ from errata.errors import StoreError
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
 moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
 
+DIGITS = "digits-symmetric-20"
 RNG = np.random.default_rng(0)
 LABELS, LOGITS = RNG.integers(0, 3, 300), RNG.normal(size=(3, 300, 3))
 WHOLE = score(Dynamics.from_arrays(LOGITS, LABELS), "Unmixed-MeanProb-LM")
@@ -127,6 +131,27 @@ def test_a_missing_bucket_and_missing_credentials_are_named(store, monkeypatch):
     with pytest.raises(StoreError, match="no credentials were found"):
         Dynamics.open("s3://bucket/run")
     s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_the_benchmark_writes_its_results_to_the_store_and_resumes(store, monkeypatch, tmp_path):
+    files = s3fs.S3FileSystem()
+    recipe = replace(setting(DIGITS).recipe, epochs=3)
+    recipe.save(tmp_path / "recipe.json")
+    files.put_file(str(tmp_path / "recipe.json"), f"bucket/results/recipes/{DIGITS}.json")
+    files.pipe_file(f"bucket/results/cells/{DIGITS}/in-sample-seed0.failed.json", b'{"reason": "earlier"}')
+    monkeypatch.chdir(tmp_path)
+    arguments = ["bench", "run", "--setting", DIGITS, "--gathering", "in-sample", "--seeds", "1", "--out"]
+    for out, printed in (("s3://bucket/results", "1 cells done"), ("s3://bucket/results", "1 reused")):
+        result = CliRunner().invoke(app, [*arguments, out])
+        assert printed in result.output, (result.output, result.exception)
+    files.invalidate_cache()
+    names = sorted(path.rpartition("/")[2] for path in files.ls(f"bucket/results/cells/{DIGITS}"))
+    assert names == [f"in-sample-seed0{kind}" for kind in (".parquet", ".ranks.parquet", ".scores.parquet")]
+    with files.open(f"bucket/results/cells/{DIGITS}/in-sample-seed0.parquet") as file:
+        assert json.loads(pd.read_parquet(file)["parameters"][0])["epochs"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.json"]
+    result = CliRunner().invoke(app, [*arguments, "s3://nosuch/results"])
+    assert "the bucket 'nosuch' does not exist" in str(result.exception)
 
 
 def test_reads_that_stay_truncated_end_in_a_sentence_and_no_result(store, monkeypatch):

@@ -17,7 +17,7 @@ TASKS_PER_CORE = 4
 """Tasks of a pass per core: starting one takes about as long as scoring a small shard, so a task has several shards."""
 
 BLOCK_BYTES = 4 << 20
-"""What Ray Data reserves for the result of a task. With its own 128 MiB, a small object store runs one task at a time."""
+"""What Ray Data reserves for the result of a task; with its own 128 MiB, a small object store allows few tasks."""
 
 
 def ray_mapper(cluster: RayCluster, dynamics: "ShardedDynamics") -> "Mapper":
