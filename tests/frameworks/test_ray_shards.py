@@ -23,7 +23,7 @@ from errata.errors import InputError
 from errata.ray_cluster import RayCluster
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not import tests
-METHODS = ["MeanProb-LM", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"]
+METHODS = ["default", "MeanProb-LM", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"]
 MEMORY = 200 * 1024**2
 
 

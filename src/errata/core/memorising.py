@@ -84,8 +84,13 @@ def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
     log_sums_before, late_classes = log_sums[:, 0], part_classes[-1]
     return Memorisation(
         features=features_have_memorised(np.exp(log_sums_before), mean_classes[-1], late_classes, labels),
-        late_epochs=reverses(reversal_counts(log_sums_before, late_classes, labels)),
+        late_epochs=reverses(late_reversals(log_sums, labels)),
     )
+
+
+def late_reversals(log_sums: NDArray[Any], labels: Labels) -> Counts:
+    """The `reversal_counts` of the last quarter (2,); arguments as `from_logits` has. Counts of parts can be added."""
+    return reversal_counts(log_sums[:, 0], predicted_classes(log_sums)[1][-1], labels)
 
 
 def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
