@@ -14,7 +14,7 @@ MEMORY_PER_BYTE = 12
 """Memory of a task per byte of its shard. Ray measured 10.8 for Unmixed-MeanProb-LM and 100,000 samples."""
 
 TASKS_PER_CORE = 4
-"""Tasks of a pass per core: starting one takes about as long as scoring a small shard, so a task has several shards."""
+"""Tasks of a pass per core. With one task per shard, two workers took twice as long (docs/scale.md)."""
 
 BLOCK_BYTES = 4 << 20
 """What Ray Data reserves for the result of a task; with its own 128 MiB, a small object store allows few tasks."""
