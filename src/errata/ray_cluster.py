@@ -5,6 +5,7 @@ caller, so a file is never written twice at the same time.
 """
 
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from numpy.typing import NDArray
 from errata.errors import ErrataError, InputError
 from errata.extras import require
 from errata.version import installed_version
-from errata.wording import one_line
+from errata.wording import counted, gigabytes, one_line
 
 RETRIES = 3  # how often a job is run again after its worker was lost
 CONNECT_SECONDS = 5.0
@@ -52,28 +53,33 @@ class LostJobError(ErrataError):
 class RayCluster:
     """A connection to a Ray cluster, ended by `close` or the end of a `with` block.
 
-    address: HOST:PORT, or "auto" for the cluster of this machine or of the variable RAY_ADDRESS.
+    address: HOST:PORT, or "auto" for the cluster of this machine or of the variable RAY_ADDRESS. A process that is
+    connected to a cluster already uses that one, and stays connected.
     """
 
     def __init__(self, address: str) -> None:
         require("ray", "ray", "ray", "--ray")
         import ray
 
+        self._ray, self._connects = ray, not ray.is_initialized()
+        if not self._connects:
+            return
         _check_reachable(address)
         try:
             ray.init(address=address, log_to_driver=False, logging_level="error")
         except ConnectionError as error:
             raise InputError(
-                f"no Ray cluster was found for {address!r}; start one with `ray start --head`, or pass HOST:PORT"
+                f"no Ray cluster was found for {address!r}; start one with `ray start --head`, pass HOST:PORT, or "
+                "leave out --ray"
             ) from error
         except RuntimeError as error:
             if "Version mismatch" not in str(error):
                 raise
+            found = [f"{name} {number}" for name, number in re.findall(r"(Ray|Python): (\S+)", str(error))]
             raise InputError(
-                f"the Ray cluster at {address} has other versions of Ray or Python than this process, which has Ray "
-                f"{ray.__version__}; install the same ones ({one_line(error)})"
+                f"the Ray cluster at {address} runs {' and '.join(found[:2])}, but this process "
+                f"{' and '.join(found[2:])}; install the same versions"
             ) from error
-        self._ray = ray
 
     def __enter__(self) -> "RayCluster":
         return self
@@ -83,7 +89,8 @@ class RayCluster:
 
     def close(self) -> None:
         """End the connection; the cluster goes on."""
-        self._ray.shutdown()
+        if self._connects:
+            self._ray.shutdown()
 
     @property
     def has_gpus(self) -> bool:
@@ -97,11 +104,14 @@ class RayCluster:
             if any(node.get("GPU", 0) >= needs.gpus and node.get("memory", 0) >= needs.memory for node in nodes):
                 continue
             gpus = max((node.get("GPU", 0) for node in nodes), default=0)
-            memory = max((node.get("memory", 0) for node in nodes), default=0)
-            raise InputError(
-                f"{name} needs {needs.memory / 1e9:,.1f} GB of memory and {needs.gpus} GPUs on one node; no node of "
-                f"the Ray cluster has both (at most {memory / 1e9:,.1f} GB and {gpus:.0f} GPUs)"
-            )
+            memory = gigabytes(max((node.get("memory", 0) for node in nodes), default=0))
+            needed, there = gigabytes(needs.memory), f"more than {memory}"
+            if needs.gpus:
+                needed += f" of memory and {counted(needs.gpus, 'GPU')} on one node"
+                there = f"both (at most {memory} and {counted(int(gpus), 'GPU')})"
+            else:
+                needed += " of memory"
+            raise InputError(f"{name} needs {needed}, but no node of the Ray cluster has {there}; use larger nodes")
         self._check_versions()
 
     def share(self, value: Any) -> Any:
@@ -147,6 +157,8 @@ class RayCluster:
             try:
                 found = self._ray.get(probe.options(scheduling_strategy=here).remote())
             except RayError as error:
+                if not any(other["Alive"] for other in self._ray.nodes() if other["NodeID"] == node["NodeID"]):
+                    continue  # it was lost since
                 found = one_line(error)
             if found != installed_version():
                 raise InputError(

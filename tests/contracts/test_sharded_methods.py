@@ -1,6 +1,7 @@
 """Every method that factors has the same scores and flags in shards as in one piece, bit for bit."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 from errata.core.factoring import factored
 from errata.core.methods import all_methods
 from errata.dynamics.places import Place
+from errata.dynamics.ranking import rank
 from errata.dynamics.scoring import method_results
 from errata.dynamics.sharded import open_shards
 from errata.dynamics.shards import write_shard
@@ -56,7 +58,8 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
 def test_the_methods_that_factor():
     names = {method.name for method in METHODS}
     assert {"MeanProb-LM", "SWA-CE", "Mean-CPD", "LateStopping-CPD", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"} <= names
-    assert not {"CTRL-CE", "EarlyProb-LM", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
+    assert {"EarlyProb-CE", "Unmixed-EarlyProb-LM"} <= names
+    assert not {"CTRL-CE", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
 
 
 def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
@@ -67,10 +70,33 @@ def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
         write_shard(
             str(tmp_path), f"{number}", run_id="r", ids=np.arange(60)[rows], labels=labels[rows], logits=logits[:, rows]
         )
-    names = ["CTRL-CE", "EarlyProb-LM", "default"]
+    names = ["CTRL-CE", "CL-PBNR(cleanlab=1) (IS)"]
     whole = method_results(Dynamics.from_arrays(logits, labels), names)
     for name, result in method_results(open_shards(Place(str(tmp_path))), names).items():
         assert result.scores.tobytes() == whole[name].scores.tobytes()
+
+
+@pytest.mark.parametrize(("memorises", "expected"), [(True, "Unmixed-EarlyProb-LM"), (False, "Unmixed-MeanProb-LM")])
+def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, expected):
+    """Wrong labels are confidently rejected at first, and predicted in the last quarter if the model memorises."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 3, 300)
+    labels = np.where(rng.random(300) < 0.2, (true + 1) % 3, true)
+    logits = np.stack([4 * np.eye(3)[labels if memorises and epoch >= 12 else true] for epoch in range(16)])
+    logits += rng.normal(size=logits.shape)
+    for number in range(3):
+        rows = slice(100 * number, 100 * number + 100)
+        ids = np.arange(300)[rows]
+        write_shard(str(tmp_path), f"{number}", run_id="r", ids=ids, labels=labels[rows], logits=logits[:, rows])
+    whole, sharded = Dynamics.from_arrays(logits, labels, gathering="in-sample"), Dynamics.open(str(tmp_path))
+    early = "EarlyProb-CE"
+    expected_results, results = (method_results(run, ["default", early]) for run in (whole, sharded))
+    assert list(expected_results) == list(results) == [expected, early]
+    for name, result in expected_results.items():
+        assert results[name].scores.tobytes() == result.scores.tobytes()
+    everything = method_results(whole, ["MeanProb-CE"])["MeanProb-CE"].scores
+    assert np.allclose(everything, results[early].scores) is not memorises  # the window is shorter than the run
+    pd.testing.assert_frame_equal(rank(whole), rank(sharded), check_exact=True)
 
 
 @pytest.mark.parametrize("variant", ["CC", "CYY", "PBC", "PBNR"])

@@ -39,13 +39,13 @@ def cluster():
     shutil.rmtree(scratch, ignore_errors=True)
 
 
-def start(folder, *options):
+def start(folder, *options, url=None):
     recipe = Results(folder).recipe_path(DIGITS)
     recipe.parent.mkdir(parents=True, exist_ok=True)
     replace(setting(DIGITS).recipe, epochs=8).save(recipe)
     command = [sys.executable, "-m", "errata", "bench", "run", "--setting", DIGITS, "--gathering", "in-sample"]
     return subprocess.Popen(
-        [*command, "--seeds", "2", "--out", str(folder), *options],
+        [*command, "--seeds", "2", "--out", url or str(folder), *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -70,7 +70,11 @@ def test_a_node_killed_during_a_cell_changes_no_result(cluster, tmp_path):
     printed, code = finish(start(tmp_path / "one"))
     assert code == 0, printed
     node = cluster.add_node(num_cpus=1, **cluster.store)
-    process = start(tmp_path / "ray", "--ray", cluster.address)
+    failed = tmp_path / "ray" / "cells" / DIGITS / "in-sample-seed0.failed.json"
+    failed.parent.mkdir(parents=True)
+    failed.write_text('{"reason": "an earlier failure"}')
+    url = f"file://{tmp_path / 'ray'}"
+    process = start(tmp_path / "ray", "--ray", cluster.address, url=url)
     deadline = time.monotonic() + LIMIT_S
     while not list(cluster.scratch.glob("errata-*/work/*")) and process.poll() is None:
         assert time.monotonic() < deadline
@@ -82,11 +86,13 @@ def test_a_node_killed_during_a_cell_changes_no_result(cluster, tmp_path):
     assert code == 0, printed
     assert left, "the node was killed while it was training"
     assert "2 cells done, 0 reused" in printed
+    assert printed.count(": done") == 2
+    assert not failed.exists()
     alone, on_ray = tables(tmp_path / "one"), tables(tmp_path / "ray")
     assert list(alone) == list(on_ray)
     for name, table in alone.items():
         pd.testing.assert_frame_equal(on_ray[name], table, check_exact=True)
-    printed, code = finish(start(tmp_path / "ray", "--ray", cluster.address))
+    printed, code = finish(start(tmp_path / "ray", "--ray", cluster.address, url=url))
     assert (code, "0 cells done, 2 reused" in printed) == (0, True), printed
 
 
@@ -103,7 +109,22 @@ def test_a_cluster_without_gpus_is_refused_before_work_starts(cluster, tmp_path)
     from errata.ray_cluster import Needs, RayCluster
 
     with RayCluster(cluster.address) as connection:
-        with pytest.raises(InputError, match=r"digits needs 0\.0 GB of memory and 1 GPUs"):
+        with pytest.raises(InputError, match=r"digits needs 0\.0 GB of memory and 1 GPU on one node"):
             connection.check({"digits": Needs(gpus=1)})
         with pytest.raises(InputError, match=r"digits needs 1,000\.0 GB of memory"):
             connection.check({"digits": Needs(memory=10**12)})
+
+
+def test_a_gpu_is_looked_for_on_the_cluster_not_here(cluster, tmp_path):
+    printed, code = finish(start(tmp_path, "--device", "cuda", "--ray", cluster.address))
+    assert code != 0
+    assert "and 1 GPU on one node, but no node of the Ray cluster has both" in printed
+
+
+def test_a_second_driver_leaves_the_cells_to_the_first(cluster, tmp_path):
+    from filelock import FileLock
+
+    (tmp_path / "work").mkdir()
+    with FileLock(tmp_path / "work" / f"{DIGITS}-in-sample.lock"):
+        printed, code = finish(start(tmp_path, "--ray", cluster.address))
+    assert (code, "2 skipped" in printed, "another process works on it" in printed) == (0, True, True), printed

@@ -1,5 +1,7 @@
 """Scoring shards on a real local Ray cluster of three nodes, one of which is killed."""
 
+import os
+import re
 import sys
 import time
 
@@ -18,9 +20,10 @@ from errata.dynamics.sharded import process_shard, score_shards
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
+from errata.ray_cluster import RayCluster
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not import tests
-METHODS = ["MeanProb-LM", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"]
+METHODS = ["default", "MeanProb-LM", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"]
 MEMORY = 200 * 1024**2
 
 
@@ -65,13 +68,58 @@ def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place,
 
 def test_a_cluster_without_enough_memory_is_refused(cluster, place, monkeypatch):
     monkeypatch.setattr(ray_shards, "MEMORY_PER_BYTE", 10**6)
-    with pytest.raises(InputError, match=r"no node of the Ray cluster has more than 0\.2 GB"):
-        ray_mapper(cluster.address, Dynamics.open(place))
+    with (
+        RayCluster(cluster.address) as connection,
+        pytest.raises(InputError, match=r"no node of the Ray cluster has more than 0\.2 GB"),
+    ):
+        ray_mapper(connection, Dynamics.open(place))
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("127.0.0.1:1", r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached \(.*\); is it running\?"),
+        ("nowhere", r"--ray must be auto or HOST:PORT, not 'nowhere'"),
+    ],
+)
+def test_an_absent_cluster_is_refused(place, tmp_path, address, message):
+    out = tmp_path / "scores.csv"
+    result = CliRunner().invoke(app, ["score", place, "--method", "MeanProb-LM", "--out", str(out), "--ray", address])
+    assert isinstance(result.exception, InputError)
+    assert re.search(message, str(result.exception))
+    assert not out.exists()
+
+
+def test_a_cluster_of_other_versions_is_refused(cluster, monkeypatch):
+    python = ".".join(map(str, sys.version_info[:3]))
+    monkeypatch.setattr("ray._private.utils.compute_version_info", lambda: ("1.13.0", "3.8.2"))
+    message = f"runs Ray {ray.__version__} and Python {python}, but this process Ray 1.13.0 and Python 3.8.2; install"
+    with pytest.raises(InputError, match=re.escape(message)):
+        RayCluster(cluster.address)
+    assert not ray.is_initialized()
+
+
+def test_a_node_with_another_errata_is_refused(cluster, monkeypatch):
+    monkeypatch.setattr("errata.ray_cluster.installed_version", lambda: f"0.{os.getpid()}")  # other on every worker
+    with (
+        RayCluster(cluster.address) as connection,
+        pytest.raises(InputError, match=rf"cannot run errata 0\.{os.getpid()}; install it there \(it has 0\.\d+\)"),
+    ):
+        connection.check({})
+
+
+def test_a_connection_of_the_caller_stays_open(cluster):
+    ray.init(address=cluster.address, logging_level="error")
+    with RayCluster("127.0.0.1:1") as connection:
+        assert connection.has_gpus is False
+    assert ray.is_initialized()
+    ray.shutdown()
 
 
 def test_a_node_killed_during_scoring_changes_nothing(cluster, place):
     dynamics = Dynamics.open(place)
-    mapper = ray_mapper(cluster.address, dynamics)
+    connection = RayCluster(cluster.address)
+    mapper = ray_mapper(connection, dynamics)
     killed = []
 
     def killing(function, tasks):
@@ -83,5 +131,6 @@ def test_a_node_killed_during_scoring_changes_nothing(cluster, place):
 
     parts = [results for _, results in score_shards(dynamics, chosen_methods(dynamics, METHODS), killing)]
     assert len([node for node in ray.nodes() if node["Alive"]]) == 2
+    connection.close()
     for name, expected in method_results(dynamics, METHODS).items():
         assert np.concatenate([part[name].scores for part in parts]).tobytes() == expected.scores.tobytes()

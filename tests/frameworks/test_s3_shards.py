@@ -1,8 +1,10 @@
 """Shards in a real S3 server (moto), behind a proxy that truncates, fails and delays reads."""
 
 import http.client
+import json
 import threading
 import time
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import ClassVar
 
@@ -12,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from errata.cli.app import app
+from errata.datasets.registry import setting
 from errata.dynamics.scoring import score
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
@@ -20,21 +23,32 @@ from errata.errors import StoreError
 s3fs = pytest.importorskip("s3fs", reason="s3fs is not installed")
 moto_server = pytest.importorskip("moto.server", reason="moto[server] is not installed")
 
+DIGITS = "digits-symmetric-20"
 RNG = np.random.default_rng(0)
 LABELS, LOGITS = RNG.integers(0, 3, 300), RNG.normal(size=(3, 300, 3))
 WHOLE = score(Dynamics.from_arrays(LOGITS, LABELS), "Unmixed-MeanProb-LM")
 
 
 class FaultyProxy(BaseHTTPRequestHandler):
-    """Forwards requests. If `faults`, the first reads of an object are truncated, then fail, then are slow."""
+    """Forwards requests. If `faults`, the first reads of an object are truncated, then fail, then are slow.
+
+    always: part of the path of objects whose reads are always truncated, or whose writes always fail.
+    """
 
     protocol_version = "HTTP/1.1"
     target: int
     faults = False
     reads: ClassVar[dict[str, int]] = {}
+    always = ""
 
     def forward(self):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        stays_faulty = bool(self.always) and self.always in self.path
+        if stays_faulty and self.command in ("PUT", "POST"):
+            self.send_response(403)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         connection = http.client.HTTPConnection("127.0.0.1", self.target)
         connection.request(self.command, self.path, body, dict(self.headers))
         answer = connection.getresponse()
@@ -48,6 +62,8 @@ class FaultyProxy(BaseHTTPRequestHandler):
                 status, data, sent = 503, b"", b""
             elif count == 3:
                 time.sleep(0.1)
+        if stays_faulty and self.command == "GET":
+            sent = data[: len(data) // 2]
         self.send_response(status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "transfer-encoding", "connection", "date", "server"):
@@ -114,3 +130,59 @@ def test_a_missing_bucket_and_missing_credentials_are_named(store, monkeypatch):
     s3fs.S3FileSystem.clear_instance_cache()
     with pytest.raises(StoreError, match="no credentials were found"):
         Dynamics.open("s3://bucket/run")
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_the_benchmark_writes_its_results_to_the_store_and_resumes(store, monkeypatch, tmp_path):
+    files = s3fs.S3FileSystem()
+    recipe = replace(setting(DIGITS).recipe, epochs=3)
+    recipe.save(tmp_path / "recipe.json")
+    files.put_file(str(tmp_path / "recipe.json"), f"bucket/results/recipes/{DIGITS}.json")
+    files.pipe_file(f"bucket/results/cells/{DIGITS}/in-sample-seed0.failed.json", b'{"reason": "earlier"}')
+    monkeypatch.chdir(tmp_path)
+    arguments = ["bench", "run", "--setting", DIGITS, "--gathering", "in-sample", "--seeds", "1", "--out"]
+    for out, printed in (("s3://bucket/results", "1 cells done"), ("s3://bucket/results", "1 reused")):
+        result = CliRunner().invoke(app, [*arguments, out])
+        assert printed in result.output, (result.output, result.exception)
+    files.invalidate_cache()
+    names = sorted(path.rpartition("/")[2] for path in files.ls(f"bucket/results/cells/{DIGITS}"))
+    assert names == [f"in-sample-seed0{kind}" for kind in (".parquet", ".ranks.parquet", ".scores.parquet")]
+    with files.open(f"bucket/results/cells/{DIGITS}/in-sample-seed0.parquet") as file:
+        assert json.loads(pd.read_parquet(file)["parameters"][0])["epochs"] == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["recipe.json"]
+    result = CliRunner().invoke(app, [*arguments, "s3://nosuch/results"])
+    assert "the bucket 'nosuch' does not exist" in str(result.exception)
+
+
+def test_reads_that_stay_truncated_end_in_a_sentence_and_no_result(store, monkeypatch):
+    monkeypatch.setattr(FaultyProxy, "always", "/shards/1/logits.npy")
+    out = "s3://bucket/out/none.parquet"
+    result = CliRunner().invoke(app, ["score", "s3://bucket/run", "--method", "Unmixed-MeanProb-LM", "--out", out])
+    assert isinstance(result.exception, StoreError)
+    assert "s3://bucket/run/shards/1/logits.npy cannot be read: " in str(result.exception)
+    files = s3fs.S3FileSystem()
+    files.invalidate_cache()
+    assert not files.exists("bucket/out/none.parquet")
+
+
+def test_a_result_that_cannot_be_written_leaves_the_old_one(store, monkeypatch):
+    out = "s3://bucket/out/kept.parquet"
+    arguments = ["score", "s3://bucket/run", "--out", out, "--method"]
+    assert CliRunner().invoke(app, [*arguments, "MeanProb-LM"]).exit_code == 0
+    monkeypatch.setattr(FaultyProxy, "always", "/out/kept.parquet")
+    result = CliRunner().invoke(app, [*arguments, "Last-LM"])
+    assert isinstance(result.exception, StoreError)
+    assert str(result.exception) == f"{out} cannot be written: access is denied; check the credentials"
+    monkeypatch.setattr(FaultyProxy, "always", "")
+    with s3fs.S3FileSystem().open("bucket/out/kept.parquet") as file:
+        assert list(pd.read_parquet(file)) == ["id", "MeanProb-LM"]
+
+
+def test_a_shard_whose_writer_was_stopped_is_named(store, monkeypatch):
+    """The manifest cannot be written: the shard has all its files, and is none."""
+    monkeypatch.setattr(FaultyProxy, "always", "/half/shards/0/manifest.json")
+    with pytest.raises(StoreError, match=r"half/shards/0/manifest.json cannot be written"):
+        write_shard("s3://bucket/half", "0", run_id="r", ids=[0, 1], labels=[0, 1], logits=np.eye(2))
+    assert s3fs.S3FileSystem().exists("bucket/half/shards/0/logits.npy")
+    with pytest.raises(StoreError, match=r"shard '0' of s3://bucket/half has no manifest"):
+        Dynamics.open("s3://bucket/half")

@@ -57,6 +57,9 @@ class Results:
             replace_atomically(path, partial(table.to_parquet, index=False, compression="zstd"))
         self.file(cell, FAILURE).unlink(missing_ok=True)
 
+    def publish(self, cell: Cell) -> None:
+        """Called after the files of a cell were written; in a folder, they are where they belong."""
+
     def write_failure(self, cell: Cell, reason: str) -> None:
         """Store why a cell failed."""
         path = self.file(cell, FAILURE)

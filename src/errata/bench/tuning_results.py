@@ -36,6 +36,9 @@ class TuningResults:
         """Whether that seed of the setting is tuned."""
         return all(cell.seed in self._seeds(cell.setting, kind) for kind in (CHOSEN, CURVE))
 
+    def publish(self, cell: Cell) -> None:
+        """Called after the results of a seed were written; they are where they belong."""
+
     def read(self, setting: str, kind: str = CHOSEN) -> pd.DataFrame:
         """One of the tables of a setting, all seeds: CHOSEN (see `choose`), CANDIDATES or CURVE."""
         return read_parquet(self.path(setting, kind), ["seed"])

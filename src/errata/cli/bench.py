@@ -1,6 +1,8 @@
 """`errata bench`: run the benchmark."""
 
+import contextlib
 import sys
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,8 +88,12 @@ def run(
     seeds: SeedsOption = None,
     device: DeviceOption = "auto",
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder of the results, by default results. Results that it has are reused."),
+        str | None,
+        typer.Option(
+            "--out",
+            help="Folder of the results, by default results, or a URL such as s3://bucket/results. Results that it has "
+            "are reused.",
+        ),
     ] = None,
     keep_dynamics: Annotated[bool, typer.Option(help="Keep the logits of every epoch after scoring.")] = False,
     as_published: Annotated[
@@ -110,8 +116,10 @@ def run(
     from errata.bench.running.benchmark_run import BenchmarkRun, plugin_methods
     from errata.bench.running.campaign import RunOptions
     from errata.bench.running.cluster_run import run_on_cluster
+    from errata.bench.stored_results import StoredResults
     from errata.core.default import is_default
     from errata.core.methods import parse
+    from errata.dynamics.places import Place, is_url
 
     plugins = tuple(plugin or ())
     plugin_methods(plugins)  # --methods may name a method of a plugin
@@ -120,12 +128,19 @@ def run(
     if looks == 2 and as_published:
         raise InputError("The paper has one pass: use --as-published or --looks 2, not both.")
     folder = "as-published" if as_published else "two-passes" if looks == 2 else ""
-    out = out or Path("results", folder)
+    place = Place(out) if out is not None and is_url(out) else None
+    if place is not None and keep_dynamics:
+        raise InputError("--keep-dynamics needs a local folder: leave it out, or choose another --out")
     options = RunOptions(device, data_dir, extra, plugins, keep_dynamics, as_published, looks)
-    with TrainingBar() as bar:
-        benchmark = BenchmarkRun(out, options, bar)
+    with TrainingBar() as bar, contextlib.ExitStack() as stack:
+        local = Path(out or Path("results", folder))
+        results = None
+        if place is not None:
+            local = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+            results = StoredResults(place, local, (cell.setting for cell in cells))
+        benchmark = BenchmarkRun(local, options, bar, results)
         outcome = benchmark.run(cells) if ray is None else run_on_cluster(benchmark, ray, cells)
-    _print_outcome(outcome, "cells done", out)
+    _print_outcome(outcome, "cells done", out or local)
 
 
 @bench.command()
@@ -204,7 +219,7 @@ def settings_of(suite: str | None, settings: list[str] | None) -> list[str] | No
     return settings or (None if suite is None else list(find_suite(suite)))
 
 
-def _print_outcome(outcome: "CampaignOutcome", what: str, out: Path) -> None:
+def _print_outcome(outcome: "CampaignOutcome", what: str, out: Path | str) -> None:
     counts = f"{len(outcome.reused)} reused, {len(outcome.skipped)} skipped, {len(outcome.failed)} failed"
     print(f"{len(outcome.done)} {what}, {counts}; results are in {out}")
     if outcome.failed:

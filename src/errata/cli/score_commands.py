@@ -1,5 +1,6 @@
 """`errata methods`, `errata score`, `errata rank`."""
 
+import contextlib
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -117,14 +118,18 @@ def _score_shards(
     from errata.dynamics.ray_shards import ray_mapper
     from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import score_shards
+    from errata.ray_cluster import RayCluster
 
     dynamics.window(window)
-    methods = chosen_methods(dynamics, names)
-    with progress_bar("scoring", dynamics.samples) as advance:
+    with contextlib.ExitStack() as stack:
+        mapper = map if ray is None else ray_mapper(stack.enter_context(RayCluster(ray)), dynamics)
+        methods = chosen_methods(dynamics, names, mapper)
+        left_out = [method for method in methods if names is None and ray is not None and factored(method) is None]
+        methods = [method for method in methods if method not in left_out]
+        advance = stack.enter_context(progress_bar("scoring", dynamics.samples))
         if ray is None and any(factored(method) is None for method in methods):
             tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
         else:
-            mapper = map if ray is None else ray_mapper(ray, dynamics)
             scored = score_shards(dynamics, methods, mapper)
             tables = (
                 pd.DataFrame({"id": ids} | {name: result.scores for name, result in results.items()})
@@ -138,6 +143,8 @@ def _score_shards(
 
         rows = write_tables(counted_tables(), out, excel_safe=excel_safe)
     print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
+    if left_out:
+        print(f"left out: {', '.join(method.name for method in left_out)}, which need all samples on one node")
 
 
 @app.command()

@@ -22,7 +22,7 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.held_out_models import log_loss
-from errata.core.memorising import predicted_classes, reverses_confident_rejections
+from errata.core.memorising import Counts, predicted_classes, reversal_counts, reverses
 from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 
@@ -47,7 +47,7 @@ def choose_window(log_sums: NDArray[Any], labels: Labels, context: SampleContext
     """
     held_out = held_out_pool(labels, log_sums.shape[2], context)
     if held_out is None or log_loss(held_out, labels) > INFORMATIVE_LOSS * loss_of_guessing(labels):
-        return _before_reversals(log_sums, labels)
+        return before_reversals(*window_counts(log_sums, labels))
     return _closest(log_sums, np.exp(held_out))
 
 
@@ -68,18 +68,30 @@ def _closest(log_sums: NDArray[Any], held_out: Floats) -> int:
     return last - int(np.argmax(agreement[::-1]))
 
 
-def _before_reversals(log_sums: NDArray[Any], labels: Labels) -> int:
-    """The window of rule 2."""
+def window_counts(log_sums: NDArray[Any], labels: Labels) -> tuple[Counts, Counts, Counts]:
+    """What rule 2 needs to know of all samples. Counts of parts of a run can be added.
+
+    (P, 2): the `reversal_counts` of the part that each window adds to the one before; 0 for the first. (P, K): how many
+    labels of each class the mean over each window predicts. (K,): the same for the last part.
+    """
     mean_classes, added_classes = predicted_classes(log_sums)
-    window = len(mean_classes) - 1
-    while window > 0 and reverses_confident_rejections(log_sums[:, window - 1], added_classes[window], labels):
-        if _loses_a_class(mean_classes[window - 1] == labels, added_classes[-1] == labels, labels):
+    classes = log_sums.shape[2]
+    reversals = [
+        reversal_counts(log_sums[:, window - 1], added_classes[window], labels) if window else np.zeros(2, np.int64)
+        for window in range(len(mean_classes))
+    ]
+    *predicted, late = (
+        np.bincount(labels[predictions == labels], minlength=classes)
+        for predictions in (*mean_classes, added_classes[-1])
+    )
+    return np.array(reversals), np.array(predicted), late
+
+
+def before_reversals(reversals: Counts, predicted: Counts, late: Counts) -> int:
+    """The window of rule 2, from the `window_counts` of all samples."""
+    window = len(reversals) - 1
+    while window > 0 and reverses(reversals[window]):
+        if (predicted[window - 1] < late / 2).any():  # the shorter window loses a class
             break
         window -= 1
     return window
-
-
-def _loses_a_class(shorter: NDArray[np.bool_], late: NDArray[np.bool_], labels: Labels) -> bool:
-    """Whether the shorter window predicts less than half as many labels (N,) of a class as the end of the run does."""
-    left, at_end = (np.bincount(labels, weights=predicted) for predicted in (shorter, late))
-    return bool((left < at_end / 2).any())

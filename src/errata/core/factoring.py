@@ -9,8 +9,9 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
   (K, K). PBC and PBNR need the value of the last flagged sample too: histograms (K, K, bins) show its bin, and the
   values in this one bin are then compared. So flags are exact, and the histograms are no approximation.
 - Unmixed needs the same two states for T.
+- EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
 
-All others (CTRL, neighbours, held-out models, EarlyProb, the rules of cleanlab) need arrays of the whole run.
+All others (CTRL, neighbours, held-out models, the rules of cleanlab) need arrays of the whole run.
 """
 
 from abc import ABC, abstractmethod
@@ -23,7 +24,9 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from errata.core import confident_learning as cl
+from errata.core import early
 from errata.core._confident_kernels import compensated_sum
+from errata.core.aggregations import EarlyProb
 from errata.core.checks import Floats, Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.confident_learning import ConfidentLearning
@@ -94,14 +97,14 @@ class _Joint(FactoredMethod):
 
     rounds = 2
 
-    def probabilities(self, part: Part) -> Floats:
+    def probabilities(self, part: Part, known: State) -> Floats:
         """Probabilities (n, K)."""
         probabilities: Floats = part.arrays["probabilities"]
         return probabilities
 
     def map(self, number: int, part: Part, known: State) -> State:
         """Round 0: sums and sizes of classes (K,). Round 1: counts (K, K) by label and confident class."""
-        P, y = cl.check_probabilities(self.probabilities(part), part.labels)
+        P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
         members = cl.members_of_classes(y, P.shape[1])
         if number == 0:
             sums = [sum(map(Fraction, compensated_sum(P[rows, k]))) for k, rows in enumerate(members)]
@@ -133,7 +136,7 @@ class FactoredConfidentLearning(_Joint):
         """Round 1: also histograms. Round 2: the values in the bin of the last flagged value of each pair."""
         if number == 0:
             return super().map(number, part, known)
-        P, y = cl.check_probabilities(self.probabilities(part), part.labels)
+        P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
         members = cl.members_of_classes(y, P.shape[1])
         bins = _bins(P.shape[1])
         state: State = {} if number == 2 else super().map(number, part, known)
@@ -171,7 +174,7 @@ class FactoredConfidentLearning(_Joint):
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Flags and scores of one part."""
-        P, y = cl.check_probabilities(self.probabilities(part), part.labels)
+        P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
         thresholds = known.get("thresholds", np.full(P.shape[1], np.inf))
         confident, disagrees = cl.find_confident_classes(P, y, thresholds, PAPER.slack)
         flagged = disagrees if self.rounds == 0 else (confident != y) & (confident >= 0)
@@ -204,35 +207,67 @@ class FactoredConfidentLearning(_Joint):
         return np.asarray(-own if j == k else P[rows, j].astype(np.float64) - own)
 
 
-class FactoredUnmix(_Joint):
-    """The step Unmixed after an aggregation."""
+class FactoredVectors(_Joint):
+    """One vector per sample, of which EarlyProb chooses the window, and the step Unmixed after it, or no step."""
 
-    def probabilities(self, part: Part) -> Floats:
+    @property
+    def _chooses(self) -> bool:
+        return isinstance(self._method.aggregation, EarlyProb)
+
+    @property
+    def _method(self) -> ComposedMethod:
+        assert isinstance(self.method, ComposedMethod)
+        return self.method
+
+    @property
+    def rounds(self) -> int:  # type: ignore[override]
+        """One for the window of EarlyProb, and two for T of Unmixed."""
+        return self._chooses + 2 * len(self._method.steps)
+
+    def map(self, number: int, part: Part, known: State) -> State:
+        """The counts of windows first, if there are windows."""
+        if not self._chooses:
+            return super().map(number, part, known)
+        if number:
+            return super().map(number - 1, part, known)
+        return dict(enumerate(early.window_counts(part.arrays["log_probabilities"], part.labels)))
+
+    def reduce(self, number: int, state: State, known: State) -> State:
+        """The window first, if there are windows."""
+        if not self._chooses:
+            return super().reduce(number, state, known)
+        if number:
+            return known | super().reduce(number - 1, state, known)
+        return {"window": early.before_reversals(state[0], state[1], state[2])}
+
+    def probabilities(self, part: Part, known: State) -> Floats:
         """Probabilities of given labels (n, K)."""
-        return np.asarray(np.exp(self._logs(part)))
+        return np.asarray(np.exp(self._logs(part, known)))
 
-    def _logs(self, part: Part) -> Floats:
-        return np.asarray(log_softmax(part.arrays["log_probabilities"], axis=1), dtype=np.float64)
+    def _vector(self, part: Part, known: State) -> Floats:
+        vectors: Floats = part.arrays["log_probabilities"]
+        if not self._chooses:
+            return vectors
+        return np.asarray(log_softmax(vectors[:, known["window"]].astype(np.float64), axis=1))
+
+    def _logs(self, part: Part, known: State) -> Floats:
+        return np.asarray(log_softmax(self._vector(part, known), axis=1), dtype=np.float64)
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Scores of one part."""
-        assert isinstance(self.method, ComposedMethod)
-        assert isinstance(self.method.steps[0], Unmix)
-        classes = len(known["sizes"])
-        logs: Floats = part.arrays["log_probabilities"]
-        if known["sizes"].sum() >= classes**2:
-            T, rounds, own = (
-                as_transition(known["counts"].T.astype(np.float64)),
-                self.method.steps[0].rounds,
-                self._logs(part),
-            )
+        logs = self._vector(part, known)
+        classes = logs.shape[1]
+        if self._method.steps and known["sizes"].sum() >= classes**2:
+            (step,) = self._method.steps
+            assert isinstance(step, Unmix)
+            T, rounds, own = as_transition(known["counts"].T.astype(np.float64)), step.rounds, self._logs(part, known)
             logs = np.empty_like(own)
 
             def work(block: slice) -> None:
                 logs[block] = true_classes(own[block], T, rounds)
 
             over_blocks(len(own), max(1, BLOCK_ELEMENTS // classes), work)
-        return MethodResult(self.method.score_probabilities(logs, part.labels))
+        return MethodResult(self._method.score_probabilities(logs, part.labels))
 
 
 def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
@@ -241,13 +276,14 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
         return None if method.cleanlab else FactoredConfidentLearning(method)
     if isinstance(method, Detector):
         return None
+    early_window = isinstance(method.aggregation, EarlyProb)
     plain = type(method.aggregation).result is Aggregation.result and not method.aggregation.uses_other_samples
-    if not plain:
+    if not plain and not early_window:
         return None
     if not method.steps:
-        return OwnSample(method)
+        return FactoredVectors(method) if early_window else OwnSample(method)
     unmixes = len(method.steps) == 1 and isinstance(method.steps[0], Unmix)
-    return FactoredUnmix(method) if unmixes and isinstance(method.aggregation, VectorAggregation) else None
+    return FactoredVectors(method) if unmixes and isinstance(method.aggregation, VectorAggregation) else None
 
 
 def factored_by_name(name: str) -> FactoredMethod | None:

@@ -28,6 +28,7 @@ from scipy.special import softmax
 from errata.core.checks import Floats, Labels
 
 Classes = NDArray[np.int64]
+Counts = NDArray[np.int64]
 
 # All constants of the rule. The evidence is described in docs/research.md; the runs are in results/research: signs.csv,
 # memorised/signs.csv, memorising.csv, learning.csv and learning-images.csv.
@@ -88,8 +89,13 @@ def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
     log_sums_before, late_classes = log_sums[:, 0], part_classes[-1]
     return Memorisation(
         features=features_have_memorised(np.exp(log_sums_before), mean_classes[-1], late_classes, labels),
-        late_epochs=reverses_confident_rejections(log_sums_before, late_classes, labels),
+        late_epochs=reverses(late_reversals(log_sums, labels)),
     )
+
+
+def late_reversals(log_sums: NDArray[Any], labels: Labels) -> Counts:
+    """The `reversal_counts` of the last quarter (2,); arguments as `from_logits` has. Counts of parts can be added."""
+    return reversal_counts(log_sums[:, 0], predicted_classes(log_sums)[1][-1], labels)
 
 
 def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
@@ -127,7 +133,7 @@ def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels)
 
 def label_reversals(before: Floats, late_classes: Classes, labels: Labels) -> float:
     """Of the labels (N,) ruled out by earlier probabilities (N, K), the share that is predicted late."""
-    return _share_predicted(ruled_out(before, labels), late_classes, labels)
+    return _share(_counts(ruled_out(before, labels), late_classes, labels))
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -140,19 +146,32 @@ def confident_reversals(log_sums: NDArray[Any], late_classes: Classes, labels: L
 
     log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs.
     """
+    return _share(reversal_counts(log_sums, late_classes, labels))
+
+
+def reversal_counts(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> Counts:
+    """How many labels were confidently rejected, and how many of these are predicted late: (2,).
+
+    Arguments as `confident_reversals` has. Counts of parts of a run can be added.
+    """
     before = softmax(log_sums, axis=1)
     rejected = (before.max(axis=1) > CONFIDENT_OTHER) & (before[np.arange(len(labels)), labels] < CONFIDENT_LABEL)
-    return _share_predicted(rejected, late_classes, labels)
+    return _counts(rejected, late_classes, labels)
 
 
-def reverses_confident_rejections(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> bool:
-    """Whether the late part of a run must be left out; arguments as `confident_reversals` has."""
-    return confident_reversals(log_sums, late_classes, labels) > CONFIDENT_REVERSALS_LIMIT
+def reverses(counts: Counts) -> bool:
+    """Whether the late part of a run must be left out, from its `reversal_counts`."""
+    return _share(counts) > CONFIDENT_REVERSALS_LIMIT
 
 
-def _share_predicted(rejected: NDArray[np.bool_], late_classes: Classes, labels: Labels) -> float:
+def _counts(rejected: NDArray[np.bool_], late_classes: Classes, labels: Labels) -> Counts:
+    return np.array([rejected.sum(), (late_classes == labels)[rejected].sum()])
+
+
+def _share(counts: Counts) -> float:
     """Of the rejected labels, the share that is predicted late; 0 if there are too few of them."""
-    return float((late_classes == labels)[rejected].mean()) if rejected.sum() >= FEWEST_REJECTED else 0.0
+    rejected, predicted = counts.tolist()
+    return predicted / rejected if rejected >= FEWEST_REJECTED else 0.0
 
 
 def predicted_classes(log_sums: NDArray[Any]) -> tuple[Classes, Classes]:

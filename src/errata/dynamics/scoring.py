@@ -21,7 +21,13 @@ from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
 from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
-from errata.dynamics.sharded import ShardedDynamics, sharded_arrays, sharded_results
+from errata.dynamics.sharded import (
+    Mapper,
+    ShardedDynamics,
+    late_epochs_have_memorised,
+    sharded_arrays,
+    sharded_results,
+)
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -97,9 +103,9 @@ def method_results(
     }
 
 
-def chosen_methods(dynamics: Dynamics, methods: Iterable[str | Method] | None) -> list[Method]:
-    """The methods of these names; None: all methods of the paper that these dynamics allow."""
-    return _paper_methods(dynamics) if methods is None else [find_method(dynamics, name) for name in methods]
+def chosen_methods(dynamics: Dynamics, methods: Iterable[str | Method] | None, mapper: Mapper = map) -> list[Method]:
+    """The methods of these names; None: all methods of the paper that these dynamics allow. mapper: for shards."""
+    return _paper_methods(dynamics) if methods is None else [find_method(dynamics, name, mapper) for name in methods]
 
 
 def _paper_methods(dynamics: Dynamics) -> list[Method]:
@@ -141,8 +147,11 @@ def _one_result(
     return name, result
 
 
-def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
-    """The method of that name, checked against how the dynamics were gathered; None and "default" are the default."""
+def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper = map) -> Method:
+    """The method of that name, checked against how the dynamics were gathered; None and "default" are the default.
+
+    mapper: how shards are read, if the choice of the default depends on them.
+    """
     requested = parse_or_default(method)
     if requested is not None:
         if dynamics.gathering not in (None, requested.gathering):
@@ -154,15 +163,17 @@ def find_method(dynamics: Dynamics, method: str | Method | None) -> Method:
     return choose_default(
         dynamics.spaces,
         dynamics.gathering or "in-sample",
-        logits_stored=reducers is None,
+        logits_stored=reducers is None and not (isinstance(dynamics, ShardedDynamics) and dynamics.running_sums),
         can_score=lambda method: reducers is None or reducers.supports(method),
-        memorisation=partial(_memorisation, dynamics),
+        memorisation=partial(_memorisation, dynamics, mapper),
         beats_held_out=dynamics.settings.get(BEATS_HELD_OUT) is True,
     )
 
 
-def _memorisation(dynamics: Dynamics) -> Memorisation:
-    """Which parts of a run have memorised labels."""
+def _memorisation(dynamics: Dynamics, mapper: Mapper) -> Memorisation:
+    """Which parts of a run have memorised labels. A run in shards has no features."""
+    if isinstance(dynamics, ShardedDynamics):
+        return Memorisation(features=False, late_epochs=late_epochs_have_memorised(dynamics, mapper))
     if dynamics.reducers is None:
         (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)])
         return memorising.from_logits(arrays["log_probabilities"], dynamics.labels)

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core import memorising
+from errata.core.aggregations import LastQuarter
 from errata.core.checks import Labels
+from errata.core.composed_method import ComposedMethod
 from errata.core.devices import Progress
 from errata.core.factoring import FactoredMethod, Part, State, factored, merge
+from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method
 from errata.core.replay import SampleStatistic, replay_arrays
@@ -134,6 +138,17 @@ def process_shard(task: ShardTask) -> Any:
     if task.number is None:
         return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
     return tuple(factor.map(task.number, part, known) for factor, part, known in jobs)
+
+
+def late_epochs_have_memorised(dynamics: ShardedDynamics, mapper: Mapper = map) -> bool:
+    """Whether the late epochs of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
+    return memorising.reverses(np.sum(list(mapper(_late_reversals, dynamics.shards)), axis=0))
+
+
+def _late_reversals(shard: ShardInfo) -> NDArray[np.int64]:
+    run = read_shard(shard)
+    (arrays,) = shard_arrays(run, [ComposedMethod(LastQuarter(), LM)])
+    return memorising.late_reversals(arrays["log_probabilities"], run.labels)
 
 
 def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[SampleArrays]:

@@ -37,9 +37,13 @@ class BenchmarkRun(Campaign):
 
     verb = "scored"
 
-    def __init__(self, out: Path, options: RunOptions, progress: TrainingProgress) -> None:
+    def __init__(
+        self, out: Path, options: RunOptions, progress: TrainingProgress, results: Results | None = None
+    ) -> None:
+        """results: in the folder `out`, by default those that stay in it."""
         plugin_methods(options.plugins)  # a broken plugin raises before anything is trained
-        super().__init__(out, options, progress, Results(out))
+        self.store = results or Results(out)
+        super().__init__(out, options, progress, self.store)
 
     @staticmethod
     def score(trained: TrainedCell) -> None:
@@ -56,7 +60,8 @@ class BenchmarkRun(Campaign):
     def _work(self, group: CellGroup) -> Path:
         return self.results.work(f"{group.setting.name}-{group.gathering}")
 
-    def _recipe(self, group: CellGroup) -> AnyRecipe:
+    def recipe(self, group: CellGroup) -> AnyRecipe:
+        """The recipe that was found, the published one, or that of the setting."""
         default = published_recipe(group.setting) if self.options.as_published else group.setting.recipe
         return self.results.recipe(group.setting, default)
 

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, ClassVar
@@ -101,9 +102,14 @@ class Campaign(ABC):
         """store: where the results of this campaign are."""
         out.mkdir(parents=True, exist_ok=True)
         self.results, self.options = Results(out), options
-        self._store, self._progress, self._machine = store, progress, device_name(options.device)
-        self._outcome = CampaignOutcome()
+        self._store, self.progress = store, progress
+        self.outcome = CampaignOutcome()
         self._waiting: list[tuple[Path, BaseFileLock, dict[Cell, Future[float]]]] = []  # trained, not yet reported
+
+    @cached_property
+    def _machine(self) -> str:
+        """The device that trains; cells on a cluster do not use the one of this process."""
+        return device_name(self.options.device)
 
     @staticmethod
     @abstractmethod
@@ -115,7 +121,8 @@ class Campaign(ABC):
         """The folder in which a group is trained."""
 
     @abstractmethod
-    def _recipe(self, group: CellGroup) -> AnyRecipe: ...
+    def recipe(self, group: CellGroup) -> AnyRecipe:
+        """The recipe that a group is trained by."""
 
     def _metadata(self, recipe: AnyRecipe, labelled: LabelledSetting) -> dict[str, Any]:
         """Columns of the results. Raises before training if the results could not be stored."""
@@ -128,17 +135,17 @@ class Campaign(ABC):
 
     def run(self, cells: Sequence[Cell]) -> CampaignOutcome:
         """Compute every cell that has no results yet. The seeds of a setting train together."""
-        self._outcome.reused = [cell for cell in cells if self._store.has(cell)]
-        self._remove_leftovers(self._outcome.reused)
-        groups = group_cells([cell for cell in cells if cell not in self._outcome.reused])
-        self._progress.total(sum(_model_epochs(group, self._recipe(group)) for group in groups))
-        on_gpu = not self._machine.startswith("cpu")
+        self.outcome.reused = [cell for cell in cells if self._store.has(cell)]
+        self._remove_leftovers(self.outcome.reused)
+        groups = group_cells([cell for cell in cells if cell not in self.outcome.reused])
+        on_gpu = not self._machine.startswith("cpu")  # a device that is not there is refused before training
+        self.progress.total(sum(model_epochs(group, self.recipe(group)) for group in groups))
         with ProcessPoolExecutor(PROCESSES, get_context("spawn")) if on_gpu else InlineExecutor() as pool:
             for group in groups:
                 self._run_group(group, pool)
                 self._collect(wait=False)
             self._collect(wait=True)
-        return self._outcome
+        return self.outcome
 
     def _remove_leftovers(self, done: Sequence[Cell]) -> None:
         """Delete the training of these cells that a process left when it was killed after scoring them."""
@@ -154,19 +161,27 @@ class Campaign(ABC):
     def _run_group(self, group: CellGroup, pool: Executor) -> None:
         """Train a group and have it scored, unless another process works on it. Its lock is held until then."""
         work = self._work(group)
+        lock = self.lock(group)
+        if lock is None:
+            return
+        # Another process may have finished some seeds since this one checked.
+        done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
+        self.outcome.reused += map(group.cell, done)
+        trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
+        futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
+        self._waiting.append((work, lock, futures))
+
+    def lock(self, group: CellGroup) -> BaseFileLock | None:
+        """A lock on a group; None, and the group is skipped, if another process works on it."""
+        work = self._work(group)
         work.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(work.with_name(f"{work.name}.lock"))
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            self._skip(group, "another process works on it")
-            return
-        # Another process may have finished some seeds since this one checked.
-        done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
-        self._outcome.reused += map(group.cell, done)
-        trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
-        futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
-        self._waiting.append((work, lock, futures))
+            self.skip(group, "another process works on it")
+            return None
+        return lock
 
     def _collect(self, *, wait: bool) -> None:
         """Report the groups that are scored. With `wait`, wait for all of them."""
@@ -177,10 +192,11 @@ class Campaign(ABC):
             errors = {cell: future.exception() for cell, future in futures.items()}
             for cell, error in errors.items():
                 if error is None:
-                    self._outcome.done.append(cell)
-                    self._progress.say(f"{cell.name}: {self.verb} in {futures[cell].result():,.0f} s")
+                    self._store.publish(cell)
+                    self.outcome.done.append(cell)
+                    self.progress.say(f"{cell.name}: {self.verb} in {futures[cell].result():,.0f} s")
                 else:
-                    self._report_failure(cell, _describe(error))
+                    self.report_failure(cell, _describe(error))
             if futures and not any(errors.values()):
                 if self.options.keep_dynamics:
                     _mark(work).unlink(missing_ok=True)
@@ -194,23 +210,23 @@ class Campaign(ABC):
         try:
             return self._trained_cells(group) if group.seeds else []
         except MissingDataError as error:
-            self._skip(group, str(error))
+            self.skip(group, str(error))
         except Exception as error:
             for seed in group.seeds:
-                self._report_failure(group.cell(seed), _describe(error))
+                self.report_failure(group.cell(seed), _describe(error))
         return []
 
     def _trained_cells(self, group: CellGroup) -> list[TrainedCell]:
-        recipe = self._recipe(group)
+        recipe = self.recipe(group)
         labelled = load_setting(group.setting.name, self.options.data_dir)
         reason = reason_to_skip(group, recipe, labelled, self._machine, self.results.folder)
         if reason is not None:
-            self._skip(group, reason)
+            self.skip(group, reason)
             return []
         metadata = self._metadata(recipe, labelled)
         for remark in labelled.data.remarks if not labelled.data.complete else ():
-            self._progress.say(f"{group.name}: incomplete data: {remark}")
-        self._progress.begin(group.name, _model_epochs(group, recipe))
+            self.progress.say(f"{group.name}: incomplete data: {remark}")
+        self.progress.begin(group.name, model_epochs(group, recipe))
         start = time.monotonic()
         _mark(self._work(group)).touch()
         seeds = train_group(
@@ -219,18 +235,18 @@ class Campaign(ABC):
             recipe,
             self.options.device,
             self._work(group),
-            self._progress.advance,
+            self.progress.advance,
             as_published=self.options.as_published,
         )
         seconds = (time.monotonic() - start) / len(group.seeds)
-        self._progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
+        self.progress.say(f"{group.name}: trained {recipe.epochs} epochs, {seconds:,.0f} s per seed")
         device = "cpu" if isinstance(recipe, BoostingRecipe) else self._machine.removesuffix(" auto")
         metadata |= {"device": device, "seconds": seconds}
         trained = []
         for gathered in seeds:
             cell = group.cell(gathered.seed)
             if gathered.dynamics is None or gathered.dynamics.path is None:
-                self._report_failure(cell, gathered.stopped or "no dynamics")
+                self.report_failure(cell, gathered.stopped or "no dynamics")
                 continue
             trained.append(
                 TrainedCell(
@@ -254,17 +270,19 @@ class Campaign(ABC):
             return None
         start = time.monotonic()
         path = train_second_pass(labelled, gathered, recipe, self.options.device, self._work(group))
-        self._progress.say(f"{group.name} seed {gathered.seed}: second pass, {time.monotonic() - start:,.0f} s")
+        self.progress.say(f"{group.name} seed {gathered.seed}: second pass, {time.monotonic() - start:,.0f} s")
         return path
 
-    def _report_failure(self, cell: Cell, reason: str) -> None:
+    def report_failure(self, cell: Cell, reason: str) -> None:
+        """Record why a cell failed."""
         self._store.write_failure(cell, reason)
-        self._outcome.failed[cell] = reason
-        self._progress.say(f"{cell.name}: failed: {last_line(reason)}")
+        self.outcome.failed[cell] = reason
+        self.progress.say(f"{cell.name}: failed: {last_line(reason)}")
 
-    def _skip(self, group: CellGroup, reason: str) -> None:
-        self._outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}
-        self._progress.say(f"{group.name}: skipped: {reason}")
+    def skip(self, group: CellGroup, reason: str) -> None:
+        """Record why a group was not computed."""
+        self.outcome.skipped |= {group.cell(seed): reason for seed in group.seeds}
+        self.progress.say(f"{group.name}: skipped: {reason}")
 
 
 def _timed(score: Callable[[TrainedCell], None], trained: TrainedCell) -> float:
@@ -274,7 +292,7 @@ def _timed(score: Callable[[TrainedCell], None], trained: TrainedCell) -> float:
     return time.monotonic() - start
 
 
-def _model_epochs(group: CellGroup, recipe: AnyRecipe) -> int:
+def model_epochs(group: CellGroup, recipe: AnyRecipe) -> int:
     """Epochs of all models of a group together."""
     return recipe.epochs * len(group.seeds) * (1 if group.gathering == "in-sample" else FOLDS)
 

@@ -60,7 +60,8 @@ class TuningRun(Campaign):
     def _work(self, group: CellGroup) -> Path:
         return self.results.work(f"{group.setting.name}-tuning")
 
-    def _recipe(self, group: CellGroup) -> AnyRecipe:
+    def recipe(self, group: CellGroup) -> AnyRecipe:
+        """The recipe of the setting, for more epochs."""
         return longer_recipe(self.results.recipe(group.setting), group.setting)
 
     def _metadata(self, recipe: AnyRecipe, labelled: LabelledSetting) -> dict[str, Any]:
