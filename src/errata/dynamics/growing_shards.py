@@ -104,7 +104,9 @@ def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: boo
     sizes = np.diff(layout.starts).tolist() if layout.samples >= len(shards) else []
     if sizes != [shard.samples for shard in shards]:
         stored = sum(shard.samples for shard in shards)
-        raise StoreError(f"{place.url} was recorded with {stored:,} samples, not {samples:,}: resume needs the same run")
+        raise StoreError(
+            f"{place.url} was recorded with {stored:,} samples, not {samples:,}: resume needs the same run"
+        )
     return layout
 
 
@@ -231,9 +233,7 @@ class GrowingShard:
         return self._next_manifest
 
 
-def write_rows(
-    place: Place, layout: RunLayout, arrays: Mapping[str, NDArray[Any]]
-) -> dict[int, dict[str, list[int]]]:
+def write_rows(place: Place, layout: RunLayout, arrays: Mapping[str, NDArray[Any]]) -> dict[int, dict[str, list[int]]]:
     """Write arrays (N, ...) into the folders of all shards; the entries of their files for each shard."""
     entries: dict[int, dict[str, list[int]]] = {}
     for number, name in enumerate(layout.names):
