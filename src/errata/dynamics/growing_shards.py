@@ -1,6 +1,6 @@
-"""Shards that are recorded: each grows by one epoch at a time. A run of N samples is cut into blocks of rows, one a shard.
+"""Shards that are recorded: each grows by one epoch at a time.
 
-The blocks are fixed when a run starts, so any number of processes can continue it. See errata.dynamics.shards.
+A run of N samples is cut into blocks of rows, one for each shard. The blocks are fixed when a run starts, so any number of processes can continue it. See errata.dynamics.shards.
 """
 
 import copy
@@ -91,7 +91,7 @@ def stored_shards(place: Place, resume: bool | int, overwrite: bool) -> list[Sha
 def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: bool) -> RunLayout | None:
     """The layout of the run in a place if it is continued; otherwise its shards are deleted."""
     shards = stored_shards(place, resume, overwrite)
-    if not shards:
+    if not shards or (resume is not True and not resume):  # resume=0 starts again
         remove_shards(place)
         return None
     epochs = int(shards[0].manifest["epochs"])

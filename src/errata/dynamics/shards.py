@@ -4,8 +4,8 @@ The contract:
 
 - A place is a local folder or any URL that fsspec supports (s3://bucket/run). It holds the shards of one run.
 - A shard is the folder `shards/NAME` in it, and is complete: `ids.npy` (n,), `labels.npy` (n,), and either
-  `logits.npy` (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have `fold.npy`,
-  `features.npy`, `inputs.npy`, `held_out.npy` and `swa_logits.npy`, with one row per sample.
+  `logits.npy` (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have
+  `fold.npy`, `features.npy`, `inputs.npy`, `held_out.npy` and `swa_logits.npy`, with one row per sample.
 - A shard that is being recorded grows (errata.dynamics.growing_shards): instead of these it has `logits-000000.npy`
   (n, K) and so on, one file per epoch, or `reducers-000001.npz`, the running sums after each of the last two epochs.
   Each epoch is committed by replacing the manifest. Epochs that not all shards of the run have yet are ignored.
