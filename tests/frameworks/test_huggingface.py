@@ -186,12 +186,13 @@ def test_two_processes_record_one_run_by_sample_id(run_script, tmp_path):
     dynamics = errata.Dynamics.open(tmp_path / "run")
     dynamics.verify()
     assert dynamics.ids.tolist() == dataset()["guid"][:]
+    logits = dynamics.in_memory().logits
     seen = [np.load(tmp_path / f"rank{rank}.npz") for rank in range(2)]
     assert 0 < len(seen[0].files) < SAMPLES
-    for row, (tokens, recorded) in enumerate(zip(sentences()[0], np.swapaxes(dynamics.logits, 0, 1), strict=True)):
+    for row, (tokens, recorded) in enumerate(zip(sentences()[0], np.swapaxes(logits, 0, 1), strict=True)):
         key = str(tokens[0] * 50 + tokens[1])
         outputs = np.concatenate([rank[key] for rank in seen if key in rank.files])
-        assert all((logits == outputs).all(axis=1).any() for logits in recorded), row
+        assert all((values == outputs).all(axis=1).any() for values in recorded), row
 
 
 def main(folder):

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,13 +16,15 @@ from pathlib import Path
 from unittest import mock
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import torch.distributed as dist
 from torch.utils.data import DistributedSampler
 
 import errata
-from errata.integrations import DistributedRecorder, distributed
+from errata.dynamics import growing_shards
+from errata.integrations import DistributedRecorder
 
 RANKS = 2
 SAMPLES, CLASSES, EPOCHS = 13, 4, 4  # an odd number: one sample is repeated each epoch
@@ -57,7 +60,7 @@ def marked(rows, rank, batch):
 
 def padded(rank, folder, **options):
     rec = DistributedRecorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES, **options)
-    sampler = DistributedSampler(range(SAMPLES), num_replicas=RANKS, rank=rank, shuffle=True, seed=3)
+    sampler = DistributedSampler(range(SAMPLES), shuffle=True, seed=3)
     for epoch in range(rec.epoch, EPOCHS):
         sampler.set_epoch(epoch)
         for rows in torch.tensor(list(sampler)).split(3):
@@ -75,8 +78,9 @@ def streamed(rank, folder):
 
 def repeated(rank, folder):
     for seed in range(8):
-        distributed._MERGED_AT_ONCE = 100 if seed % 2 else 1 << 26  # a few records or all of them
-        rec = DistributedRecorder(folder / str(seed), labels=LABELS, num_classes=CLASSES, quiet=True)
+        size = 100 if seed % 2 else 1 << 26  # several shards per rank, or one
+        with mock.patch.object(growing_shards, "MAX_EPOCH_BYTES", size):
+            rec = DistributedRecorder(folder / str(seed), labels=LABELS, num_classes=CLASSES, quiet=True)
         for number, rows in enumerate(sightings(seed)[rank]):
             rec.update(rows, marked(rows, rank, number))
         rec.end_epoch()
@@ -106,7 +110,7 @@ def error_of(action):
 @contextlib.contextmanager
 def no_room_for_files():
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes: not even one record
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, before[1]))  # bytes: not even a header
     try:
         yield
     finally:
@@ -126,19 +130,17 @@ def refusals(rank, folder):
         results["nan"] = error_of(lambda: rec.update([12], np.full((1, CLASSES), np.nan)))
         results["unknown"] = error_of(lambda: rec.update([13], np.zeros((1, CLASSES))))
         results["uneven"] = error_of(lambda: rec.update([12, 12], np.zeros((3, CLASSES))))
-        with no_room_for_files():
-            results["disk full"] = error_of(lambda: rec.update([12], logits_of([12], 5)))
         rec.update([12], logits_of([12], 0))
+    with no_room_for_files() if rank == 1 else contextlib.nullcontext():
+        results["disk full"] = error_of(rec.end_epoch)
     rec.end_epoch()
     results["epochs"] = rec.finish().epochs
 
-    apart = folder / f"of rank {rank}"
-    rec = DistributedRecorder(apart, labels=LABELS, num_classes=CLASSES, quiet=True)
-    if rank == 1:
-        results["no folder"] = error_of(lambda: rec.update(own, logits_of(own, 0)))
-        apart.mkdir()
+    own = np.arange(rank, SAMPLES, RANKS)
+    rec = DistributedRecorder(folder / f"of rank {rank}", labels=LABELS, num_classes=CLASSES, quiet=True)
     rec.update(own, logits_of(own, 0))
-    results["apart"] = error_of(rec.end_epoch)
+    rec.end_epoch()
+    results["apart"] = error_of(rec.finish)
 
     def start(name, **changed):
         given = {"labels": LABELS, "num_classes": CLASSES, "quiet": True} | changed
@@ -146,6 +148,9 @@ def refusals(rank, folder):
 
     results["labels"] = start("labels", labels=LABELS if rank == 0 else LABELS[::-1].copy())
     results["ids"] = start("ids", ids=NAMES if rank == 0 else NAMES[::-1])
+    names = ["a", "b", "c", "d", "e" if rank else "f"]
+    results["other classes"] = start("other", labels=[names[k] for k in LABELS], classes=names, num_classes=5)
+    results["dtypes"] = start("dtypes", dtype="float32" if rank == 0 else "float16")
     results["bad on one"] = start("bad", dtype="float32" if rank == 0 else "float8")
     results["classes"] = start("classes", num_classes=None)
     results["taken"] = start("missing")
@@ -182,10 +187,38 @@ def digits(rank, folder):
     return errata.metrics.fnr(errata.score(rec.finish(), "MeanProb-LM"), noisy.truth)
 
 
+def fsdp(rank, folder):
+    """A model whose parameters are sharded over the ranks; each rank has half of every batch."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    inputs, targets, model, optimizer = fsdp_task()
+    fully_shard(model, mesh=init_device_mesh("cpu", (RANKS,)))
+    optimizer = optimizer(model.parameters())
+    rec = DistributedRecorder(folder, labels=targets, num_classes=CLASSES, quiet=True)
+    for _ in range(3):
+        for rows in torch.arange(24).split(8):
+            own = rows[rank::RANKS]
+            logits = model(inputs[own])
+            rec.update(own, logits)
+            torch.nn.functional.cross_entropy(logits, targets[own]).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+        rec.end_epoch()
+    rec.finish()
+
+
+def fsdp_task():
+    torch.manual_seed(1)
+    inputs, targets = torch.randn(24, 6), torch.arange(24) % CLASSES
+    model = torch.nn.Sequential(torch.nn.Linear(6, 8), torch.nn.ReLU(), torch.nn.Linear(8, CLASSES))
+    return inputs, targets, model, lambda parameters: torch.optim.SGD(parameters, lr=0.5)
+
+
 def killed(rank, folder):
     """Two whole epochs, and a third in which rank 1 dies after all have written."""
     rec = DistributedRecorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES)
-    own = np.arange(rank, SAMPLES, RANKS)
+    own = np.arange(rank, SAMPLES, dist.get_world_size())
     for epoch in range(2):
         rec.update([NAMES[row] for row in own], logits_of(own, epoch))
         rec.end_epoch()
@@ -199,13 +232,25 @@ def resumed(rank, folder):
     return padded(rank, folder, resume=True)
 
 
-def main(rank, root, *scenarios):
+def between_commits(rank, folder):
+    """Rank 1 dies in its second epoch after rank 0 has committed its shard, and before it commits its own."""
+    rec = DistributedRecorder(folder, labels=LABELS, ids=NAMES, num_classes=CLASSES)
+    own = np.arange(rank, SAMPLES, RANKS)
+    for epoch in range(2):
+        rec.update([NAMES[row] for row in own], logits_of(own, epoch) + 100 * epoch)
+        if rank == 1 and epoch == 1:
+            rec._shards[1].commit = lambda: (time.sleep(1), os.kill(os.getpid(), signal.SIGKILL))
+        rec.end_epoch()
+
+
+def main(rank, ranks, root, *scenarios):
     dist.init_process_group(
-        "gloo", init_method=(root / "meet").as_uri(), rank=rank, world_size=RANKS, timeout=timedelta(seconds=60)
+        "gloo", init_method=(root / "meet").as_uri(), rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
     )
     results = {}
-    for name in scenarios:
-        results[name] = globals()[name](rank, root / ("killed" if name == "resumed" else name))
+    for scenario in scenarios:
+        name, _, folder = scenario.partition("@")
+        results[name] = globals()[name](rank, root / (folder or name))
         (root / f"results-{rank}.json").write_text(json.dumps(results))
     dist.barrier()  # torch aborts a process whose peer left while it was at work
     dist.destroy_process_group()
@@ -224,36 +269,44 @@ def finish_all(processes):
     return [process.returncode for process in processes], printed
 
 
-def launch(root, *scenarios):
+def launch(root, *scenarios, ranks=RANKS):
     (root / "meet").unlink(missing_ok=True)
     (root / "refusals").mkdir(exist_ok=True)
     return finish_all(
         [
             subprocess.Popen(
-                [sys.executable, __file__, str(rank), str(root), *scenarios],
+                [sys.executable, __file__, str(rank), str(ranks), str(root), *scenarios],
                 env=ENVIRONMENT,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-            for rank in range(RANKS)
+            for rank in range(ranks)
         ]
     )
+
+
+def whole(folder):
+    """The dynamics in a folder, in memory."""
+    return errata.Dynamics.open(folder).in_memory()
 
 
 @pytest.fixture(scope="module")
 def crashed(tmp_path_factory):
     root = tmp_path_factory.mktemp("ranks")
     codes, printed = launch(root, "killed")
-    shards = sorted(file.name for file in (root / "killed" / "shards").iterdir())
-    return root, codes, printed, shards, np.array(errata.Dynamics.open(root / "killed").logits)
+    kept = whole(root / "killed").logits
+    shutil.copytree(root / "killed", root / "by three")
+    return root, codes, printed, kept
 
 
 @pytest.fixture(scope="module")
 def ran(crashed):
     """The folder in which both ranks ran all scenarios, and what each reported."""
     root = crashed[0]
-    codes, printed = launch(root, "padded", "streamed", "repeated", "broken_off", "refusals", "digits", "resumed")
+    codes, printed = launch(
+        root, "padded", "streamed", "repeated", "broken_off", "refusals", "digits", "fsdp", "resumed@killed"
+    )
     assert codes == [0, 0], printed
     assert printed[0].count("errata: recording 13 samples") == 3
     assert "errata: recording" not in printed[1]
@@ -268,14 +321,22 @@ def one_process(folder, **options):
     return rec.finish(features=np.eye(SAMPLES))
 
 
-def files_in(folder):
-    return {file.name: file.read_bytes() for file in folder.iterdir()}
+def assert_same_run(folder, expected):
+    """Shards hold the run of one process, in the same order."""
+    shards = errata.Dynamics.open(folder)
+    shards.verify()
+    run = shards.in_memory()
+    assert (run.ids.tolist(), run.labels.tolist()) == (expected.ids.tolist(), expected.labels.tolist())
+    assert (run.num_classes, run.gathering, run.settings) == (CLASSES, expected.gathering, expected.settings)
+    np.testing.assert_array_equal(run.logits, expected.logits)
+    np.testing.assert_array_equal(run.features, expected.features)
+    pd.testing.assert_frame_equal(errata.rank(shards), errata.rank(expected))
 
 
-def test_a_padded_run_equals_that_of_one_process_byte_for_byte(ran, tmp_path):
+def test_a_padded_run_equals_that_of_one_process(ran, tmp_path):
     root, results = ran
-    one_process(tmp_path / "one")
-    assert files_in(root / "padded") == files_in(tmp_path / "one")
+    assert_same_run(root / "padded", one_process(tmp_path / "one"))
+    assert sorted(path.name for path in (root / "padded" / "shards").iterdir()) == ["part-00000", "part-00001"]
     for rank in range(RANKS):
         assert results[rank]["padded"] == [EPOCHS, EPOCHS, SAMPLES]
 
@@ -296,7 +357,7 @@ def test_a_repeated_sample_counts_once_from_the_lowest_rank(ran, seed):
         for number, rows in enumerate(batches):
             for row, logits in zip(rows, marked(rows, rank, number), strict=True):
                 expected.setdefault(int(row), logits)
-    logits = errata.Dynamics.open(root / "repeated" / str(seed)).logits
+    logits = whole(root / "repeated" / str(seed)).logits
     np.testing.assert_array_equal(logits[0], [expected[row] for row in range(SAMPLES)])
 
 
@@ -311,6 +372,8 @@ def test_an_error_of_the_run_is_raised_on_every_rank(ran):
         "labels": "rank 1 has other labels than rank 0",
         "ids": "rank 1 has other ids than rank 0",
         "bad on one": "dtype must be one of",
+        "other classes": "rank 1 has other classes than rank 0",
+        "dtypes": "rank 1 has other dtype than rank 0",
     }.items():
         for results in (first, second):
             assert results[key][0] == "InputError", key
@@ -318,12 +381,13 @@ def test_an_error_of_the_run_is_raised_on_every_rank(ran):
     for key, message in {
         "taken": "already holds 1 epoch;",
         "a file": "full",
-        "apart": "rank1.records, but 6 were written",
+        "apart": "1 of 2 shards",
+        "disk full": "part-00001/logits-000000.npy",
     }.items():
         for results in (first, second):
             assert results[key][0] == "StoreError", key
             assert message in results[key][1], key
-    assert second["missing"][1].startswith("rank 0: ")
+    assert first["missing"][1].startswith("rank 1: ")
     assert first["bad on one"][1].startswith("rank 1: ")
     made = sorted(path.name for path in (root / "refusals").iterdir())
     assert made == ["full", "missing", "of rank 0", "of rank 1"], "nothing is written where something was wrong"
@@ -334,26 +398,21 @@ def test_a_bad_batch_is_refused_on_its_rank_and_the_run_continues(ran):
     assert second["refusals"]["nan"] == ["InputError", "logits of sample 12 in epoch 0 are not finite"]
     assert "unknown id 13" in second["refusals"]["unknown"][1]
     assert "2 ids for 3 rows" in second["refusals"]["uneven"][1]
-    for key in ("disk full", "no folder"):
-        kind, message = second["refusals"][key]
-        assert kind == "StoreError"
-        assert "rank1.records cannot be written" in message
     assert first["refusals"]["epochs"] == second["refusals"]["epochs"] == 1
-    logits = errata.Dynamics.open(root / "refusals" / "missing").logits
+    logits = whole(root / "refusals" / "missing").logits
     np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
 
 
 def test_an_interrupted_epoch_is_left_out_even_if_a_rank_is_late(ran):
     root, (first, second) = ran
     assert first["broken_off"] == second["broken_off"] == 1
-    logits = errata.Dynamics.open(root / "broken_off").logits
+    logits = whole(root / "broken_off").logits
     np.testing.assert_array_equal(logits[0], logits_of(range(SAMPLES), 0))
 
 
 def test_a_ddp_model_is_recorded_and_its_ranking_has_the_errors_first(ran):
     root, results = ran
-    dynamics = errata.Dynamics.open(root / "digits" / "run")
-    dynamics.verify()
+    dynamics = whole(root / "digits" / "run")
     expected = np.full(dynamics.logits.shape, np.nan)
     for rank in reversed(range(RANKS)):
         diary = np.load(root / f"diary-{rank}.npy")
@@ -362,35 +421,94 @@ def test_a_ddp_model_is_recorded_and_its_ranking_has_the_errors_first(ran):
     assert results[0]["digits"] == results[1]["digits"] < 0.25
 
 
+def test_fsdp_records_the_logits_of_one_process(ran):
+    inputs, targets, model, optimizer = fsdp_task()
+    optimizer = optimizer(model.parameters())
+    expected = np.empty((3, 24, CLASSES))
+    for epoch in range(3):
+        for rows in torch.arange(24).split(8):
+            logits = model(inputs[rows])
+            expected[epoch, rows] = logits.detach()
+            torch.nn.functional.cross_entropy(logits, targets[rows]).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    np.testing.assert_allclose(whole(ran[0] / "fsdp").logits, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_rank_that_dies_stops_the_others_and_loses_only_the_current_epoch(crashed):
-    _, codes, printed, shards, kept = crashed
+    _, codes, printed, kept = crashed
     assert codes[1] == -signal.SIGKILL
     assert codes[0] == 1, "rank 0 ended by itself, with an error"
     assert "end_epoch" in printed[0]
-    assert shards == ["rank0.records", "rank1.records"]
     np.testing.assert_array_equal(kept, [logits_of(range(SAMPLES), epoch) for epoch in range(2)])
 
 
 def test_a_killed_run_resumes(ran, tmp_path):
     root, results = ran
-    one_process(tmp_path / "one")
-    assert files_in(root / "killed") == files_in(tmp_path / "one")
+    assert_same_run(root / "killed", one_process(tmp_path / "one"))
     assert results[0]["resumed"] == results[1]["resumed"] == [EPOCHS, EPOCHS, SAMPLES]
 
 
-def test_without_a_process_group_it_is_an_ordinary_recorder(tmp_path):
-    rec = DistributedRecorder(tmp_path / "run", labels=LABELS, ids=NAMES, num_classes=CLASSES, quiet=True)
-    for epoch in range(EPOCHS):
-        assert rec.epoch == epoch
-        rec.update(NAMES, logits_of(range(SAMPLES), epoch))
-        with pytest.raises(errata.InputError, match="is twice"):
-            rec.update(NAMES[:1], logits_of([0], epoch))
-        rec.end_epoch()
-    rec.finish(features=np.eye(SAMPLES))
-    one_process(tmp_path / "one")
-    assert files_in(tmp_path / "run") == files_in(tmp_path / "one")
+def test_an_epoch_that_one_rank_has_committed_and_another_has_not_is_ignored_and_three_ranks_resume(crashed, tmp_path):
+    root = crashed[0]
+    codes, _ = launch(root, "between_commits")
+    assert codes[1] == -signal.SIGKILL
+    manifests = [
+        json.loads((root / "between_commits" / "shards" / f"part-0000{rank}" / "manifest.json").read_text())
+        for rank in range(RANKS)
+    ]
+    assert [manifest["epochs"] for manifest in manifests] == [2, 1]
+    np.testing.assert_array_equal(whole(root / "between_commits").logits, [logits_of(range(SAMPLES), 0)])
+    codes, printed = launch(root, "resumed@by three", "resumed@between_commits", ranks=3)
+    assert codes == [0, 0, 0], printed
+    for name in ("by three", "between_commits"):
+        assert_same_run(root / name, one_process(tmp_path / name))
+
+
+def test_one_process_without_a_group_continues_shards(tmp_path):
+    def record(epochs, **options):
+        rec = DistributedRecorder(tmp_path / "run", labels=LABELS, ids=NAMES, num_classes=CLASSES, **options)
+        for epoch in range(rec.epoch, epochs):
+            rec.update(NAMES, logits_of(range(SAMPLES), epoch))
+            rec.update(NAMES[:1], 1 + logits_of([0], epoch))  # repeated
+            rec.end_epoch()
+        return rec.finish(features=np.eye(SAMPLES))
+
+    record(2)
+    with pytest.raises(errata.StoreError, match="already holds 2 epochs; pass resume=True"):
+        record(2)
+    record(EPOCHS, resume=True)
+    expected = one_process(tmp_path / "one")
+    assert_same_run(tmp_path / "run", expected)
+    record(EPOCHS, resume=1)  # go back
+    assert_same_run(tmp_path / "run", expected)
+    for changed, message in {
+        "labels": ({"labels": LABELS[::-1].copy()}, "recorded with other labels"),
+        "ids": ({"ids": NAMES[::-1]}, "recorded with other ids"),
+        "dtype": ({"dtype": "float16"}, "recorded with dtype='float32', not 'float16'"),
+        "classes": ({"num_classes": 9}, f"recorded with num_classes={CLASSES}, not 9"),
+        "samples": ({"labels": LABELS[:-1], "ids": NAMES[:-1]}, "recorded with 13 samples, not 12"),
+        "epochs": ({"resume": 9}, "holds 4 epochs, so it cannot resume after 9"),
+    }.values():
+        given = {"labels": LABELS, "ids": NAMES, "num_classes": CLASSES, "resume": True} | changed
+        with pytest.raises(errata.StoreError, match=message):
+            DistributedRecorder(tmp_path / "run", **given)
+    with pytest.raises(errata.StoreError, match="holds a run of one process"):
+        DistributedRecorder(tmp_path / "one", labels=LABELS, num_classes=CLASSES, resume=True)
     with pytest.raises(errata.InputError, match="num_classes"):
         DistributedRecorder(tmp_path / "other", labels=LABELS)
+    assert_same_run(tmp_path / "run", expected)
+    assert record(1, overwrite=True).epochs == 1
+
+
+def test_shards_of_a_run_are_recorded_into_a_store():
+    url = "memory://recorded/run"
+    rec = DistributedRecorder(url, labels=LABELS, num_classes=CLASSES, keep="stream", quiet=True)
+    for epoch in range(3):
+        rec.update(range(SAMPLES), logits_of(range(SAMPLES), epoch))
+        rec.end_epoch()
+    alone = errata.Dynamics.from_arrays([logits_of(range(SAMPLES), epoch) for epoch in range(3)], LABELS)
+    np.testing.assert_array_equal(errata.score(rec.finish(), "MeanProb-LM"), errata.score(alone, "MeanProb-LM"))
 
 
 def test_logits_that_are_distributed_tensors_are_refused(tmp_path):
@@ -400,13 +518,13 @@ def test_logits_that_are_distributed_tensors_are_refused(tmp_path):
     dist.init_process_group("gloo", init_method=(tmp_path / "meet").as_uri(), rank=0, world_size=1)
     try:
         rec = DistributedRecorder(tmp_path / "run", labels=LABELS, num_classes=CLASSES, quiet=True)
-        whole = torch.from_numpy(logits_of(range(SAMPLES), 0))
-        parts = distribute_tensor(whole, init_device_mesh("cpu", (1,)), [Shard(1)])
+        outputs = torch.from_numpy(logits_of(range(SAMPLES), 0))
+        parts = distribute_tensor(outputs, init_device_mesh("cpu", (1,)), [Shard(1)])
         with pytest.raises(errata.InputError, match=r"logits: the tensor is distributed .* pass tensor.full_tensor"):
             rec.update(range(SAMPLES), parts)
         rec.update(range(SAMPLES), parts.full_tensor())
         rec.end_epoch()
-        np.testing.assert_array_equal(rec.finish().logits[0], whole)
+        np.testing.assert_array_equal(rec.finish().in_memory().logits[0], outputs)
     finally:
         dist.destroy_process_group()
 
@@ -449,11 +567,10 @@ def test_the_guide_runs_under_torchrun(tmp_path):
             break
     assert codes == [0], printed
     assert printed[0].count("label  suggested") == printed[0].count("errata: recording") == 1, "rank 0 alone speaks"
-    dynamics = errata.Dynamics.open(folder / "runs" / "digits-ddp")
-    dynamics.verify()
+    dynamics = whole(folder / "runs" / "digits-ddp")
     assert (dynamics.epochs, dynamics.samples, dynamics.num_classes) == (5, 1797, 10)
     assert not np.isnan(dynamics.logits).any()
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), *sys.argv[3:])
+    main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])

@@ -60,6 +60,10 @@ def find(
         int,
         typer.Option(help="2: train again on the labels that the first run trusts, and rank by both.", min=1, max=2),
     ] = 1,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Train the folds on a Ray cluster: `auto` or HOST:PORT.", metavar="ADDRESS"),
+    ] = None,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
@@ -90,6 +94,7 @@ def find(
                 model=model,  # type: ignore[arg-type]  # find refuses unknown names
                 folds=folds,
                 looks=looks,
+                ray=ray,
                 device=device,
                 seed=seed,
                 out=out,

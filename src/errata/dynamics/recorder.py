@@ -195,11 +195,14 @@ class Recorder:
             allow_missing=self._partial,
             settings=self._settings,
         )
-        run = Run(self._folder, empty, self._dtype, self._stream, self._resume, self._overwrite)
+        run = self._new_run(empty)
         if not self._quiet:
             print(f"errata: recording {run.size}", file=sys.stderr)
         self._run = run
         return run
+
+    def _new_run(self, empty: Dynamics) -> Run:
+        return Run(self._folder, empty, self._dtype, self._stream, self._resume, self._overwrite)
 
     def _refuse(self, rows: NDArray[np.int64], values: NDArray[Any], logits: NDArray[Any]) -> NoReturn:
         """Raise the error for an invalid batch: unknown ids, repeated ids, or values that are not finite."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from dataclasses import fields as dataclass_fields
 from functools import reduce
 from typing import Any
 
@@ -16,12 +17,13 @@ from errata.core.devices import Progress
 from errata.core.factoring import FactoredMethod, Part, State, factored, merge
 from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
-from errata.core.methods import Method
+from errata.core.methods import Method, parse
 from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
 from errata.dynamics.places import Place
+from errata.dynamics.reducers import Reducers
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
-from errata.dynamics.store import Dynamics
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
 from errata.wording import counted
@@ -60,6 +62,18 @@ class ShardedDynamics(Dynamics):
         """Refused: a run in shards is stored already."""
         raise InputError(f"{self} is stored in shards already; copy its folder instead")
 
+    def in_memory(self) -> Dynamics:
+        """The same run with all its logits in memory, if they fit."""
+        if self.running_sums:
+            raise InputError(f"{self} has running sums only; the logits of every epoch are needed here (keep='all')")
+        size = sum(size for shard in self.shards for size, _ in shard.manifest["files"].values())
+        check_fits(2 * size, f"the logits of {self.shards[0].place.url}")
+        runs = [read_shard(shard) for shard in self.shards]
+        fields = {item.name: getattr(self, item.name) for item in dataclass_fields(Dynamics)}
+        averaged = [run.swa_logits for run in runs if run.swa_logits is not None]
+        fields["swa_logits"] = np.concatenate(averaged) if len(averaged) == len(runs) else None
+        return Dynamics(**fields | {"logits": np.concatenate([run.logits for run in runs], axis=1)})
+
     def verify(self) -> None:
         """Read every shard and compare it with its checksums."""
         for shard in self.shards:
@@ -74,6 +88,8 @@ def open_shards(place: Place) -> ShardedDynamics:
     """The shards of a place as one run; refuses missing, duplicate and torn shards, and a sample in two shards."""
     shards = list_shards(place)
     manifest = shards[0].manifest
+    if not manifest["epochs"]:
+        raise StoreError(f"{place.url} holds no whole epoch yet")
     check_fits(sum(shard.samples for shard in shards) * 24, f"the ids and labels of {place.url}")
     ids = _same_type([(shard, shard.array("ids.npy")) for shard in shards])
     labels: Labels = np.concatenate([shard.array("labels.npy") for shard in shards])
@@ -87,8 +103,27 @@ def open_shards(place: Place) -> ShardedDynamics:
         gathering=manifest["gathering"],
         allow_missing=manifest["partial"] == "allow",
         settings=manifest["settings"],
+        reducers=_empty_sums(manifest),
         shards=tuple(shards),
+        **_optional_arrays(shards),
     )
+
+
+def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
+    """Running sums of no sample, which say what methods the running sums in the shards suffice for."""
+    if manifest["keep"] == "all":
+        return None
+    return Reducers([parse(name) for name in manifest.get("methods") or ()], 0, manifest["num_classes"])
+
+
+def _optional_arrays(shards: Sequence[ShardInfo]) -> dict[str, Any]:
+    """Arrays of all samples besides logits, if all shards have them; swa_logits are read shard by shard."""
+    names = [name for name in OPTIONAL_ARRAYS if all(f"{name}.npy" in shard.manifest["files"] for shard in shards)]
+    names = [name for name in names if name != "swa_logits"]
+    size = sum(shard.manifest["files"][f"{name}.npy"][0] for shard in shards for name in names)
+    check_fits(2 * size, f"the features and other arrays of {shards[0].place.url}")
+    parts = [shard.optional_arrays(names) for shard in shards]
+    return {name: np.concatenate([part[name] for part in parts]) for name in names}
 
 
 def _same_type(parts: list[tuple[ShardInfo, NDArray[Any]]]) -> NDArray[Any]:

@@ -5,7 +5,10 @@ The contract:
 - A place is a local folder or any URL that fsspec supports (s3://bucket/run). It holds the shards of one run.
 - A shard is the folder `shards/NAME` in it, and is complete: `ids.npy` (n,), `labels.npy` (n,), and either
   `logits.npy` (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have
-  `swa_logits.npy` (n, K).
+  `fold.npy`, `features.npy`, `inputs.npy`, `held_out.npy` and `swa_logits.npy`, with one row per sample.
+- A shard that is being recorded grows (errata.dynamics.growing_shards): instead of these it has `logits-000000.npy`
+  (n, K) and so on, one file per epoch, or `reducers-000001.npz`, the running sums after each of the last two epochs.
+  Each epoch is committed by replacing the manifest. Epochs that not all shards of the run have yet are ignored.
 - A shard is committed by its `manifest.json`, which is written last, in one atomic write. The manifest has the keys of
   the manifest of a dynamics folder, and:
     run_id   text, equal in all shards of a run;
@@ -24,7 +27,7 @@ import io
 import json
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -37,13 +40,13 @@ from errata.dynamics.ids import SampleIds, portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import Dynamics
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
 from errata.wording import listed
 
 SHARDS = "shards"
 LOGITS, RUNNING_SUMS = "logits.npy", "reducers.npz"
-SAME = ("run_id", "num_classes", "classes", "dtype", "epochs", "keep", "partial", "gathering", "shards", "methods")
+SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods")
 """What all shards of a run have in common."""
 
 
@@ -75,6 +78,23 @@ class ShardInfo:
         raise StoreError(
             f"shard {self.name!r} is torn: {self.url}/{file} differs from what was written; write it again"
         )
+
+    def logits(self) -> NDArray[Any]:
+        """Logits (E, n, K)."""
+        if LOGITS in self.manifest["files"]:
+            return self.array(LOGITS)
+        return np.stack([self.array(epoch_file(epoch)) for epoch in range(self.manifest["epochs"])])
+
+    def running_sums(self) -> Reducers:
+        """The running sums after all epochs."""
+        epochs = self.manifest["epochs"]
+        file = RUNNING_SUMS if RUNNING_SUMS in self.manifest["files"] else sums_file(epochs)
+        size = epochs, self.samples, self.manifest["num_classes"]
+        return Reducers.from_bytes(self.read(file), f"{self.url}/{file}", *size)
+
+    def optional_arrays(self, names: Sequence[str] = OPTIONAL_ARRAYS) -> dict[str, Any]:
+        """Those of the optional arrays that it has."""
+        return {name: self.array(f"{name}.npy") for name in names if f"{name}.npy" in self.manifest["files"]}
 
     def array(self, file: str) -> NDArray[Any]:
         """The array in a .npy file."""
@@ -125,20 +145,15 @@ def write_dynamics_shard(
     """Write dynamics as one shard of a run."""
     where, folder = Place(place), f"{SHARDS}/{name}"
     dtype = np.dtype(np.float32) if run.logits is None else run.logits.dtype
-    contents: dict[str, bytes] = {"ids.npy": _npy(portable_ids(run.ids)), "labels.npy": _npy(run.labels)}
-    if run.swa_logits is not None:
-        contents["swa_logits.npy"] = _npy(run.swa_logits)
+    contents = array_files(run)
     if run.logits is not None:
-        contents[LOGITS] = _npy(run.logits)
+        contents[LOGITS] = npy_bytes(run.logits)
     elif run.reducers is not None:
         contents[RUNNING_SUMS] = run.reducers.to_bytes()
-    manifest = describe(run, dtype=dtype, keep="all" if run.logits is not None else "stream") | {
+    keep = "all" if run.logits is not None else "stream"
+    manifest = shard_manifest(name, run, dtype=dtype, keep=keep, run_id=run_id, shards=shards) | {
         "epochs": run.epochs,
-        "run_id": run_id,
-        "shard": name,
-        "shards": None if shards is None else sorted(shards),
-        "methods": None if run.reducers is None else run.reducers.names,
-        "files": {file: [len(data), zlib.crc32(data)] for file, data in contents.items()},
+        "files": {file: file_entry(data) for file, data in contents.items()},
     }
     text = manifest_json(manifest).encode()
     where.remove(f"{folder}/{MANIFEST}")
@@ -147,13 +162,51 @@ def write_dynamics_shard(
     where.write(f"{folder}/{MANIFEST}", text)
 
 
+def shard_manifest(
+    name: str, run: Dynamics, *, dtype: np.dtype[Any], keep: str, run_id: str, shards: Sequence[str] | None
+) -> dict[str, Any]:
+    """The manifest of a shard without epochs and files."""
+    return describe(run, dtype=dtype, keep=keep) | {
+        "run_id": run_id,
+        "shard": name,
+        "shards": None if shards is None else sorted(shards),
+        "methods": None if run.reducers is None else run.reducers.names,
+        "files": {},
+    }
+
+
+def array_files(run: Dynamics) -> dict[str, bytes]:
+    """The contents of the files of ids, labels and optional arrays."""
+    arrays = {"ids": portable_ids(run.ids), "labels": run.labels}
+    arrays |= {name: getattr(run, name) for name in OPTIONAL_ARRAYS}
+    return {f"{name}.npy": npy_bytes(np.asarray(array)) for name, array in arrays.items() if array is not None}
+
+
+def file_entry(data: bytes) -> list[int]:
+    """What a manifest says about a file: its size and its checksum."""
+    return [len(data), zlib.crc32(data)]
+
+
+def epoch_file(epoch: int) -> str:
+    """The file with the logits (n, K) of one epoch in a shard that grows."""
+    return f"logits-{epoch:06d}.npy"
+
+
+def sums_file(epochs: int) -> str:
+    """The file with the running sums after that many epochs in a shard that grows."""
+    return f"reducers-{epochs:06d}.npz"
+
+
 def has_shards(place: Place) -> bool:
     """Whether there are shards in a place."""
     return any(name.startswith(f"{SHARDS}/") for name in place.files())
 
 
 def list_shards(place: Place) -> list[ShardInfo]:
-    """All shards of a place in the order of their names; refuses missing and torn ones, and shards of two runs."""
+    """All shards of a place in the order of their names; refuses missing and torn ones, and shards of two runs.
+
+    All have the same number of epochs, which is 0 if a recording has not ended its first epoch.
+    """
     files = {
         name: size for name, size in place.files().items() if name.startswith(f"{SHARDS}/") and name.count("/") > 1
     }
@@ -176,7 +229,7 @@ def list_shards(place: Place) -> list[ShardInfo]:
                 raise StoreError(f"shard {name!r} is torn: {shard.url}/{file} {state}; write the shard again")
         found.append(shard)
     _check_one_run(found)
-    return found
+    return _common_epochs(found)
 
 
 def read_shard(shard: ShardInfo) -> Dynamics:
@@ -184,12 +237,8 @@ def read_shard(shard: ShardInfo) -> Dynamics:
     manifest = shard.manifest
     epochs, samples, classes = (manifest[key] for key in ("epochs", "samples", "num_classes"))
     try:
-        logits = shard.array(LOGITS) if manifest["keep"] == "all" else None
-        reducers = (
-            None
-            if logits is not None
-            else Reducers.from_bytes(shard.read(RUNNING_SUMS), f"{shard.url}/{RUNNING_SUMS}", epochs, samples, classes)
-        )
+        logits = shard.logits() if manifest["keep"] == "all" else None
+        reducers = shard.running_sums() if logits is None else None
         run = Dynamics(
             logits=logits,
             labels=shard.array("labels.npy"),
@@ -197,10 +246,10 @@ def read_shard(shard: ShardInfo) -> Dynamics:
             num_classes=classes,
             classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
             gathering=manifest["gathering"],
-            swa_logits=shard.array("swa_logits.npy") if "swa_logits.npy" in manifest["files"] else None,
             allow_missing=manifest["partial"] == "allow",
             settings=manifest["settings"],
             reducers=reducers,
+            **shard.optional_arrays(),
         )
     except (ValueError, KeyError, EOFError) as error:
         if isinstance(error, InputError):
@@ -249,7 +298,23 @@ def _check_one_run(shards: Sequence[ShardInfo]) -> None:
         )
 
 
-def _npy(array: NDArray[Any]) -> bytes:
+def _common_epochs(shards: Sequence[ShardInfo]) -> list[ShardInfo]:
+    """The shards with the epochs that all have; only shards that grow may have more."""
+    first = min(shards, key=lambda shard: int(shard.manifest["epochs"]))
+    epochs, common = first.manifest["epochs"], []
+    for shard in shards:
+        own = shard.manifest["epochs"]
+        if own > epochs and not {epoch_file(own - 1), sums_file(own)} & set(shard.manifest["files"]):
+            raise StoreError(
+                f"shard {shard.name!r} of {shard.place.url} has epochs {own}, but shard {first.name!r} {epochs}; "
+                "keep the shards of one run in a place"
+            )
+        common.append(replace(shard, manifest=shard.manifest | {"epochs": epochs}))
+    return common
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """An array as a .npy file."""
     file = io.BytesIO()
     np.save(file, array, allow_pickle=False)
     return file.getvalue()

@@ -55,6 +55,7 @@ def find(
     model: "ModelName" = "auto",
     folds: int | None = None,
     looks: int = 1,
+    ray: str | None = None,
     device: str = "auto",
     seed: int = 0,
     out: str | Path | None = None,
@@ -83,6 +84,7 @@ def find(
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     looks: 2 trains the model again, on the labels that the first run trusts and on its predictions for the others, and
     ranks by both runs together. Not for gradient boosting, and not with folds.
+    ray: "auto" or HOST:PORT of a Ray cluster, which trains each fold as one task. The results are the same.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
@@ -97,7 +99,7 @@ def find(
         check_folder(folder)
     backbone = str(backbone) if isinstance(backbone, Path) else backbone
     recipe_file = None if recipe is None else str(recipe)
-    options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download, looks)
+    options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download, looks, ray)
     described = DataSource(source, label, text, id, skip_bad, ignore, merge_labels)
     opened = described.open()
     if isinstance(opened, Dynamics):

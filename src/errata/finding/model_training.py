@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, candidates_for, check_model
+from errata.finding.cluster_folds import train_folds
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
@@ -63,6 +65,7 @@ class FindOptions:
     decides). allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
     looks: 2 trains a second time, on what the first run believes about the labels.
+    ray: the address of a Ray cluster that trains the folds; it does not change the results.
     """
 
     model: ModelName = "auto"
@@ -73,6 +76,11 @@ class FindOptions:
     recipe: str | None = None
     allow_download: bool = False
     looks: int = 1
+    ray: str | None = None
+
+    def stored(self, data: UserData) -> dict[str, Any]:
+        """What determines the results, with the hash of the data."""
+        return {name: value for name, value in asdict(self).items() if name != "ray"} | {"data": data.content_hash}
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +142,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     return RunToRank(
         _described(dynamics, data, options, trials[0].loss, progress),
         data,
-        settings={**asdict(options), "data": data.content_hash},
+        settings=options.stored(data),
         model=f"{_title(chosen, data)}, {counted(chosen.recipe.epochs, unit)}",
         how=_reason(trials, data),
         loss=trials[0].loss,
@@ -160,7 +168,7 @@ def _train_by_recipe(
     return RunToRank(
         _described(dynamics, data, options, None, progress),
         data,
-        settings={**asdict(options), "data": data.content_hash},
+        settings=options.stored(data),
         model=f"{_title(chosen, data)}, {counted(recipe.epochs, 'epoch')}",
         how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
         look_again=_look_again(chosen, data, options, folder, progress, epochs),
@@ -195,6 +203,8 @@ def check_options(data: UserData, options: FindOptions) -> None:
         raise InputError(f"looks must be 1 or 2, not {options.looks!r}")
     if options.looks == 2 and options.folds is not None:
         raise InputError("a second pass needs a model that is trained on all samples: pass no `folds=` with `looks=2`")
+    if options.ray is not None and options.folds is None:
+        raise InputError("a Ray cluster trains the folds of a run: pass `folds=` with `ray=`, or leave out `ray=`")
     if options.looks == 2 and options.model == "boosting":
         raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
     choose_device(options.device)
@@ -221,8 +231,23 @@ def _train(
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
 
+    if options.ray is not None and folder is None:  # the files of the folds have to be somewhere until they are merged
+        with TemporaryDirectory(prefix="errata-") as scratch:
+            stored = _train(chosen, data, options, Path(scratch), progress)
+            arrays = {name: value for name, value in vars(stored).items() if isinstance(value, np.ndarray)}
+            return replace(stored, path=None, **{name: np.array(value) for name, value in arrays.items()})
     size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
+    training_options = TrainingOptions(
+        swa=False,
+        features=_uses_feature_neighbours(data),
+        checkpoint_seconds=CHECKPOINT_SECONDS,
+        stream=STREAMED if streams else None,
+    )
+    if options.ray is not None and options.folds is not None and folder is not None:
+        folds = options.folds, options.seed, training_options, options.device
+        train_folds(options.ray, chosen, data, *folds, folder, progress)
+        progress = NoProgress().advance  # the folds are done, and are merged
     (result,) = gather(
         chosen.inputs,
         data.labels,
@@ -231,12 +256,7 @@ def _train(
         chosen.recipe,
         folds=options.folds,
         seeds=(options.seed,),
-        options=TrainingOptions(
-            swa=False,
-            features=_uses_feature_neighbours(data),
-            checkpoint_seconds=CHECKPOINT_SECONDS,
-            stream=STREAMED if streams else None,
-        ),
+        options=training_options,
         device=options.device,
         folder=None if streams else folder,
         progress=progress,

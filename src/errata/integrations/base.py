@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
+from errata.dynamics.growing_shards import stored_shards
+from errata.dynamics.places import Place, is_url
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.run import stored_run
+from errata.dynamics.shards import has_shards
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -61,9 +64,11 @@ class BatchRecorder:
     _how_to_record = "pass the recorder to the trainer in callbacks=[...]"
 
     def __init__(self, path: str | Path | None, trainer: str, labels: Any, options: BatchOptions) -> None:
-        self._path = None if path is None else Path(path)
-        if self._path is not None:
-            stored_run(self._path, options.get("resume", False), options.get("overwrite", False))
+        self._path = path
+        if path is not None:
+            check = stored_shards if _holds_shards(path) else stored_run
+            place: Any = Place(str(path)) if _holds_shards(path) else Path(path)
+            check(place, options.get("resume", False), options.get("overwrite", False))
         self._labels = labels
         self._classes, self._resume = options.pop("classes", None), options.pop("resume", False)
         settings = {"trainer": trainer} | (options.get("settings") or {})
@@ -118,7 +123,7 @@ class BatchRecorder:
         classes = column_names(labels, num_classes) if self._classes is None else self._classes
         resume: bool | int = (self._epochs_before or 0) if self._resume else False
         arguments = {"labels": labels, "num_classes": num_classes, "classes": classes, "resume": resume}
-        if not _is_distributed():
+        if not _is_distributed() and (self._path is None or not _holds_shards(self._path)):
             return Recorder(self._path, **arguments, **self._options)
         if self._path is None:
             raise InputError("several processes record into one folder; pass its path to the recorder")
@@ -225,6 +230,11 @@ def log_odds_of(probabilities: NDArray[Any]) -> NDArray[Any]:
     """The logit of the second of two classes from its probability (n,) or (n, 1)."""
     logits: NDArray[Any] = log_of(probabilities) - log_of(1 - probabilities)
     return logits
+
+
+def _holds_shards(path: str | Path) -> bool:
+    """Whether a run in this place is recorded in shards even by one process."""
+    return is_url(path) or has_shards(Place(str(path)))
 
 
 def _is_distributed() -> bool:

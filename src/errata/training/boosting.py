@@ -56,13 +56,24 @@ def boost(
             dynamics = training.run(f"seed{own.seed}", np.arange(len(labels)), None, folder, stream)
         else:
             fold = assign_folds(labels, folds)
-            shards = []
-            for k in range(folds):
-                rows = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
-                shards.append(training.run(f"seed{own.seed}-fold{k}", *rows, folder, None))
+            shards = [training.run_fold(fold, number, folder) for number in range(folds)]
             dynamics = merge_folds(own, shards, labels, fold, folder)
         results.append(SeedResult(own.seed, dynamics, ()))
     return results
+
+
+def boost_fold(
+    inputs: Inputs,
+    labels: NDArray[np.int64],
+    num_classes: int,
+    recipe: BoostingRecipe,
+    folds: int,
+    number: int,
+    folder: Path,
+) -> None:
+    """Boost on all folds but one, and store the result where `boost` finds it."""
+    training = _Boosting.of(inputs, labels, num_classes, recipe, lambda _: None)
+    training.run_fold(assign_folds(labels, folds), number, folder)
 
 
 def best_rounds(
@@ -170,6 +181,11 @@ class _Boosting:
         replace_atomically(own / MODEL, lambda file: file.write(text.encode()))
         unfinished.replace(target)
         return Dynamics.open(target)
+
+    def run_fold(self, fold: NDArray[np.int64], number: int, folder: Path | None) -> Dynamics:
+        """Train on all folds but one, and record that one. fold (N,): the fold of each sample."""
+        rows = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
+        return self.run(f"seed{self.recipe.seed}-fold{number}", *rows, folder, None)
 
     def _record(
         self,

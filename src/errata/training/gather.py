@@ -18,7 +18,7 @@ from torch import nn
 
 from errata.core.held_out_models import assign_folds
 from errata.errors import InputError
-from errata.training.boosting import boost
+from errata.training.boosting import boost, boost_fold
 from errata.training.engine import MakeExecutor, Progress, train
 from errata.training.executors import Executor, ModuleExecutor
 from errata.training.jobs import (
@@ -94,6 +94,31 @@ def gather(
         _merge_seed(recipe.with_seed(seed), results[start : start + folds], labels, fold, folder)
         for seed, start in zip(seeds, range(0, len(results), folds), strict=True)
     ]
+
+
+def train_fold(
+    folder: Path,
+    data: tuple[Inputs, NDArray[np.int64], int, Model | None],
+    recipe: AnyRecipe,
+    folds: int,
+    number: int,
+    options: TrainingOptions,
+    device: str,
+) -> None:
+    """Train the model of one fold, and store it in a folder where `gather` with this folder finds it.
+
+    data: the inputs, labels, number of classes and model that `gather` gets. recipe: with its seed.
+    """
+    inputs, labels, num_classes, model = data
+    labels = check_labelled(inputs, labels, num_classes)
+    if isinstance(recipe, BoostingRecipe):
+        boost_fold(inputs, labels, num_classes, recipe, folds, number, folder)
+        return
+    widths = recipe.widths if model is None else model
+    balanced = options.class_weights == "balanced"
+    make_executor = executor_for(widths, inputs, labels, num_classes, device, keep_passes=False, balanced=balanced)
+    job = fold_jobs(labels, recipe, (recipe.seed,), folds)[number]
+    train([job], labels, make_executor, replace(options, when="after epoch"), folder)
 
 
 def _merge_seed(
