@@ -10,14 +10,14 @@ FRAMEWORKS := $(VENV)/.frameworks
 LOWEST := .venv-lowest
 LOWEST_READY := $(LOWEST)/.ready
 CACHES := .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-EVERYTHING := dev,frameworks
+EVERYTHING := dev,frameworks,docs
 PIP_OPTIONS := -qq --no-input --disable-pip-version-check
 
 # Commands use only what their virtual environment contains.
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest torture lint types imports unit frameworks package bench format pins clean
+.PHONY: help demo test test-all test-lowest torture lint types imports unit frameworks package bench docs docs-serve format pins clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -73,6 +73,14 @@ package: $(READY) ## build sdist and wheel, check both, and run errata from the 
 	bin/python -c 'import errata, sys; assert errata.__file__.startswith(sys.prefix), errata.__file__' && \
 	bin/errata --version && bin/errata methods > methods.txt && tail -n 3 methods.txt
 	@echo "The wheel installs and runs. Files: dist/"
+
+# The gallery executes examples/ with real frameworks.
+docs: $(FRAMEWORKS) ## build the documentation site into build/site; a warning is an error
+	OMP_NUM_THREADS=2 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "The site is in build/site. To look at it: make docs-serve"
+
+docs-serve: docs ## build the site and serve it on this machine
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 bench: $(READY) ## speed compared with other libraries
 	@$(BIN)/python benchmarks
