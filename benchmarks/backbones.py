@@ -1,10 +1,13 @@
 """Frozen features of a pretrained backbone: wrong labels missed among few images, and seconds for photographs.
 
 ERRATA_DATA=... python benchmarks/backbones.py errors [--backbone lite0] [--sides 128 160 224] [--seeds 3]
+ERRATA_DATA=... python benchmarks/backbones.py passes [--backbone lite0] [--seeds 3]
 python benchmarks/backbones.py photographs [--backbone lite0] [--images 2000]
 
 errors: images of CIFAR-10, symmetric noise, mean FNR over seeds; each seed has other images and other wrong labels.
 ImageNet, on which the backbones were trained, contains the classes of CIFAR-10.
+passes: the same images and labels; what `errata find` misses after one and after two passes, trained on the features,
+and cleanlab on five folds of a logistic regression on the same features.
 photographs: JPEG files of 256 × 256 pixels are generated, then decoded, and features and a head are computed.
 """
 
@@ -23,8 +26,10 @@ from numpy.typing import NDArray
 import errata
 from errata.core.neighbours import nearest
 from errata.datasets.loading import load_setting
+from errata.finding.find import rank_run
 from errata.finding.frozen_features import frozen_features
-from errata.finding.model_training import NoProgress
+from errata.finding.model_training import FindOptions, NoProgress, train_model
+from errata.finding.pretrained import FixedFeatures, unit_rows
 from errata.readers import open_data
 from errata.training.backbones import Backbone, open_backbone
 from generated_images import picture, save
@@ -101,6 +106,33 @@ def errors(backbone: Backbone, seeds: int) -> Iterator[tuple[str, dict[str, floa
         yield name, {head: float(np.mean(values)) for head, values in cell.items()}
 
 
+def passes(backbone: Backbone, seeds: int) -> Iterator[str]:
+    """A line per seed, number of images and noise: FNR after one and two passes, the estimates, and cleanlab's FNR."""
+    from cleanlab.rank import get_label_quality_scores
+
+    data = load_setting("cifar10-symmetric-20").data
+    for seed in range(1, seeds + 1):
+        rows = np.random.default_rng(seed).permutation(len(data.train_inputs))[: max(SIZES)]
+        pixels, true = data.train_inputs[rows], data.train_labels[rows]
+        features = frozen_features(open_data(pixels, true), backbone, "auto", None, NoProgress())
+        for size in SIZES:
+            matrix = unit_rows(features[:size])
+            for rate in RATES:
+                noisy = errata.noise.symmetric(true[:size], rate, seed=seed)
+                opened = open_data(pixels[:size], noisy.labels)
+                embedded = replace(opened, fit_features=FixedFeatures(matrix), backbone=backbone.name)
+                shown = []
+                for looks in (1, 2):
+                    found = rank_run(train_model(embedded, FindOptions(looks=looks), None, NoProgress()), 0.0)
+                    scores = found.ranking.sort_values("id")["score"].to_numpy()
+                    missed = errata.metrics.fnr(scores, noisy.truth)
+                    shown.append(f"{looks} passes {missed:.1%} (estimate {found.expected})")
+                quality = get_label_quality_scores(noisy.labels, np.exp(held_out(unit(features[:size]), noisy.labels)))
+                shown.append(f"cleanlab {errata.metrics.fnr(-quality, noisy.truth):.1%}")
+                cell = f"{size:,} images, symmetric {rate:.0%}, {noisy.truth.sum()} errors, seed {seed}"
+                yield f"{cell}: {', '.join(shown)}"
+
+
 def photographs(backbone: Backbone, images: int) -> None:
     """Print the seconds of each step for a folder of generated JPEG files."""
     rng = np.random.default_rng(0)
@@ -131,7 +163,7 @@ def processor_seconds() -> float:
 def main() -> None:
     """Parse the command line and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["errors", "photographs"])
+    parser.add_argument("what", choices=["errors", "passes", "photographs"])
     parser.add_argument("--backbone", default="lite0")
     parser.add_argument("--sides", type=int, nargs="*", default=[])
     parser.add_argument("--centre", type=float, help="the part of the shorter side that is used; 0: the whole image")
@@ -141,6 +173,10 @@ def main() -> None:
     backbone = open_backbone(options.backbone)
     if options.what == "photographs":
         photographs(backbone, options.images)
+        return
+    if options.what == "passes":
+        for line in passes(backbone, options.seeds):
+            print(line, flush=True)
         return
     prepare = backbone.preprocessing
     centre = prepare.centre if options.centre is None else options.centre or None

@@ -1,148 +1,216 @@
 """Simulated reviews: whether the intervals of `errata.core.guarantees` keep their promise, and what a review costs.
 
-ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [digits adult ...]
+ERRATA_DATA=... python benchmarks/reviews.py [--reviews 1000] [--part 0/2] [--rankings out/rankings]
 
-`errata.find` ranks tables with 0, 1, 5, 20 and 40 % wrong labels. Each review goes through the queue: the most
-suspicious samples, and one in ten drawn at random. Reviewers are right 100, 95 or 90 % of the time, on each sample
-independently. The table of a plain audit spends the same number of verdicts on random samples alone.
+Each review goes through the queue: the most suspicious samples, and one in ten drawn at random. Reviewers are right
+100, 95 or 90 % of the time, on each sample independently. A plain audit spends the same number of verdicts on random
+samples alone. All reviews of a case are computed at once; the first ones are compared with `count_wrong`.
 """
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator
-from functools import partial
-from typing import NamedTuple
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from sklearn.datasets import load_digits
 
-import errata
-from errata.core.certifying import certify_recall
-from errata.core.exact_bounds import fewest_wrong, most_wrong
-from errata.core.guarantees import count_wrong
-from errata.core.noise import symmetric
+from errata.core.betting_bounds import RandomDraws, log_wealth
+from errata.core.exact_bounds import Sampled, fewest_wrong, fewest_wrong_of_two, most_wrong, most_wrong_of_two
+from errata.core.guarantees import FEWEST_IN_GROUP, PROBABLY_WRONG, Verdicts, count_wrong, random_draws
 from errata.core.random_part import random_positions
-from errata.datasets.locations import data_dir
+from errata.review.reranking import JudgedLabels, reranked
+from errata.review.server.review_session import RERANK_AFTER
+from review_rankings import CASES, SEED, Ranked, ranking
 
-RATES = (0.0, 0.01, 0.05, 0.2, 0.4)
 SKILLS = (1.0, 0.95, 0.9)
 VERDICTS = (100, 300, 1000)
 RISK, NORMAL = 0.025, 1.96
 BATCH = 50  # suspicious samples that are judged before the reviewer decides whether to go on
-SEED = 0
-Data = tuple[NDArray[np.float64] | pd.DataFrame, NDArray[np.int64]]
+COMPARED = 5  # reviews whose intervals are also computed by `count_wrong`
+RERANKED_VERDICTS = 300
+Ints = NDArray[np.int64]
+Bounds = tuple[Ints, Ints]
 
 
-class Ranked(NamedTuple):
-    """A ranking with known errors: wrong, p_wrong (N,), most suspicious first."""
-
-    wrong: NDArray[np.int64]
-    p_wrong: NDArray[np.float64]
-
-
-def gaussians(separation: float, samples: int = 3000) -> Data:
-    """Two classes of equal size, this many standard deviations apart in one of five columns."""
-    rng = np.random.default_rng(5)
-    labels = rng.integers(0, 2, samples)
-    inputs = rng.normal(size=(samples, 5))
-    inputs[:, 0] += separation * (labels - 0.5)
-    return inputs, labels
-
-
-def more(name: str) -> Data:
-    """A table of the folder `more`."""
-    frame = pd.read_parquet(data_dir() / "more" / f"{name}.parquet")
-    return frame.drop(columns="label"), pd.factorize(frame["label"], sort=True)[0].astype(np.int64)
-
-
-def satellite() -> Data:
-    """sat.trn."""
-    rows = np.loadtxt(data_dir() / "satellite" / "sat.trn")
-    return rows[:, :-1], np.unique(rows[:, -1], return_inverse=True)[1]
-
-
-SETS: dict[str, Callable[[], Data]] = {
-    "digits": partial(load_digits, return_X_y=True),
-    "satellite": satellite,
-    "adult": partial(more, "adult"),
-    "german": partial(more, "german"),
-    "winequality": partial(more, "winequality"),
-    **{f"overlap {separation:g}": partial(gaussians, separation) for separation in (0.5, 1, 2)},
-}
-
-
-def ranked(name: str, rate: float) -> Ranked:
-    """The ranking of a table with wrong labels."""
-    inputs, clean = SETS[name]()
-    noisy = symmetric(clean, rate, num_classes=int(clean.max()) + 1, seed=SEED) if rate else None
-    found = errata.find(inputs, clean if noisy is None else noisy.labels, seed=SEED)
-    truth = np.zeros(len(clean), dtype=np.bool_) if noisy is None else np.asarray(noisy.truth)
-    rows = found.ranking["id"].to_numpy()
-    return Ranked(truth[rows].astype(np.int64), found.ranking["p_wrong"].to_numpy(dtype=np.float64))
-
-
-def queue(samples: int, verdicts: int, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """The first rows of a review queue, and which are drawn at random: `review_queue` for a random seed, cut off."""
-    at_random, judged, rank = random_positions(verdicts), dict[int, None](), 0
+def queue(samples: int, verdicts: int, rng: np.random.Generator) -> Ints:
+    """The first rows of a review queue: `review_queue` for a random seed, cut off."""
+    judged, rank = dict[int, None](), 0
     drawn = iter(rng.permutation(samples).tolist())
-    for chance in at_random.tolist():
+    for chance in random_positions(verdicts).tolist():
         if chance:
             judged[next(row for row in drawn if row not in judged)] = None
             continue
         while rank in judged:
             rank += 1
         judged[rank] = None
-    return np.array(list(judged)), at_random
+    return np.array(list(judged))
 
 
-def judge(wrong: NDArray[np.int64], skill: float, rng: np.random.Generator) -> NDArray[np.int64]:
+def judge(wrong: Ints, skill: float, rng: np.random.Generator) -> Ints:
     """Verdicts of a reviewer who is right with probability `skill`."""
-    return np.where(rng.random(len(wrong)) < skill, wrong, 1 - wrong)
+    return np.where(rng.random(wrong.shape) < skill, wrong, 1 - wrong)
 
 
-def coverage(data: Ranked, verdicts: int, skill: float, reviews: int) -> dict[str, float]:
-    """Coverage and mean width of the intervals, and of those of a plain random audit."""
+def any_time(data: Ranked, rows: Ints, verdicts: Ints, at_random: NDArray[np.bool_]) -> Bounds:
+    """The intervals (R,) for any number of looks. rows, verdicts (R, n). at_random (n,)."""
+    p_judged = data.p_wrong[rows]
+    columns = (
+        verdicts,
+        p_judged,
+        np.cumsum(verdicts, axis=1) - verdicts,
+        np.broadcast_to(len(data.p_wrong) - np.arange(rows.shape[1]), rows.shape),
+        np.maximum(data.p_wrong.sum() - np.cumsum(p_judged, axis=1) + p_judged, 0),
+    )
+    drawn = [np.asarray(column, dtype=np.float64)[:, None, at_random] for column in columns]
+    draws = RandomDraws((float(data.p_wrong.min()), float(data.p_wrong.max())), *drawn)
+    fewest, most = verdicts.sum(axis=1), len(data.p_wrong) - (1 - verdicts).sum(axis=1)
+    ends = []
+    for upper in (False, True):
+        low, high = fewest, most
+        while (low < high).any():
+            middle = (low + high + upper) // 2
+            excluded = log_wealth(draws, middle[:, None, None], upper=upper).max(axis=1) >= -np.log(RISK)
+            if upper:
+                low, high = np.where(excluded, low, middle), np.maximum(low, np.where(excluded, middle - 1, high))
+            else:
+                low, high = np.minimum(high, np.where(excluded, middle + 1, low)), np.where(excluded, high, middle)
+        ends.append(low)
+    return ends[0], ends[1]
+
+
+def one_look(data: Ranked, rows: Ints, verdicts: Ints, at_random: NDArray[np.bool_]) -> Bounds:
+    """The intervals (R,) for one look."""
+    samples, chosen = len(data.p_wrong), rows[:, ~at_random]
+    ranks = np.empty(samples, dtype=np.int64)
+    ranks[np.argsort(-data.p_wrong, kind="stable")] = np.arange(samples)
+    first = int(np.argmax(at_random))
+    lows, highs = [], []
+    suspicious_below = np.append(np.cumsum((data.p_wrong > PROBABLY_WRONG)[np.argsort(ranks)][::-1])[::-1], 0)
+    for row, wrong, later in zip(rows, verdicts, chosen[:, first:], strict=True):
+        limit = ranks[later].max() if later.size else -1
+        before = row[:first][ranks[row[:first]] > limit]
+        fair = ranks[row] > limit
+        fair[:first] = False
+        suspicious = data.p_wrong[row] > PROBABLY_WRONG
+        sizes = [int(suspicious_below[limit + 1] - (data.p_wrong[before] > PROBABLY_WRONG).sum())]
+        sizes.append(samples - int(limit) - 1 - len(before) - sizes[0])
+        groups = [
+            Sampled(size, int(inside.sum()), int(wrong[inside].sum()))
+            for size, inside in zip(sizes, (fair & suspicious, fair & ~suspicious), strict=True)
+        ]
+        known = int(wrong[~fair].sum())
+        unjudged = samples - sum(sizes) - int((~fair).sum())
+        if min(group.checked for group in groups) >= FEWEST_IN_GROUP:
+            lows.append(known + fewest_wrong_of_two(*groups, RISK))
+            highs.append(known + unjudged + most_wrong_of_two(*groups, RISK))
+        else:
+            both = [sum(values) for values in zip(*groups, strict=True)]
+            lows.append((known, *both))
+            highs.append((known + unjudged, *both))
+    return _with_exact(lows, fewest_wrong), _with_exact(highs, most_wrong)
+
+
+def _with_exact(ends: list[int | tuple[int, ...]], bound: object) -> Ints:
+    """Numbers as they are; for tuples the first entry plus the bound of the others, all in one call."""
+    single = [place for place, end in enumerate(ends) if isinstance(end, tuple)]
+    values = np.array([0 if isinstance(end, tuple) else end for end in ends], dtype=np.int64)
+    if single:
+        known, size, checked, wrong = np.array([ends[place] for place in single]).T
+        distinct, which = np.unique(np.stack([size, checked, wrong]), axis=1, return_inverse=True)
+        values[single] = known + bound(*distinct, RISK)[which.ravel()]  # type: ignore[operator]
+    return values
+
+
+def coverage(data: Ranked, verdicts: int, skill: float, reviews: int) -> dict[str, tuple[float, float]]:
+    """Coverage and mean width of the intervals and of those of a random audit, and true errors found per verdict."""
     samples, total, rng = len(data.wrong), int(data.wrong.sum()), np.random.default_rng([SEED, verdicts])
-    intervals = []
+    at_random = random_positions(verdicts)
+    rows = np.array([queue(samples, verdicts, rng) for _ in range(reviews)])
+    judged = judge(data.wrong[rows], skill, rng)
+    bounds = {"one look": one_look(data, rows, judged, at_random), "any time": any_time(data, rows, judged, at_random)}
+    for review in range(min(COMPARED, reviews)):
+        count = count_wrong(data.p_wrong, rows[review], judged[review], at_random)
+        ends = [int(end[review]) for pair in bounds.values() for end in pair]
+        assert ends == [count.low, count.high, count.low_any_time, count.high_any_time], (ends, count)
+    audit = judge(data.wrong[np.array([rng.permutation(samples)[:verdicts] for _ in range(reviews)])], skill, rng)
+    found = audit.sum(axis=1)
+    kinds, which = np.unique(found, return_inverse=True)
+    bounds["audit"] = tuple(bound(samples, verdicts, kinds, RISK)[which] for bound in (fewest_wrong, most_wrong))
+    share = found / verdicts
+    half = NORMAL * np.sqrt(share * (1 - share) / verdicts)
+    result = {name: _covered(*ends, total) for name, ends in bounds.items()}
+    result["normal audit"] = _covered((share - half) * samples, (share + half) * samples, total)
+    result["found"] = float((data.wrong[rows] * judged).sum(axis=1).mean() / verdicts), 0.0
+    return result
+
+
+def _covered(low: NDArray[np.generic], high: NDArray[np.generic], total: int) -> tuple[float, float]:
+    return float(((low <= total) & (total <= high)).mean()), float((high - low).mean())
+
+
+def with_reranking(data: Ranked, skill: float, reviews: int) -> tuple[float, float]:
+    """True errors found per verdict, and the coverage for any number of looks, if the rest is ranked again."""
+    rng, verdicts = np.random.default_rng([SEED, 7]), RERANKED_VERDICTS
+    at_random = random_positions(verdicts)
+    all_rows, all_judged = [], []
     for _ in range(reviews):
-        rows, at_random = queue(samples, verdicts, rng)
-        count = count_wrong(data.p_wrong, rows, judge(data.wrong[rows], skill, rng), at_random)
-        audit = judge(data.wrong[rng.permutation(samples)[:verdicts]], skill, rng)
-        share = audit.mean()
-        half = NORMAL * np.sqrt(share * (1 - share) / verdicts)
-        exact = (int(bound(samples, verdicts, int(audit.sum()), RISK)) for bound in (fewest_wrong, most_wrong))
-        normal = ((share - half) * samples, (share + half) * samples)
-        intervals.append([count.low, count.high, count.low_any_time, count.high_any_time, *exact, *normal])
-    low, high = np.array(intervals).T.reshape(4, 2, reviews).transpose(1, 0, 2)
-    covered, width = ((low <= total) & (total <= high)).mean(axis=1), (high - low).mean(axis=1)
-    names = ("one look", "any time", "audit", "normal audit")
-    return {
-        f"{name} {kind}": float(values[i])
-        for kind, values in (("covers", covered), ("width", width))
-        for i, name in enumerate(names)
-    }
+        drawn, free = rng.permutation(len(data.wrong)), np.ones(len(data.wrong), dtype=np.bool_)
+        rows, judged, p_wrong, place = [], [], data.p_wrong, 0
+        for block in np.split(at_random, range(RERANK_AFTER, verdicts, RERANK_AFTER)):
+            chances = int(block.sum())
+            best = np.where(free, p_wrong, -1.0)
+            top = np.argpartition(-best, len(block))[: len(block) - chances]
+            chosen = top[np.argsort(-best[top], kind="stable")]
+            free[chosen] = False
+            while chances:
+                if free[drawn[place]]:
+                    chosen, chances, free[drawn[place]] = np.append(chosen, drawn[place]), chances - 1, False
+                place += 1
+            verdict = judge(data.wrong[chosen], skill, rng)
+            rows.append(chosen)
+            judged.append(verdict)
+            known = JudgedLabels(np.concatenate(rows), np.concatenate(list(all_classes(rows, judged, data))))
+            p_wrong = reranked(data.p_wrong, data.labels, known, data.near)
+        all_rows.append(np.concatenate(rows))
+        all_judged.append(np.concatenate(judged))
+    rows_of, judged_of = np.array(all_rows), np.array(all_judged)
+    low, high = any_time(data, rows_of, judged_of, at_random)
+    return float((data.wrong[rows_of] * judged_of).mean()), _covered(low, high, int(data.wrong.sum()))[0]
 
 
-def certification(data: Ranked, any_time: bool, rng: np.random.Generator) -> tuple[int, int, bool, bool]:
-    """One review with a perfect reviewer: verdicts on suspicious samples, random checks, certified, and rightly so.
+def all_classes(rows: list[Ints], judged: list[Ints], data: Ranked) -> Iterator[Ints]:
+    """The class of each sample according to its reviewer, who gives a right label the next class by mistake."""
+    for chosen, verdict in zip(rows, judged, strict=True):
+        given, true = data.labels[chosen], data.truth[chosen]
+        yield np.where(verdict == 0, given, np.where(true != given, true, given + 1))
 
-    Batches of suspicious samples until one has at most one error; then as many random checks as the certificate asks
-    for, again and again (any_time), or once (a number of checks fixed before).
+
+def certification(data: Ranked, skill: float, rng: np.random.Generator) -> tuple[int, int, bool]:
+    """One review until it is certified at any time: suspicious verdicts, random checks, and whether rightly so.
+
+    Batches of suspicious samples until one has at most one error; then random checks until certified.
     """
     samples, chosen = len(data.wrong), 0
-    while chosen < samples and (chosen == 0 or data.wrong[chosen - BATCH : chosen].sum() > 1):
+    said = judge(data.wrong, skill, rng)
+    while chosen < samples and (chosen == 0 or said[chosen - BATCH : chosen].sum() > 1):
         chosen = min(samples, chosen + BATCH)
-    order, checks = np.concatenate([np.arange(chosen), chosen + rng.permutation(samples - chosen)]), 0
-    while True:
-        rows = order[: chosen + checks]
-        at_random = np.arange(len(rows)) >= chosen
-        certificate = certify_recall(data.p_wrong, rows, data.wrong[rows], at_random, any_time=any_time)
-        if certificate.certified or not certificate.more_checks or (checks and not any_time):
-            right = data.wrong[rows].sum() >= certificate.recall * data.wrong.sum()
-            return chosen, checks, certificate.certified, bool(right)
-        checks += certificate.more_checks
+    rows = np.concatenate([np.arange(chosen), chosen + rng.permutation(samples - chosen)])
+    at_random = np.arange(samples) >= chosen
+    draws = random_draws(Verdicts(data.p_wrong, rows, said[rows], at_random))
+    found = np.cumsum(said[rows])[chosen - 1 :]  # after 0, 1, ... random checks
+    allowed = (found * 0.05 / 0.95 + 1e-9).astype(np.int64)
+    low, high = 0, samples - chosen  # it is certified after `high` checks, and monotone in their number
+    while low < high:
+        middle = (low + high) // 2
+        first = RandomDraws(draws.p_range, *(column[:middle] for column in draws[1:]))
+        total = int(found[middle] + allowed[middle] + 1)
+        certain = middle > 0 and log_wealth(first, total, upper=True).max() >= -np.log(2 * RISK)
+        certain |= samples - chosen - middle <= allowed[middle]
+        low, high = (low, middle) if certain else (middle + 1, high)
+    judged = rows[: chosen + low]
+    right = (data.wrong[judged] * said[judged]).sum() >= 0.95 * data.wrong.sum()
+    return chosen, low, bool(right)
 
 
 def plain_rule(data: Ranked, rng: np.random.Generator) -> int:
@@ -154,38 +222,37 @@ def plain_rule(data: Ranked, rng: np.random.Generator) -> int:
     return int(counts[np.argmax(found[counts - 1] >= 0.95 * (found[counts - 1] + left))])
 
 
-def rows_of(name: str, reviews: int) -> Iterator[tuple[str, str]]:
-    """The rows of the three tables: which table, and its cells."""
-    for rate in RATES:
-        data = ranked(name, rate)
-        title = f"{name} | {len(data.wrong):,} | {data.wrong.sum():,} | {data.p_wrong.sum():,.0f}"
-        skilled = [coverage(data, 300, skill, reviews if skill == 1 else max(1, reviews // 5)) for skill in SKILLS]
-        cells = [f"{100 * one[f'{kind} covers']:.1f}" for one in skilled for kind in ("one look", "any time")]
-        yield "coverage", f"| {title} | {' | '.join(cells)} | {100 * skilled[0]['normal audit covers']:.1f} |"
-        few = [skilled[0] if count == 300 else coverage(data, count, 1.0, max(1, reviews // 10)) for count in VERDICTS]
-        cells = [f"{one[f'{kind} width']:,.0f}" for one in few for kind in ("one look", "any time", "audit")]
-        yield "width", f"| {title} | {' | '.join(cells)} |"
-        if data.wrong.any():
-            rng = np.random.default_rng(SEED)
-            results = {
-                kind: np.array([certification(data, kind, rng) for _ in range(max(1, reviews // 20))])
-                for kind in (True, False)
-            }
-            plain = np.mean([plain_rule(data, rng) for _ in range(20)])
-            cells = [
-                f"{chosen.mean():,.0f} + {checks.mean():,.0f} | {100 * certified.mean():.0f} "
-                f"| {100 * (certified * (1 - right)).mean():.1f}"
-                for chosen, checks, certified, right in (result.T for result in results.values())
-            ]
-            yield "certify", f"| {title} | {' | '.join(cells)} | {plain:,.0f} |"
+def rows_of(title: str, data: Ranked, reviews: int) -> Iterator[tuple[str, str]]:
+    """The rows of the four tables: which table, and its cells."""
+    title = f"{title} | {len(data.wrong):,} | {data.wrong.sum():,} | {data.p_wrong.sum():,.0f}"
+    counts = [min(count, len(data.wrong)) for count in VERDICTS]
+    skilled = [coverage(data, counts[1], skill, reviews) for skill in SKILLS]
+    cells = [f"{100 * one[kind][0]:.1f}" for one in skilled for kind in ("one look", "any time")]
+    yield "coverage", f"| {title} | {' | '.join(cells)} | {100 * skilled[0]['normal audit'][0]:.1f} |"
+    few = [skilled[0] if count == counts[1] else coverage(data, count, 1.0, reviews) for count in counts]
+    cells = [f"{one[kind][1]:,.0f}" for one in few for kind in ("one look", "any time", "audit")]
+    yield "width", f"| {title} | {' | '.join(cells)} |"
+    again = [with_reranking(data, skill, max(1, reviews // 20)) for skill in SKILLS]
+    cells = [f"{one['found'][0]:.3f} | {found:.3f}" for one, (found, _) in zip(skilled, again, strict=True)]
+    yield "found", f"| {title} | {' | '.join(cells)} | {100 * again[0][1]:.0f} |"
+    if data.wrong.any():
+        rng, cells = np.random.default_rng(SEED), []
+        for skill in SKILLS:
+            some = max(1, reviews // (5 if skill == 1 else 20))
+            chosen, checks, right = np.array([certification(data, skill, rng) for _ in range(some)]).T
+            cells.append(f"{chosen.mean():,.0f} + {checks.mean():,.0f} | {100 * (1 - right).mean():.1f}")
+        plain = np.mean([plain_rule(data, rng) for _ in range(20)])
+        yield "certify", f"| {title} | {' | '.join(cells)} | {plain:,.0f} |"
 
 
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     parser = argparse.ArgumentParser()
     parser.add_argument("--reviews", type=int, default=1000)
-    parser.add_argument("names", nargs="*", default=list(SETS))
+    parser.add_argument("--part", default="0/1", help="0/2 and 1/2 are two halves, for two processes")
+    parser.add_argument("--rankings", type=Path, default=Path("out/rankings"))
     chosen = parser.parse_args()
-    for name in chosen.names:
-        for table, row in rows_of(name, chosen.reviews):
+    part, parts = map(int, chosen.part.split("/"))
+    for name, rate in CASES[part::parts]:
+        for table, row in rows_of(name, ranking(name, rate, chosen.rankings), chosen.reviews):
             print(f"{table}: {row}", flush=True)

@@ -12,7 +12,7 @@ from errata.core.aggregations import LastQuarter
 from errata.core.checks import Floats, Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
-from errata.core.neighbours import NeighbourSpaces, SpaceName, label_votes
+from errata.core.neighbours import SampleContext, SpaceName, label_votes
 from errata.core.smoothing import log_neighbour_mean
 from errata.dynamics.scoring import run_arrays
 from errata.dynamics.store import Dynamics
@@ -56,7 +56,7 @@ def early_share(run: Run) -> Floats:
 
 def early_share_alone(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) that EarlyProb averages without inputs."""
-    return early_share(replace(run, spaces=NeighbourSpaces()))
+    return early_share(replace(run, spaces=SampleContext()))
 
 
 def late_unless_memorising(run: Run) -> Floats:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import digests
 from errata.core.checks import Floats, Labels
 from errata.core.methods import parse
-from errata.core.neighbours import NeighbourSpaces, SpaceName
+from errata.core.neighbours import SampleContext, SpaceName
 from errata.core.replay import replay_arrays
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
@@ -54,7 +54,7 @@ NEIGHBOURS = 100
 LOG_MEAN = parse("kNN-MeanProb-LM")
 
 
-class KeptSpaces(NeighbourSpaces):
+class KeptSpaces(SampleContext):
     """Spaces whose neighbours are searched once for all candidates, and stored in a folder if there is one."""
 
     def __init__(self, features: Any, inputs: Any, stem: Path | None = None) -> None:
@@ -90,7 +90,7 @@ class Run:
     log_parts: Floats
     bounds: NDArray[np.int64]
     agreement: Floats
-    spaces: NeighbourSpaces
+    spaces: SampleContext
     scores: Mapping[str, Floats]
     recipe: dict[str, Any] = field(default_factory=dict)
 
@@ -147,7 +147,7 @@ def reduce_run(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
 
 
 def run_of(
-    setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], spaces: NeighbourSpaces, recipe: Any = None
+    setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], spaces: SampleContext, recipe: Any = None
 ) -> Run:
     """A Run from the result of `reduce_run`."""
     scores = {name: kept[name] for name in EPOCH_METHODS if name in kept}

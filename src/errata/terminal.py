@@ -4,7 +4,7 @@ import math
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -40,10 +40,53 @@ def write_table(table: "pd.DataFrame", out: Path, *, excel_safe: bool = False) -
     """
     from errata.dynamics.files import replace_atomically
 
-    if excel_safe and out.suffix == ".csv":
-        table = table.map(lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell)
+    table = _formula_safe(table, excel_safe and out.suffix == ".csv")
     writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
     replace_atomically(out, lambda file: writer(file, index=False))
+
+
+def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool = False) -> int:
+    """Write tables with equal columns one after the other as one .csv or .parquet file; returns the number of rows.
+
+    out: a local file, or a URL such as s3://bucket/scores.parquet. It becomes visible only when it is complete.
+    """
+    import pyarrow as pa
+    from pyarrow.parquet import ParquetWriter
+
+    from errata.dynamics.files import replace_atomically
+    from errata.dynamics.places import Place, is_url
+
+    rows = 0
+
+    def write(file: Any) -> None:
+        nonlocal rows
+        writer = None
+        for table in tables:
+            rows += len(table)
+            if out.endswith(".csv"):
+                _formula_safe(table, excel_safe).to_csv(file, index=False, header=rows == len(table))
+                continue
+            arrow = pa.Table.from_pandas(table, preserve_index=False)
+            writer = writer or ParquetWriter(file, arrow.schema)
+            writer.write_table(arrow.cast(writer.schema))
+        if writer is not None:
+            writer.close()
+
+    if not is_url(out):
+        replace_atomically(Path(out), write)
+        return rows
+    folder, _, name = out.rpartition("/")
+    with tempfile.TemporaryDirectory() as scratch:
+        local = Path(scratch) / name
+        replace_atomically(local, write)
+        Place(folder).put(name, local)
+    return rows
+
+
+def _formula_safe(table: "pd.DataFrame", excel_safe: bool) -> "pd.DataFrame":
+    if not excel_safe:
+        return table
+    return table.map(lambda cell: f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell)
 
 
 def print_table(table: "pd.DataFrame", title: str) -> None:

@@ -19,13 +19,13 @@ from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
 from errata.core.default import own_methods
 from errata.core.methods import paper_methods
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.datasets.loading import load_setting
 from errata.errors import InputError
 
 PAPER = {method.name for method in paper_methods()}
 ANY = np.zeros((1, 1))
-OWN = {method.name for method in own_methods(NeighbourSpaces(ANY, ANY))}
+OWN = {method.name for method in own_methods(SampleContext(ANY, ANY))}
 WITHOUT_TIME = ["seconds"]
 
 
@@ -306,3 +306,14 @@ def test_a_plugin_that_brings_nothing_is_refused_before_training(short, run_digi
         run_digits(short(), plugins=(empty,))
     with pytest.raises(InputError, match="is not a Python file"):
         run_digits(short(), plugins=(tmp_path / "nothing.py",))
+
+
+def test_a_second_pass_adds_its_metric_in_sample(short, run_digits):
+    results = short()
+    outcome, _ = run_digits(results, seeds=1, looks=2)
+    assert not outcome.failed
+    numbers = results.numbers()
+    both = numbers[numbers["metric"] == "fnr_two_passes"]
+    assert both["gathering"].tolist() == ["in-sample"]
+    assert both["method"].tolist() == ["Unmixed-HeldOut-EarlyProb-LM"]
+    assert 0 <= both["value"].item() < 0.2

@@ -8,7 +8,7 @@ from sklearn.metrics import roc_auc_score
 
 from errata.core.method_registry import registered
 from errata.core.methods import all_methods, parse
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
 from errata.core.windows import window_scores
@@ -32,15 +32,15 @@ def _shared_spaces(labels, classes):
     """Held-out predictions are made once for all methods, because they train models."""
     given = np.frombuffer(labels, dtype=np.int64)
     features, inputs = np.random.default_rng(7).normal(size=(2, len(given), 2))
-    held_out = held_out_pool(given, classes, NeighbourSpaces(inputs=inputs))
+    held_out = held_out_pool(given, classes, SampleContext(inputs=inputs))
     if held_out is None:  # too few samples, or a single class
         held_out = np.full((len(given), classes), -np.log(classes))
-    return NeighbourSpaces(features=features, held_out=held_out)
+    return SampleContext(features=features, held_out=held_out)
 
 
 def run(method, logits, labels):
     spaces = random_spaces(labels, logits.shape[2])
-    return replay(Epochs(logits, labels, swa_logits=averaged(logits), spaces=spaces), [method])[0]
+    return replay(Epochs(logits, labels, swa_logits=averaged(logits), context=spaces), [method])[0]
 
 
 @every_method
@@ -82,7 +82,7 @@ def test_the_same_twice(curves, method):
 def together(curves):
     """The results of all methods, computed in one call, and the run."""
     logits, labels, _ = curves(3)
-    epochs = Epochs(logits, labels, swa_logits=averaged(logits), spaces=random_spaces(labels, logits.shape[2]))
+    epochs = Epochs(logits, labels, swa_logits=averaged(logits), context=random_spaces(labels, logits.shape[2]))
     return dict(zip(METHODS, replay(epochs, METHODS), strict=True)), logits, labels
 
 
@@ -99,7 +99,7 @@ def test_a_window_is_the_sliced_run(curves, method):
         assert Dynamics.from_arrays(logits, labels, swa_logits=averaged(logits)).window((2, 7)).swa_logits is None
         return
     spaces = random_spaces(labels, logits.shape[2])
-    whole = window_scores(Epochs(logits, labels, spaces=spaces), method, [(2, 7)])[0]
+    whole = window_scores(Epochs(logits, labels, context=spaces), method, [(2, 7)])[0]
     np.testing.assert_allclose(whole, run(method, logits[2:8], labels).scores, rtol=1e-12, atol=1e-14)
 
 
@@ -146,7 +146,7 @@ def test_any_float_type_and_layout(curves, method, dtype):
         expected = run(method, logits, labels).scores
     strided = np.asfortranarray(logits)
     spaces = random_spaces(labels, logits.shape[2])
-    result = replay(Epochs(strided, labels, swa_logits=averaged(logits), spaces=spaces), [method])[0].scores
+    result = replay(Epochs(strided, labels, swa_logits=averaged(logits), context=spaces), [method])[0].scores
     np.testing.assert_allclose(result, expected, rtol=1e-12, atol=1e-12)
 
 

@@ -10,7 +10,7 @@ import errata
 from errata.core.default import choose_default, own_methods
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.dynamics.scoring import find_method
 from errata.errors import InputError
 
@@ -19,7 +19,7 @@ SPACES = [(), ("features",), ("inputs",), ("features", "inputs"), ("held_out",),
 
 def known_points(*names):
     """Spaces with points of these names, whose values do not matter."""
-    return NeighbourSpaces(**{name: np.zeros((12, 2)) for name in names})
+    return SampleContext(**{name: np.zeros((12, 2)) for name in names})
 
 
 def expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epochs):

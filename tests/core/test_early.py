@@ -13,7 +13,7 @@ from scipy.special import log_softmax, softmax
 from errata.core import early, memorising
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.replay import Epochs, replay, replay_arrays
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
@@ -48,7 +48,7 @@ def a_run(labels, true, memorises_from, seed=1):
 
 
 def chosen_end(logits, labels, spaces):
-    (arrays,) = replay_arrays(Epochs(logits, labels, spaces=spaces), [parse("EarlyProb-LM")])
+    (arrays,) = replay_arrays(Epochs(logits, labels, context=spaces), [parse("EarlyProb-LM")])
     return early.window_ends(len(logits))[early.choose_window(arrays["log_probabilities"], labels, spaces)]
 
 
@@ -76,15 +76,15 @@ def test_the_window_that_agrees_best_with_held_out_predictions_is_chosen(seed, w
     rng = np.random.default_rng(seed)
     log_p = log_softmax(scale * rng.normal(size=(40, windows, CLASSES)), axis=-1)
     expected = int(np.argmax(agreement_by_hand(log_p, np.exp(held_out))))
-    assert early.choose_window(log_p, labels, NeighbourSpaces(held_out=held_out)) == expected
+    assert early.choose_window(log_p, labels, SampleContext(held_out=held_out)) == expected
     shifted = log_p + rng.normal(size=(40, windows, 1))  # sums over a window are not normalised
-    assert early.choose_window(shifted, labels, NeighbourSpaces(held_out=held_out)) == expected
+    assert early.choose_window(shifted, labels, SampleContext(held_out=held_out)) == expected
 
 
 def test_of_equal_windows_the_longest_is_chosen():
     labels, true, _ = clusters(samples=60)
     log_p = np.repeat(log_softmax(a_run(labels, true, 12)[0], axis=1)[:, None], 4, axis=1)
-    assert early.choose_window(log_p, labels, NeighbourSpaces(held_out=some_predictions(true))) == 3
+    assert early.choose_window(log_p, labels, SampleContext(held_out=some_predictions(true))) == 3
 
 
 @pytest.mark.parametrize("share", [0.75, 0.85])
@@ -96,7 +96,7 @@ def test_held_out_predictions_are_used_if_their_loss_is_well_below_that_of_guess
     undecided = np.zeros_like(held_out)
     log_p = np.stack([held_out, undecided], axis=1)
     assert early.loss_of_guessing(labels) == pytest.approx(math.log(CLASSES))
-    chosen = early.choose_window(log_p, labels, NeighbourSpaces(held_out=held_out))
+    chosen = early.choose_window(log_p, labels, SampleContext(held_out=held_out))
     assert chosen == (0 if share < early.INFORMATIVE_LOSS else 1)
 
 
@@ -110,13 +110,13 @@ def test_the_loss_of_guessing_is_the_mean_over_samples(counts):
 @pytest.fixture(scope="module")
 def inputs_of_clusters():
     """The points of `clusters()` as inputs; held-out predictions from them are made once."""
-    return NeighbourSpaces(inputs=clusters()[2])
+    return SampleContext(inputs=clusters()[2])
 
 
 @cache
 def random_inputs(samples=400):
     """Inputs that carry no information; held-out predictions from them are made once for each vector of labels."""
-    return NeighbourSpaces(inputs=np.random.default_rng(5).normal(size=(samples, 2)))
+    return SampleContext(inputs=np.random.default_rng(5).normal(size=(samples, 2)))
 
 
 @given(epochs=st.integers(1, 2000))
@@ -135,7 +135,7 @@ def test_epochs_are_used_until_the_model_memorises(inputs_of_clusters):
     assert chosen_end(learns, labels, spaces) == EPOCHS
     assert chosen_end(memorises, labels, spaces) in (8, 12)
     early_scores, all_scores = (
-        replay(Epochs(memorises, labels, spaces=spaces), [parse(name)])[0].scores
+        replay(Epochs(memorises, labels, context=spaces), [parse(name)])[0].scores
         for name in ("EarlyProb-LM", "MeanProb-LM")
     )
     wrong = labels != true
@@ -147,7 +147,7 @@ def test_epochs_are_used_until_the_model_memorises(inputs_of_clusters):
 def test_random_inputs_are_not_used(frequencies, memorises_from):
     labels, true, _ = clusters(frequencies=frequencies)
     logits = a_run(labels, true, memorises_from)
-    assert chosen_end(logits, labels, random_inputs()) == chosen_end(logits, labels, NeighbourSpaces())
+    assert chosen_end(logits, labels, random_inputs()) == chosen_end(logits, labels, SampleContext())
 
 
 def window_by_hand(logits, labels):
@@ -177,7 +177,7 @@ def test_without_inputs_epochs_are_used_until_confident_rejections_are_reversed(
     labels, true, points = clusters()
     gradually = memorises_from == "one by one"
     logits = one_by_one(labels, true) if gradually else a_run(labels, true, memorises_from)
-    found = chosen_end(logits, labels, NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces())
+    found = chosen_end(logits, labels, SampleContext(features=points) if known == "features" else SampleContext())
     assert found == window_by_hand(logits, labels)
     assert (found < EPOCHS) == (gradually or 20 <= memorises_from <= 28)
 
@@ -196,7 +196,7 @@ def a_learner(labels, true, seed=3):
 def test_all_epochs_of_a_run_that_only_learns_are_used_however_few_labels_are_wrong(wrong, gathering):
     labels, true, _ = clusters(wrong=wrong)
     logits = a_learner(labels, true)
-    assert chosen_end(logits, labels, NeighbourSpaces()) == chosen_end(logits, labels, random_inputs()) == EPOCHS
+    assert chosen_end(logits, labels, SampleContext()) == chosen_end(logits, labels, random_inputs()) == EPOCHS
     name = find_method(Dynamics.from_arrays(logits, labels, gathering=gathering), None).name
     assert name.startswith("Unmixed-MeanProb-LM")
 
@@ -234,7 +234,7 @@ def test_a_class_that_is_learned_late_is_not_treated_as_memorised(kept, end):
     logits[:12, 450 : 450 + kept] = [0.0, 4.0]
     logits[12:] = 8.0 * np.eye(2)[true]
     assert window_by_hand(logits, true) == 12
-    assert chosen_end(logits, true, NeighbourSpaces()) == end
+    assert chosen_end(logits, true, SampleContext()) == end
 
 
 @pytest.mark.parametrize("known", ["nothing", "features"])
@@ -242,9 +242,9 @@ def test_a_class_that_is_learned_late_is_not_treated_as_memorised(kept, end):
 def test_without_inputs_all_epochs_of_a_run_that_only_learns_are_used(known, measure):
     labels, true, points = clusters(samples=60)
     logits = a_run(labels, true, memorises_from=EPOCHS)
-    spaces = NeighbourSpaces(features=points) if known == "features" else NeighbourSpaces()
+    spaces = SampleContext(features=points) if known == "features" else SampleContext()
     found, mean = replay(
-        Epochs(logits, labels, spaces=spaces), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
+        Epochs(logits, labels, context=spaces), [parse(f"EarlyProb-{measure}"), parse(f"MeanProb-{measure}")]
     )
     np.testing.assert_allclose(found.scores, mean.scores, rtol=1e-5, atol=1e-6)
 
@@ -284,8 +284,8 @@ def test_a_sample_missing_in_the_early_epochs_is_scored_by_the_first_window_that
     labels, true, _ = clusters()
     logits = a_run(labels, true, memorises_from=12)
     logits[:20, 0] = np.nan
-    spaces = NeighbourSpaces(held_out=some_predictions(true))
-    epochs = Epochs(logits, labels, allow_missing=True, spaces=spaces)
+    spaces = SampleContext(held_out=some_predictions(true))
+    epochs = Epochs(logits, labels, allow_missing=True, context=spaces)
     found = replay(epochs, [parse("EarlyProb-LM")])[0].scores
     next_share = Epochs(logits[20:24, :1], labels[:1])
     assert np.isfinite(found).all()

@@ -13,7 +13,7 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
 from errata.core.unmixing import transition_of_typical, true_classes
@@ -32,7 +32,7 @@ def random_logs(seed, samples=30, classes=3):
 def test_the_blend_is_the_formula(seed, a):
     own, held_out = random_logs(seed), random_logs(seed + 1000)
     labels = np.arange(30) % 3
-    vectors = HeldOut(a=a).apply(ProbabilityVectors(own), labels, NeighbourSpaces(held_out=held_out))
+    vectors = HeldOut(a=a).apply(ProbabilityVectors(own), labels, SampleContext(held_out=held_out))
     for i in range(30):
         for c in range(3):
             assert vectors.log_probabilities[i, c] == pytest.approx(a * own[i, c] + (1 - a) * held_out[i, c])
@@ -47,8 +47,8 @@ def test_the_weight_of_the_run_is_two_fifths():
 
 def test_a_whole_method_blends_counts_typical_samples_and_unmixes(curves):
     logits, labels, _ = curves(5, samples=60)
-    spaces = NeighbourSpaces(inputs=np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(5, 2)[labels])
-    (found,) = replay(Epochs(logits, labels, spaces=spaces), [parse("Unmixed(rounds=3)-HeldOut(a=0.3)-MeanProb-LM")])
+    spaces = SampleContext(inputs=np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(5, 2)[labels])
+    (found,) = replay(Epochs(logits, labels, context=spaces), [parse("Unmixed(rounds=3)-HeldOut(a=0.3)-MeanProb-LM")])
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
     held_out = held_out_pool(labels, 5, spaces)
     blend = log_softmax(0.3 * mean + 0.7 * held_out, axis=1)
@@ -68,7 +68,7 @@ def test_planted_errors_come_first_though_the_run_has_memorised_them():
 @pytest.mark.parametrize("labels", [np.arange(9) % 2, np.zeros(20, dtype=np.int64)])
 def test_nothing_changes_where_no_label_can_be_held_out(labels):
     own = random_logs(0, len(labels))
-    spaces = NeighbourSpaces(inputs=np.random.default_rng(0).normal(size=(len(labels), 2)))
+    spaces = SampleContext(inputs=np.random.default_rng(0).normal(size=(len(labels), 2)))
     vectors = ProbabilityVectors(own)
     assert HeldOut().apply(vectors, labels, spaces) is vectors
     assert np.isfinite(score(Dynamics.from_arrays(own, labels, inputs=spaces.points["inputs"]))).all()

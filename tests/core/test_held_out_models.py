@@ -19,7 +19,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.naive_bayes import MultinomialNB
 
 from errata.core import held_out_models as models
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 
@@ -44,7 +44,7 @@ def documents(samples=90, classes=3, terms=60, seed=0):
 
 
 def predictions(inputs, labels, classes):
-    spaces = NeighbourSpaces(inputs=inputs)
+    spaces = SampleContext(inputs=inputs)
     return models.held_out_predictions(inputs, labels, classes, lambda k: spaces.nearest("inputs", k))
 
 
@@ -202,7 +202,7 @@ def test_the_label_of_a_sample_does_not_change_its_neighbours_votes_or_its_out_o
     inputs, labels = clouds()
     changed = labels.copy()
     changed[row] = (labels[row] + 1) % 3
-    spaces = NeighbourSpaces(inputs=inputs)
+    spaces = SampleContext(inputs=inputs)
     votes = [
         list(models._neighbour_votes(known, 3, lambda k: spaces.nearest("inputs", k))) for known in (labels, changed)
     ]
@@ -236,7 +236,7 @@ def votes_by_hand(labels, points, k, classes, distance):
 
 def test_leave_one_out_neighbours_are_those_of_a_loop():
     inputs, labels = clouds(samples=50)
-    spaces = NeighbourSpaces(inputs=inputs)
+    spaces = SampleContext(inputs=inputs)
     variants = list(models._neighbour_votes(labels, 3, lambda k: spaces.nearest("inputs", k)))
     assert len(variants) == len(models.NEIGHBOUR_COUNTS)
     for k, logs in zip(models.NEIGHBOUR_COUNTS, variants, strict=True):

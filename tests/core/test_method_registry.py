@@ -63,7 +63,7 @@ class Sharp(ProbabilityStep):
 
     power: float = 2.0
 
-    def apply(self, vectors, labels, spaces):
+    def apply(self, vectors, labels, context):
         return ProbabilityVectors(self.power * vectors.log_probabilities, vectors.neighbour_log_probabilities)
 
 
@@ -75,7 +75,7 @@ class Rare(Detector):
     variants = ("Mean", "Sign")
     aggregation: ClassVar = MeanProb()
 
-    def result(self, arrays, labels, budget, spaces):
+    def result(self, arrays, labels, budget, context):
         margin = LM(arrays["log_probabilities"], labels)
         return MethodResult(margin if self.variant == "Mean" else np.sign(margin), margin > 0)
 '''

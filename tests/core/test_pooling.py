@@ -13,7 +13,7 @@ from test_held_out_models import clouds, documents
 
 from errata.core import held_out_models, pooling
 from errata.core.held_out_models import held_out_predictions, log_loss, pool_weights
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool, pool
 from errata.errors import InputError
 
@@ -110,7 +110,7 @@ def test_predictions_that_are_always_right_give_finite_weights():
 @pytest.mark.parametrize("data", [clouds, documents])
 def test_the_pool_is_the_weighted_geometric_mean_and_better_than_each_model(data):
     inputs, labels = data()
-    spaces = NeighbourSpaces(inputs=inputs)
+    spaces = SampleContext(inputs=inputs)
     pool = held_out_pool(labels, 3, spaces)
     models = held_out_predictions(inputs, labels, 3, lambda k: spaces.nearest("inputs", k))
     product_of_powers = np.prod(
@@ -125,17 +125,17 @@ def test_the_pool_is_the_weighted_geometric_mean_and_better_than_each_model(data
 def test_predictions_that_a_run_brings_are_used_as_they_are():
     inputs, labels = clouds()
     known = np.log(np.random.default_rng(0).dirichlet(np.ones(3), len(labels)))
-    assert held_out_pool(labels, 3, NeighbourSpaces(inputs=inputs, held_out=known)) is known
-    assert held_out_pool(labels, 3, NeighbourSpaces(held_out=known)) is known
+    assert held_out_pool(labels, 3, SampleContext(inputs=inputs, held_out=known)) is known
+    assert held_out_pool(labels, 3, SampleContext(held_out=known)) is known
 
 
 def test_without_inputs_there_is_no_pool():
     inputs, labels = clouds()
-    assert held_out_pool(labels, 3, NeighbourSpaces()) is None
-    assert held_out_pool(labels, 3, NeighbourSpaces(features=inputs)) is None
-    assert not NeighbourSpaces(features=inputs).can_hold_out
+    assert held_out_pool(labels, 3, SampleContext()) is None
+    assert held_out_pool(labels, 3, SampleContext(features=inputs)) is None
+    assert not SampleContext(features=inputs).can_hold_out
     assert pool([], labels) is None
-    assert held_out_pool(np.zeros(len(inputs), dtype=np.int64), 3, NeighbourSpaces(inputs=inputs)) is None
+    assert held_out_pool(np.zeros(len(inputs), dtype=np.int64), 3, SampleContext(inputs=inputs)) is None
 
 
 def test_labels_are_predicted_once_for_the_same_labels(monkeypatch):
@@ -147,7 +147,7 @@ def test_labels_are_predicted_once_for_the_same_labels(monkeypatch):
         return [log_softmax(np.eye(3)[labels], axis=1)]
 
     monkeypatch.setattr(pooling, "held_out_predictions", counted)
-    spaces = NeighbourSpaces(inputs=inputs)
+    spaces = SampleContext(inputs=inputs)
     first = held_out_pool(labels, 3, spaces)
     assert held_out_pool(labels.copy(), 3, spaces) is first
     assert len(calls) == 1
@@ -160,7 +160,7 @@ def test_labels_are_predicted_once_for_the_same_labels(monkeypatch):
 def test_inputs_that_are_not_finite_are_refused_by_name(data):
     inputs, labels = data()
     inputs[4] = np.nan
-    spaces = NeighbourSpaces(inputs=inputs, names={"inputs": "run/inputs.npy"})
+    spaces = SampleContext(inputs=inputs, names={"inputs": "run/inputs.npy"})
     with pytest.raises(InputError, match=r"run/inputs\.npy of sample 4 are not finite"):
         held_out_pool(labels, 3, spaces)
 
@@ -169,7 +169,7 @@ def test_too_few_samples_train_nothing(monkeypatch):
     monkeypatch.setattr(held_out_models, "assign_folds", lambda *_: pytest.fail("folds were made"))
     inputs, labels = clouds()
     few = slice(held_out_models.FEWEST_SAMPLES - 1)
-    assert held_out_pool(labels[few], 3, NeighbourSpaces(inputs=inputs[few])) is None
+    assert held_out_pool(labels[few], 3, SampleContext(inputs=inputs[few])) is None
 
 
 def test_models_of_several_kinds_of_inputs_are_pooled():

@@ -12,7 +12,7 @@ from scipy.special import log_softmax, logsumexp
 from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
-from errata.core.neighbours import NeighbourSpaces, label_votes
+from errata.core.neighbours import SampleContext, label_votes
 from errata.core.replay import Epochs, replay
 from errata.core.smoothing import KNN, KNNSettings, log_neighbour_mean
 from errata.dynamics.ranking import rank
@@ -109,7 +109,7 @@ def by_hand(log_p, labels, points, k, a, share):
 
 
 def smoothed(knn, log_p, labels, **points):
-    return knn.apply(ProbabilityVectors(log_p), labels, NeighbourSpaces(**points)).log_probabilities
+    return knn.apply(ProbabilityVectors(log_p), labels, SampleContext(**points)).log_probabilities
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_whole_method_smooths_the_vector_of_its_aggregation(curves):
     logits, labels, _ = curves(5, samples=40)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
     method = parse("kNN(k=5,a=0.5,labels=0,space=inputs)-MeanProb-LM")
-    found = replay(Epochs(logits, labels, spaces=NeighbourSpaces(inputs=points)), [method])[0].scores
+    found = replay(Epochs(logits, labels, context=SampleContext(inputs=points)), [method])[0].scores
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
     np.testing.assert_allclose(found, LM(by_hand(mean, labels, points, 5, 0.5, 0.0), labels), rtol=1e-7, atol=1e-9)
 
@@ -162,13 +162,13 @@ def well_separated(samples=200, dimensions=2, noise=0.05):
 
 def test_rules_for_features_and_inputs():
     points = np.zeros((3, 2))
-    assert KNN().choose(NeighbourSpaces(features=points)) == KNNSettings("features", 50, 0.5, 0.0)
-    for both in (NeighbourSpaces(inputs=points), NeighbourSpaces(features=points, inputs=points)):
+    assert KNN().choose(SampleContext(features=points)) == KNNSettings("features", 50, 0.5, 0.0)
+    for both in (SampleContext(inputs=points), SampleContext(features=points, inputs=points)):
         assert KNN().choose(both) == KNNSettings("inputs", 10, 0.7, 1.0)
 
 
 def test_given_settings_are_kept():
-    both = NeighbourSpaces(features=np.zeros((3, 2)), inputs=np.zeros((3, 2)))
+    both = SampleContext(features=np.zeros((3, 2)), inputs=np.zeros((3, 2)))
     assert KNN(k=3, a=0.2, labels=0.5, space="features").choose(both) == KNNSettings("features", 3, 0.2, 0.5)
     assert KNN(k=3).choose(both) == KNNSettings("inputs", 3, 0.7, 1.0)
 

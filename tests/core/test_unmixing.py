@@ -11,7 +11,7 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
 from errata.core.smoothing import KNN
@@ -114,14 +114,14 @@ def test_held_out_predictions_give_the_transitions_if_there_are_any():
     T = transition_of_typical(held_out, noisy.labels)
     np.testing.assert_allclose(T, noisy.matrix, atol=0.05)
     vectors = ProbabilityVectors(blend, held_out_log_probabilities=held_out)
-    unmixed = Unmix().apply(vectors, noisy.labels, NeighbourSpaces())
+    unmixed = Unmix().apply(vectors, noisy.labels, SampleContext())
     np.testing.assert_allclose(unmixed.log_probabilities, true_classes(log_softmax(blend, axis=1), T, 2))
     assert unmixed.held_out_log_probabilities is held_out
 
 
 def unmix(log_p, labels, neighbours=None):
     vectors = ProbabilityVectors(log_p, neighbours)
-    return Unmix().apply(vectors, labels, NeighbourSpaces()).log_probabilities
+    return Unmix().apply(vectors, labels, SampleContext()).log_probabilities
 
 
 def noise_that_was_learned(samples=4000, classes=4, rate=0.4, seed=0):
@@ -145,8 +145,8 @@ def test_asymmetric_noise_is_found_after_unmixing():
 def test_a_whole_method_applies_knn_first_and_counts_transitions_by_the_neighbours(curves):
     logits, labels, _ = curves(5, samples=60)
     points = np.random.default_rng(0).normal(size=(len(labels), 2))
-    spaces = NeighbourSpaces(inputs=points)
-    found = replay(Epochs(logits, labels, spaces=spaces), [parse("Unmixed(rounds=3)-kNN(k=5,a=0.4)-MeanProb-LM")])
+    spaces = SampleContext(inputs=points)
+    found = replay(Epochs(logits, labels, context=spaces), [parse("Unmixed(rounds=3)-kNN(k=5,a=0.4)-MeanProb-LM")])
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
     neighbours = KNN(k=5, a=0.0).apply(ProbabilityVectors(mean), labels, spaces).log_probabilities
     blend = log_softmax(0.4 * mean + 0.6 * neighbours, axis=1)

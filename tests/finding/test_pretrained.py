@@ -6,6 +6,7 @@ from PIL import Image
 import errata
 from errata.errors import InputError
 from errata.finding import pretrained
+from errata.finding.model_training import NoProgress
 from errata.finding.pretrained import unit_rows
 
 WRONG = (3, 10, 21)
@@ -96,3 +97,35 @@ def test_unit_rows_have_length_one_around_the_mean():
     rows = unit_rows(features)
     np.testing.assert_allclose(np.linalg.norm(rows, axis=1), 1, atol=1e-5)
     assert unit_rows(np.ones((3, 2), dtype=np.float32)).tolist() == [[0, 0]] * 3
+
+
+def test_a_second_pass_is_announced_ranked_and_named(images):
+    said = []
+
+    class Lines(NoProgress):
+        def say(self, line):
+            said.append(line)
+
+    found = errata.find(*images, backbone=Colours(), looks=2, progress=Lines())
+    assert first_three(found) == set(WRONG)
+    assert any(line.startswith("Second pass:") and "times the work of the first run" in line for line in said)
+    assert "second training pass" in " ".join(found.summary["notes"])
+    one = errata.find(*images, backbone=Colours())
+    assert found.ranking["score"].tolist() != one.ranking["score"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"looks": 3}, "looks must be 1 or 2"),
+        ({"looks": 2, "folds": 2}, "no `folds=`"),
+    ],
+)
+def test_impossible_passes_are_refused(images, options, message):
+    with pytest.raises(InputError, match=message):
+        errata.find(*images, backbone=Colours(), **options)
+
+
+def test_boosting_has_no_second_pass(images):
+    with pytest.raises(InputError, match="boosting has no second pass"):
+        errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], model="boosting", looks=2)

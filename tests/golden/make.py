@@ -107,12 +107,12 @@ def train():
 
 def hold_out():
     """Store the predictions of labels that are held out: another processor or scikit-learn trains other models."""
-    from errata.core.neighbours import NeighbourSpaces
+    from errata.core.neighbours import SampleContext
     from errata.core.pooling import held_out_pool
 
     with np.load(FOLDER / "learning.npz") as stored:
         inputs, labels = stored["inputs"].astype(np.float32), stored["labels"].astype(np.int64)
-    np.save(FOLDER / "held_out.npy", held_out_pool(labels, 10, NeighbourSpaces(inputs=inputs)).astype(np.float32))
+    np.save(FOLDER / "held_out.npy", held_out_pool(labels, 10, SampleContext(inputs=inputs)).astype(np.float32))
 
 
 def stored_form(table):

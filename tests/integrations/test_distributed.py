@@ -393,6 +393,24 @@ def test_without_a_process_group_it_is_an_ordinary_recorder(tmp_path):
         DistributedRecorder(tmp_path / "other", labels=LABELS)
 
 
+def test_logits_that_are_distributed_tensors_are_refused(tmp_path):
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    dist.init_process_group("gloo", init_method=(tmp_path / "meet").as_uri(), rank=0, world_size=1)
+    try:
+        rec = DistributedRecorder(tmp_path / "run", labels=LABELS, num_classes=CLASSES, quiet=True)
+        whole = torch.from_numpy(logits_of(range(SAMPLES), 0))
+        parts = distribute_tensor(whole, init_device_mesh("cpu", (1,)), [Shard(1)])
+        with pytest.raises(errata.InputError, match=r"logits: the tensor is distributed .* pass tensor.full_tensor"):
+            rec.update(range(SAMPLES), parts)
+        rec.update(range(SAMPLES), parts.full_tensor())
+        rec.end_epoch()
+        np.testing.assert_array_equal(rec.finish().logits[0], whole)
+    finally:
+        dist.destroy_process_group()
+
+
 def guide_blocks():
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 

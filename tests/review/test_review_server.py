@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import sqlite3
@@ -25,7 +26,7 @@ from errata.review.server.queues import is_random_position
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import AllowedHosts, reviewer_of
-from review_servers import Client, ReviewServer, made_up_result, verdict
+from review_servers import CLASSES, Client, ReviewServer, made_up_result, verdict
 
 
 @pytest.fixture(scope="module")
@@ -488,6 +489,38 @@ def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
     assert f"(estimate: {round(np.clip(estimate, count.low_any_time, count.high_any_time))})" in output
     code, _, message = errata_command("certify", folder, "--fixed")
     assert (code, "--fixed works only with a file of decisions" in message) == (2, True)
+
+
+def test_a_named_database_is_certified_and_applied(folder, tmp_path, errata_command, database_address):
+    with ReviewServer(folder, "--database", database_address, reviewers=("ana",)) as server:
+        judge_the_queue(server.client(), 60, wrong=lambda place: True)
+    code, output, _ = errata_command("certify", folder, "--database", database_address)
+    assert (code, "60 of 60 samples have a verdict" in output, "60 wrong, 0 right" in output) == (0, True, True)
+    code, _, message = errata_command("certify", folder, "--database", database_address, "--decisions", "x.csv")
+    assert (code, "not both" in message) == (2, True)
+    data = tmp_path / "data.csv"
+    data.write_text("id,label\n" + "".join(f"s{place},{CLASSES[place % 3]}\n" for place in range(60)))
+    apply = ("apply", data, "--label", "label", "--id", "id", "--found", folder, "--database", database_address)
+    code, _, message = errata_command(*apply)
+    assert (code, "--database works only with --at-most-wrong" in message) == (2, True)
+    code, _, message = errata_command(*apply, "--at-most-wrong", "5%")  # nothing is left to accept unseen
+    assert (code, "for no part of the ranking is it known" in message) == (2, True)
+
+
+def test_suggestions_are_accepted_unseen_from_the_verdicts_of_a_server(tmp_path, errata_command):
+    folder = made_up_result(tmp_path / "errata-out", samples=600)
+    with ReviewServer(folder, reviewers=("ana",)) as server:
+        judge_the_queue(server.client(), 300, wrong=lambda place: True)
+    data = tmp_path / "data.csv"
+    data.write_text("id,label\n" + "".join(f"s{place},{CLASSES[place % 3]}\n" for place in range(600)))
+    command = ("apply", data, "--label", "label", "--id", "id", "--found", folder, "--at-most-wrong", "30%")
+    code, output, message = errata_command(*command)
+    assert (code, message) == (0, "")
+    accepted = int(re.search(r"suggested labels of (\d+) samples", output)[1])
+    assert accepted > 0
+    changed = (tmp_path / "data.corrected.csv").read_text().splitlines()[1:]
+    before = data.read_text().splitlines()[1:]
+    assert sum(one != other for one, other in zip(changed, before, strict=True)) == 300 + accepted
 
 
 def test_drawing_more_with_the_database_of_a_review_needs_a_file(folder, errata_command):

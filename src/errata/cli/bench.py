@@ -97,12 +97,19 @@ def run(
             help="Train and score as the paper did where errata does it better. Results go to results/as-published.",
         ),
     ] = False,
+    ray: Annotated[
+        str | None, typer.Option("--ray", help="Run each cell as a task of a Ray cluster: `auto` or HOST:PORT.")
+    ] = None,
+    looks: Annotated[
+        int, typer.Option(help="2: also train a second pass in-sample, with the metric fnr_two_passes.", min=1, max=2)
+    ] = 1,
     data_dir: DataDir = None,
 ) -> None:
     """Train and score every cell that has no results yet. If it is interrupted, run it again to resume."""
     require("torch", "torch", "torch", "the benchmark")
     from errata.bench.running.benchmark_run import BenchmarkRun, plugin_methods
     from errata.bench.running.campaign import RunOptions
+    from errata.bench.running.cluster_run import run_on_cluster
     from errata.core.default import is_default
     from errata.core.methods import parse
 
@@ -110,10 +117,14 @@ def run(
     plugin_methods(plugins)  # --methods may name a method of a plugin
     cells = planned_cells(suite, setting, gathering, seeds)
     extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
-    out = out or (Path("results", "as-published") if as_published else Path("results"))
-    options = RunOptions(device, data_dir, extra, plugins, keep_dynamics, as_published)
+    if looks == 2 and as_published:
+        raise InputError("The paper has one pass: use --as-published or --looks 2, not both.")
+    folder = "as-published" if as_published else "two-passes" if looks == 2 else ""
+    out = out or Path("results", folder)
+    options = RunOptions(device, data_dir, extra, plugins, keep_dynamics, as_published, looks)
     with TrainingBar() as bar:
-        outcome = BenchmarkRun(out, options, bar).run(cells)
+        benchmark = BenchmarkRun(out, options, bar)
+        outcome = benchmark.run(cells) if ray is None else run_on_cluster(benchmark, ray, cells)
     _print_outcome(outcome, "cells done", out)
 
 

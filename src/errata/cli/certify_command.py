@@ -33,18 +33,22 @@ def certify(
     first: Annotated[
         int | None, typer.Option(help="With --draw: only from the first K of the ranking, for `apply`.", min=1)
     ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(help="The database of `errata review`: postgresql://user@host/name. Default: that in FOUND."),
+    ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="The number of random checks was fixed before: sharper, for one look only.")
     ] = False,
 ) -> None:
     """Say how many labels are wrong, and whether enough of them are found, from verdicts on random samples."""
     from errata.review.certificates import certify as certify_review
-    from errata.review.server.database import FILE as DATABASE
+    from errata.review.certificates import review_database
 
     if first is not None and draw is None:
         raise InputError("--first works only with --draw")
     if draw is not None:
-        if not decisions and (found / DATABASE).is_file():
+        if not decisions and (database or review_database(found)):
             raise InputError(
                 f"{found} has the database of errata review, which draws one in ten samples at random itself. To draw "
                 f"more, write its verdicts to a file (errata review {found} --export decisions.csv) and pass that with "
@@ -53,7 +57,7 @@ def certify(
         _draw(found, decisions or [], draw, first)
         return
     shares = as_share("--recall", recall), as_share("--confidence", confidence)
-    print(certify_review(found, decisions or None, *shares, fixed=fixed))
+    print(certify_review(found, decisions or None, *shares, fixed=fixed, database=database))
 
 
 def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) -> None:
@@ -77,17 +81,31 @@ def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) ->
     print(f"Then: errata certify {folder} --decisions decisions.csv")
 
 
-def safe_decisions(paths: list[Path] | None, limit: float, folder: Path) -> "Decisions":
+def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, database: str | None) -> "Decisions":
     """The decisions and the suggestions that may be accepted unseen; says how many these are."""
     from errata.finding.found import Found
-    from errata.review.certificates import as_decisions, with_safe_suggestions
-    from errata.review.random_draws import read_steps
+    from errata.review.certificates import as_decisions, review_database, with_safe_suggestions
+    from errata.review.random_draws import ReviewStep, read_steps
 
-    if not paths:
-        raise InputError("--at-most-wrong needs the verdicts on random samples. Pass them with --decisions FILE.")
+    if paths and database:
+        raise InputError("pass either --decisions or --database, not both")
+    address = None if paths else database or review_database(folder)
+    if not paths and address is None:
+        raise InputError(
+            "--at-most-wrong needs the verdicts on random samples. Pass them with --decisions FILE, or with --database "
+            "postgresql://user@host/name for those of errata review."
+        )
     found = Found.open(folder)
-    steps = read_steps(folder, found)
-    decisions, safe = with_safe_suggestions(found, as_decisions(paths), steps, limit, str(folder))
+    if address is not None:
+        from errata.review.server.stored_reviews import stored_review
+
+        review = stored_review(found, address)
+        ids, judged = list(map(str, found.ranking["id"].tolist())), review.decisions
+        in_order = zip(review.verdicts.rows.tolist(), review.verdicts.at_random.tolist(), strict=True)
+        steps = [ReviewStep(ids[row], chosen=not at_random) for row, at_random in in_order]
+    else:
+        steps, judged = read_steps(folder, found), as_decisions(paths)
+    decisions, safe = with_safe_suggestions(found, judged, steps, limit, str(folder))
     print(
         f"accepted unseen: the suggested labels of {counted(safe.changed, 'sample')} among the first {safe.length:,}. "
         f"At most {percent(limit)} of these are wrong, with {percent(safe.confidence)} confidence "

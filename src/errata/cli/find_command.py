@@ -56,6 +56,10 @@ def find(
     folds: Annotated[
         int | None, typer.Option(help="Train one model per fold, and score each sample out-of-sample.", min=2)
     ] = None,
+    looks: Annotated[
+        int,
+        typer.Option(help="2: train again on the labels that the first run trusts, and rank by both.", min=1, max=2),
+    ] = 1,
     device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
@@ -82,6 +86,7 @@ def find(
                 recipe=recipe,
                 model=model,  # type: ignore[arg-type]  # find refuses unknown names
                 folds=folds,
+                looks=looks,
                 device=device,
                 seed=seed,
                 out=out,

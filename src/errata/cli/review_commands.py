@@ -44,9 +44,13 @@ def apply_command(
     at_most_wrong: Annotated[
         str | None,
         typer.Option(
-            help="With --decisions: also use the suggested labels of the first samples, as far as random checks show "
-            "that at most this share of them is wrong: 5%."
+            help="Also use the suggested labels of the first samples, as far as random checks in --decisions, or in "
+            "the database of `errata review`, show that at most this share of them is wrong: 5%."
         ),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(help="With --at-most-wrong: the database of `errata review`. Default: that in --found."),
     ] = None,
     found: Annotated[
         Path | None,
@@ -71,10 +75,12 @@ def apply_command(
 
     folder, options = _earlier_find(source, found)
     label, id_column = label or options.get("label"), id_column or options.get("id")
+    if at_most_wrong is None and database is not None:
+        raise InputError("--database works only with --at-most-wrong")
     if at_most_wrong is None:
         reviewed = _decisions(decisions, top, accept_suggested or drop, folder)
     else:
-        reviewed = safe_decisions(decisions, as_share("--at-most-wrong", at_most_wrong), folder or FOUND)
+        reviewed = safe_decisions(decisions, as_share("--at-most-wrong", at_most_wrong), folder or FOUND, database)
     plan = plan_corrections(source, reviewed, label=label, id=id_column, drop=drop, link=link, skip_stale=skip_stale)
     copy = copy_path(plan.writer.path, out)
     _print_counts(plan)

@@ -8,20 +8,23 @@ import typer
 
 from errata.cli.app import ExcelSafe, app
 from errata.errors import InputError
-from errata.terminal import check_out, intervals, print_table, progress_bar, write_table
+from errata.terminal import check_out, intervals, print_table, progress_bar, write_table, write_tables
 from errata.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pandas as pd
 
+    from errata.dynamics.sharded import ShardedDynamics
     from errata.dynamics.store import Dynamics
 
 Source = Annotated[
-    Path,
+    str,
     typer.Argument(
-        help="A dynamics folder, a folder that `errata find` wrote, a .npz file with `logits` and `labels` (optional: "
-        "`ids`, `classes`, `swa_logits`), or a .npy file of logits with --labels. "
-        "Logits are (epochs, samples, classes) or (samples, classes)."
+        help="A dynamics folder, a folder or URL (s3://bucket/run) of shards, a folder that `errata find` wrote, "
+        "a .npz file with `logits` and `labels` (optional: `ids`, `classes`, `swa_logits`), or a .npy file of logits "
+        "with --labels. Logits are (epochs, samples, classes) or (samples, classes)."
     ),
 ]
 LabelsFile = Annotated[
@@ -59,29 +62,82 @@ def methods(
 @app.command()
 def score(
     source: Source,
-    out: Annotated[Path, typer.Option(help="The .csv or .parquet file for the scores.")] = Path("scores.csv"),
+    out: Annotated[
+        str, typer.Option(help="The .csv or .parquet file for the scores; for shards, also a URL.")
+    ] = "scores.csv",
     labels: LabelsFile = None,
     method: Annotated[
         list[str] | None, typer.Option(help=METHOD_HELP + " May be repeated. Without it, all methods of the paper.")
     ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(help="Score shards on a Ray cluster: its address, or `auto` for the one on this machine."),
+    ] = None,
     excel_safe: ExcelSafe = False,
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
     from errata.core.default import parse_or_default
+    from errata.dynamics.places import is_url
     from errata.dynamics.scoring import score_many
+    from errata.dynamics.sharded import ShardedDynamics
 
-    check_out(out)
+    if not is_url(out) or not out.endswith((".csv", ".parquet")):
+        check_out(Path(out))
     for name in method or ():
         parse_or_default(name)
     dynamics = _read(source, labels)
+    if isinstance(dynamics, ShardedDynamics):
+        _score_shards(dynamics, method, window, budget, ray, out, excel_safe)
+        return
+    if ray is not None:
+        raise InputError(f"--ray scores shards, and {source} has none; leave it out")
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
-    write_table(table.reset_index(), out, excel_safe=excel_safe)
+    write_table(table.reset_index(), Path(out), excel_safe=excel_safe)
     print(f"{dynamics}: wrote scores of {counted(len(table.columns), 'method')} for {len(table):,} samples to {out}")
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
+
+
+def _score_shards(
+    dynamics: "ShardedDynamics",
+    names: list[str] | None,
+    window: tuple[int, int] | None,
+    budget: int | None,
+    ray: str | None,
+    out: str,
+    excel_safe: bool,
+) -> None:
+    """Score a run in shards and write the scores, shard by shard where all methods factor."""
+    import pandas as pd
+
+    from errata.core.factoring import factored
+    from errata.dynamics.ray_shards import ray_mapper
+    from errata.dynamics.scoring import chosen_methods, score_many
+    from errata.dynamics.sharded import score_shards
+
+    dynamics.window(window)
+    methods = chosen_methods(dynamics, names)
+    with progress_bar("scoring", dynamics.samples) as advance:
+        if ray is None and any(factored(method) is None for method in methods):
+            tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
+        else:
+            mapper = map if ray is None else ray_mapper(ray, dynamics)
+            scored = score_shards(dynamics, methods, mapper)
+            tables = (
+                pd.DataFrame({"id": ids} | {name: result.scores for name, result in results.items()})
+                for ids, results in scored
+            )
+
+        def counted_tables() -> "Iterator[pd.DataFrame]":
+            for table in tables:
+                yield table
+                advance(len(table))
+
+        rows = write_tables(counted_tables(), out, excel_safe=excel_safe)
+    print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
 
 
 @app.command()
@@ -140,11 +196,15 @@ def _in_words(estimates: "pd.DataFrame") -> list[str]:
     ]
 
 
-def _read(source: Path, labels: Path | None) -> "Dynamics":
+def _read(name: str, labels: Path | None) -> "Dynamics":
     from errata.dynamics.files import load_array
+    from errata.dynamics.places import is_url
     from errata.dynamics.reading import read_npz
     from errata.dynamics.store import Dynamics
 
+    if is_url(name):
+        return Dynamics.open(name)
+    source = Path(name)
     if labels is not None and source.suffix != ".npy":
         raise InputError(f"--labels is used only with a .npy file of logits; {source} contains labels")
     if source.is_dir():

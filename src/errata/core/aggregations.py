@@ -13,7 +13,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.measures import CPD, Measure
 from errata.core.method_parts import Aggregation, EpochBatch, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 _BINARY = "0 or 1 from one prediction: most samples tie, and the margin ranks them in finer steps"
@@ -107,8 +107,8 @@ class EarlyProb(VectorAggregation):
         """The vector, not normalised: the difference of two sums shows what one window adds to the one before."""
         return self.vector(state)
 
-    def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> Floats:
-        chosen = early.choose_window(log_probabilities, labels, spaces)
+    def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, context: SampleContext) -> Floats:
+        chosen = early.choose_window(log_probabilities, labels, context)
         return np.asarray(log_softmax(log_probabilities[:, chosen].astype(np.float64), axis=1))
 
 

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from errata.core.checks import Floats
+from errata.core.exact_bounds import Counts
 
 
 class Bet(NamedTuple):
@@ -68,33 +69,33 @@ class RandomDraws(NamedTuple):
 
 def highest_total(draws: RandomDraws, fewest: int, most: int, risk: float) -> int:
     """The largest total number of wrong labels between `fewest` and `most` that no look at the draws excludes."""
-    if not len(draws.wrong):
-        return most
     low, high = fewest, most
-    while low < high:
+    while len(draws.wrong) and low < high:
         middle = (low + high + 1) // 2
-        excluded = log_wealth(draws, middle, upper=True).max() >= -np.log(risk)
-        low, high = (low, middle - 1) if excluded else (middle, high)
-    return low
+        low, high = (low, middle - 1) if _excluded(draws, middle, risk, upper=True) else (middle, high)
+    return high
 
 
 def lowest_total(draws: RandomDraws, fewest: int, most: int, risk: float) -> int:
     """The smallest total number of wrong labels between `fewest` and `most` that no look at the draws excludes."""
-    if not len(draws.wrong):
-        return fewest
     low, high = fewest, most
-    while low < high:
+    while len(draws.wrong) and low < high:
         middle = (low + high) // 2
-        excluded = log_wealth(draws, middle, upper=False).max() >= -np.log(risk)
-        low, high = (middle + 1, high) if excluded else (low, middle)
+        low, high = (middle + 1, high) if _excluded(draws, middle, risk, upper=False) else (low, middle)
     return low
 
 
-def log_wealth(draws: RandomDraws, total: int, *, upper: bool) -> Floats:
+def _excluded(draws: RandomDraws, total: int, risk: float, *, upper: bool) -> bool:
+    """Whether the wealth of the gambler who bets against `total` ever reached 1 / risk."""
+    return bool(log_wealth(draws, total, upper=upper).max() >= -np.log(risk))
+
+
+def log_wealth(draws: RandomDraws, total: int | Counts, *, upper: bool) -> Floats:
     """The logarithm (n,) of the wealth after each draw, of a gambler who starts with 1 and bets against `total`.
 
     upper: bet that the total is smaller; the wealth grows with `total`, so bisection finds the bound. Otherwise, bet
-    that it is larger; the wealth falls.
+    that it is larger; the wealth falls. For R reviews at once, pass columns (R, 1, n) of draws and totals
+    (R, 1, 1): the result is (R, n).
     """
     bets = UPPER_BETS if upper else LOWER_BETS
     assistance, size, weight = (np.array(column)[:, None] for column in zip(*bets, strict=True))
@@ -105,7 +106,7 @@ def log_wealth(draws: RandomDraws, total: int, *, upper: bool) -> Floats:
     room = 1 - assistance * p_low - mean if upper else mean + assistance * p_high
     gain = np.divide(-surplus if upper else surplus, room, out=np.zeros(surplus.shape), where=room > 1e-12)
     with np.errstate(divide="ignore"):
-        paths = np.log(np.maximum(1 + size * gain, 0)).cumsum(axis=1) + np.log(weight)
-    highest = np.maximum(paths.max(axis=0), -1e9)  # not infinite if every bet is lost
+        paths = np.log(np.maximum(1 + size * gain, 0)).cumsum(axis=-1) + np.log(weight)
+    highest = np.maximum(paths.max(axis=-2), -1e9)  # not infinite if every bet is lost
     with np.errstate(divide="ignore"):
-        return np.asarray(highest + np.log(np.exp(paths - highest).sum(axis=0)))
+        return np.asarray(highest + np.log(np.exp(paths - highest[..., None, :]).sum(axis=-2)))

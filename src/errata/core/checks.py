@@ -60,6 +60,12 @@ def _from_tensor(tensor: Any, name: str) -> NDArray[Any]:
         raise InputError(f"{name}: a tensor on the device 'meta' holds no values")
     if tensor.layout is not torch.strided:
         raise InputError(f"{name}: the tensor is sparse; pass tensor.to_dense()")
+    sharded = sys.modules.get("torch.distributed.tensor")
+    if sharded is not None and isinstance(tensor, sharded.DTensor):
+        raise InputError(
+            f"{name}: the tensor is distributed over ranks (DTensor), and this rank holds only a part of it; "
+            "pass tensor.full_tensor()"
+        )
     tensor = tensor.detach()
     if tensor.is_quantized:
         tensor = tensor.dequantize()

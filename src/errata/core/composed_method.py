@@ -21,7 +21,7 @@ from errata.core.method_parts import (
     VectorAggregation,
     epoch_reduction,
 )
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 # Out-of-sample, the paper evaluates these two and confident learning.
@@ -95,18 +95,18 @@ class ComposedMethod:
         assert isinstance(self.aggregation, VectorAggregation)
         return {"log_probabilities": self.aggregation.log_probabilities(state)}
 
-    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
+    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, context: SampleContext) -> MethodResult:
         """Scores of all samples, and flags if the aggregation chooses a threshold."""
         if not self.uses_other_samples:
             return self.aggregation.result(arrays, self.measure, labels, budget)
-        return MethodResult(self.score_probabilities(self.class_log_probabilities(arrays, labels, spaces), labels))
+        return MethodResult(self.score_probabilities(self.class_log_probabilities(arrays, labels, context), labels))
 
-    def class_log_probabilities(self, arrays: SampleArrays, labels: Labels, spaces: NeighbourSpaces) -> Floats:
+    def class_log_probabilities(self, arrays: SampleArrays, labels: Labels, context: SampleContext) -> Floats:
         """Log-probabilities (N, K) after all steps; rows need not be normalised."""
         assert isinstance(self.aggregation, VectorAggregation)
-        vectors = ProbabilityVectors(self.aggregation.select_vector(arrays["log_probabilities"], labels, spaces))
+        vectors = ProbabilityVectors(self.aggregation.select_vector(arrays["log_probabilities"], labels, context))
         for step in self.steps:
-            vectors = step.apply(vectors, labels, spaces)
+            vectors = step.apply(vectors, labels, context)
         return vectors.log_probabilities
 
     def score_probabilities(self, log_probabilities: Floats, labels: Labels) -> Floats:

@@ -28,7 +28,7 @@ from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Probabilities, 
 from errata.core.jit import over_blocks
 from errata.core.method_parts import Detector, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 Flags = NDArray[np.bool_]
@@ -60,7 +60,7 @@ class ConfidentLearning(Detector):
         """Probabilities (n, K) of the last epoch."""
         return {"probabilities": softmax(state["logits"], axis=-1)}
 
-    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
+    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, context: SampleContext) -> MethodResult:
         """Flags, and scores that rank flagged samples first."""
         flagged = flags(arrays["probabilities"], labels, self.variant, CLEANLAB if self.cleanlab else PAPER)
         return MethodResult(scores(flagged, arrays["probabilities"], labels), flagged)
@@ -71,14 +71,14 @@ def flags(probabilities: Probabilities, labels: ArrayLike, variant: str, rules: 
     P, y = check_probabilities(probabilities, labels)
     K = P.shape[1]
     if variant == "CC":
-        _, disagrees = _confident_classes(P, y, np.full(K, np.inf), rules.slack)
+        _, disagrees = find_confident_classes(P, y, np.full(K, np.inf), rules.slack)
         return disagrees
-    members = _members(y, K)
-    confident, disagrees = _confident_classes(P, y, rules.thresholds(P, members), rules.slack)
+    members = members_of_classes(y, K)
+    confident, disagrees = find_confident_classes(P, y, rules.thresholds(P, members), rules.slack)
     if variant == "CYY":
         flagged: Flags = (confident != y) & (confident >= 0)
     else:
-        joint = rules.calibrated(_count(confident, members), np.array([len(rows) for rows in members]))
+        joint = rules.calibrated(count_confident(confident, members), np.array([len(rows) for rows in members]))
         del confident
         prune = {"PBC": _prune_by_class, "PBNR": _prune_by_noise_rate}[variant]
         flagged = prune(P, members, joint, rules)
@@ -97,9 +97,9 @@ def scores(flagged: Flags, probabilities: Probabilities, labels: Labels) -> Floa
 def confident_joint(probabilities: Probabilities, labels: ArrayLike) -> Counts:
     """Counts C (K, K): C[i, j] samples labelled i are confident in class j; the rest is not counted."""
     P, y = check_probabilities(probabilities, labels)
-    members = _members(y, P.shape[1])
-    confident, _ = _confident_classes(P, y, PAPER.thresholds(P, members), PAPER.slack)
-    return _count(confident, members)
+    members = members_of_classes(y, P.shape[1])
+    confident, _ = find_confident_classes(P, y, PAPER.thresholds(P, members), PAPER.slack)
+    return count_confident(confident, members)
 
 
 def calibrate(counts: Counts, class_counts: Counts) -> Floats:
@@ -111,14 +111,14 @@ def calibrate(counts: Counts, class_counts: Counts) -> Floats:
 # Steps of the formulas.
 
 
-def _members(y: Classes, num_classes: int) -> list[Rows]:
+def members_of_classes(y: Classes, num_classes: int) -> list[Rows]:
     """The rows of every class, ascending."""
     order = np.empty(len(y), np.int32 if len(y) <= np.iinfo(np.int32).max else np.int64)
     ends = rows_by_class(y, num_classes, order)
     return np.split(order, ends[:-1])
 
 
-def _confident_classes(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
+def find_confident_classes(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:
     """The confident class (N,), −1 for none, and whether the arg max is not the label (N,), in one pass over P.
 
     Refuses the first row that is not a probability distribution.
@@ -136,7 +136,7 @@ def _confident_classes(P: Probabilities, y: Classes, thresholds: Floats, slack: 
     return confident, disagrees
 
 
-def _count(confident: Classes, members: list[Rows]) -> Counts:
+def count_confident(confident: Classes, members: list[Rows]) -> Counts:
     """Counts (K, K) of samples by label and confident class."""
     classes = len(members)
     with_none = [np.bincount(confident[rows] + 1, minlength=classes + 1) for rows in members]

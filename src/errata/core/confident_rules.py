@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from errata.core._confident_kernels import compensated_sum
 from errata.core.checks import Floats
 from errata.core.jit import over_blocks
+from errata.core.random_part import GOLDEN, mix_bits
 
 Counts = NDArray[np.int64]
 Probabilities = NDArray[Any]  # (N, K) float32 or float64
@@ -80,19 +81,17 @@ def _hashed_order(values: NDArray[Any], P: Probabilities, rows: Rows) -> NDArray
 
     For samples with identical probabilities, a hash of the row number decides, because files are often sorted.
     """
+    content, by_row = tie_hashes(P, rows, rows)
+    return np.lexsort((by_row, content, -values))
+
+
+def tie_hashes(P: Probabilities, rows: Rows, numbers: NDArray[Any]) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    """What decides between equal values: hashes of the probabilities of `rows`, and of their `numbers` in the run."""
     content = np.zeros(len(rows), np.uint64)
     for k in range(P.shape[1]):
         column = P[rows, k].astype(np.float64).view(np.uint64)
-        content = _mixed(content + column)
-    return np.lexsort((_mixed(rows.astype(np.uint64)), content, -values))
-
-
-def _mixed(h: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The splitmix64 hash of every number."""
-    h = h + np.uint64(0x9E3779B97F4A7C15)
-    h = (h ^ (h >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    h = (h ^ (h >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return h ^ (h >> np.uint64(31))
+        content = mix_bits(content + column + GOLDEN)
+    return content, mix_bits(numbers.astype(np.uint64) + GOLDEN)
 
 
 # The steps of cleanlab 2.9.

@@ -47,7 +47,7 @@ from errata.core.composed_method import ComposedMethod
 from errata.core.held_out import WEIGHT_OF_BETTER_RUN, HeldOut
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 
 BEATS_HELD_OUT = "beats_held_out"
 """The setting of a run that `errata find` measured to predict unseen labels better than held-out predictions."""
@@ -76,7 +76,7 @@ def parse_or_default(name: str | Method | None) -> Method | None:
 
 
 def choose_default(
-    spaces: NeighbourSpaces,
+    context: SampleContext,
     gathering: Gathering,
     *,
     logits_stored: bool,
@@ -86,7 +86,7 @@ def choose_default(
 ) -> Method:
     """The method that ranks a run, by rules 1 to 4.
 
-    spaces: which of inputs, features and held-out predictions are known. logits_stored: False if only running sums
+    context: which of inputs, features and held-out predictions are known. logits_stored: False if only running sums
     were kept. can_score: whether what was kept is enough for a method. memorisation: computes which parts of the run
     have memorised labels; it reads the whole run, so it is called only if the choice depends on it. beats_held_out:
     whether the model of the run was measured to predict unseen labels better than the held-out predictions.
@@ -95,11 +95,11 @@ def choose_default(
     def gathered(name: str) -> Method:
         return replace(parse(name), gathering=gathering)
 
-    if spaces.can_hold_out:
+    if context.can_hold_out:
         method = gathered(WITH_INPUTS if logits_stored else WITH_INPUTS_FROM_SUMS)
         return weight_run(method, WEIGHT_OF_BETTER_RUN) if beats_held_out else method
     with_features = gathered(WITH_FEATURES)
-    features_usable = "features" in spaces.points and can_score(with_features)
+    features_usable = "features" in context.points and can_score(with_features)
     late_epochs_matter = logits_stored and gathering == "in-sample"
     if not features_usable and not late_epochs_matter:
         return gathered(OTHERWISE)
@@ -118,10 +118,10 @@ def weight_run(method: Method, weight: float) -> Method:
     return replace(method, steps=steps)
 
 
-def own_methods(spaces: NeighbourSpaces) -> list[Method]:
+def own_methods(context: SampleContext) -> list[Method]:
     """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing.
 
-    spaces: what is known about the samples; methods that need more are left out.
+    context: what is known about the samples; methods that need more are left out.
     """
     not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
     names = (*not_unmixed, OTHERWISE, WITHOUT_LATE_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
@@ -129,5 +129,5 @@ def own_methods(spaces: NeighbourSpaces) -> list[Method]:
     return [
         method
         for method in methods
-        if isinstance(method, ComposedMethod) and all(step.can_apply(spaces) for step in method.steps)
+        if isinstance(method, ComposedMethod) and all(step.can_apply(context) for step in method.steps)
     ]

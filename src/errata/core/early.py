@@ -23,7 +23,7 @@ from scipy.special import log_softmax
 from errata.core.checks import Floats, Labels
 from errata.core.held_out_models import log_loss
 from errata.core.memorising import predicted_classes, reverses_confident_rejections
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 
 FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
@@ -39,13 +39,13 @@ def window_ends(epochs: int) -> list[int]:
     return sorted({max(1, round(fraction * epochs)) for fraction in FRACTIONS})
 
 
-def choose_window(log_sums: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> int:
+def choose_window(log_sums: NDArray[Any], labels: Labels, context: SampleContext) -> int:
     """Which of P candidate windows to use, from 0 to P - 1.
 
     log_sums: logarithms of the probabilities (N, P, K) summed over each window. Features are not used, because they
     have been trained on the labels.
     """
-    held_out = held_out_pool(labels, log_sums.shape[2], spaces)
+    held_out = held_out_pool(labels, log_sums.shape[2], context)
     if held_out is None or log_loss(held_out, labels) > INFORMATIVE_LOSS * loss_of_guessing(labels):
         return _before_reversals(log_sums, labels)
     return _closest(log_sums, np.exp(held_out))

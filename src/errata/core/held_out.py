@@ -17,7 +17,7 @@ from typing import ClassVar
 from errata.core.checks import Labels
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 from errata.errors import InputError
 
@@ -37,16 +37,16 @@ class HeldOut(ProbabilityStep):
         if not 0 <= self.a <= 1:
             raise InputError(f"HeldOut needs a between 0 and 1, not {self.a}")
 
-    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+    def can_apply(self, context: SampleContext) -> bool:
         """Whether there are held-out predictions, or inputs to predict from."""
-        return spaces.can_hold_out
+        return context.can_hold_out
 
-    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
         """The blend (N, K), whose rows are not normalised, and the held-out log-probabilities alone."""
-        if not self.can_apply(spaces):
+        if not self.can_apply(context):
             raise InputError(f"{self.name} needs inputs of the samples, or held-out predictions; this run has neither")
         own = vectors.log_probabilities
-        held_out = held_out_pool(labels, own.shape[1], spaces)
+        held_out = held_out_pool(labels, own.shape[1], context)
         if held_out is None:
             return vectors
         return ProbabilityVectors(self.a * own + (1 - self.a) * held_out, held_out_log_probabilities=held_out)

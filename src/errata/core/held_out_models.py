@@ -24,7 +24,7 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.jit import over_blocks, usable_cpus
-from errata.core.neighbours import NeighbourSpaces, label_votes
+from errata.core.neighbours import SampleContext, label_votes
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
             models.append(_logistic_regressions((1.0,), matrix, labels, classes, fold))
     else:
         models = [
-            _neighbour_votes(labels, classes, nearest or partial(NeighbourSpaces(inputs=matrix).nearest, "inputs")),
+            _neighbour_votes(labels, classes, nearest or partial(SampleContext(inputs=matrix).nearest, "inputs")),
             _logistic_regressions(PENALTIES, matrix, labels, classes, fold),
             _forest(matrix, labels, classes),
             _network(matrix, labels, classes, fold),

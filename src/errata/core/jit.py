@@ -16,6 +16,8 @@ import numpy as np
 INTERPRETED_NUMBERS = 200_000  # of the arguments of all calls of a kernel; compiling it takes as long as so many do
 BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows; it and derived arrays fit into the cache
 
+_most_cpus = 1 << 30
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -72,8 +74,18 @@ def _numbers(arguments: tuple[Any, ...]) -> int:
     return sum(arrays) + sum(_numbers(one) for one in arguments if isinstance(one, tuple))
 
 
+def limit_cpus(most: int) -> None:
+    """Use at most so many CPUs from now on: a task on a cluster has those that it asked for."""
+    global _most_cpus
+    _most_cpus = most
+
+
 def usable_cpus() -> int:
     """The number of CPUs that this process may use."""
+    return min(_most_cpus, _cpus_of_process())
+
+
+def _cpus_of_process() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

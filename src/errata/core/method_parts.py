@@ -23,7 +23,7 @@ from scipy.special import log_softmax
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM, LabelledLogits, Measure
 from errata.core.method_registry import Kind
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 
 Gathering = Literal["in-sample", "out-of-sample"]
 SampleArrays = dict[str, NDArray[Any]]
@@ -139,7 +139,7 @@ class VectorAggregation(Aggregation):
         """The vector as log-probabilities; candidates need not be normalised."""
         return np.asarray(log_softmax(self.vector(state), axis=-1))
 
-    def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, spaces: NeighbourSpaces) -> Floats:
+    def select_vector(self, log_probabilities: NDArray[Any], labels: Labels, context: SampleContext) -> Floats:
         """The log-probabilities (N, K) of all samples, selected from the candidates (N, P, K) if there are any."""
         return log_probabilities
 
@@ -167,12 +167,12 @@ class ProbabilityStep(MethodPart):
     kind = "step"
     must_be_first: ClassVar[bool] = False  # needs normalised rows, as aggregations give them
 
-    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+    def can_apply(self, context: SampleContext) -> bool:
         """Whether enough is known about the samples."""
         return True
 
     @abstractmethod
-    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
         """The changed vectors. The arrays of the input must not be written to."""
 
 
@@ -215,5 +215,5 @@ class Detector(MethodPart):
         return {"log_probabilities": self.aggregation.log_probabilities(state)}
 
     @abstractmethod
-    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, spaces: NeighbourSpaces) -> MethodResult:
+    def result(self, arrays: SampleArrays, labels: Labels, budget: int | None, context: SampleContext) -> MethodResult:
         """Scores, and flags if it chooses a threshold itself, from `sample_arrays` of all N samples."""

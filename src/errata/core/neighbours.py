@@ -188,13 +188,13 @@ def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
     return float((distance[rows] <= true_distance[:, -1:]).mean())
 
 
-class NeighbourSpaces:
-    """What is known about the samples besides their labels: where neighbours are searched, and held-out predictions.
+class SampleContext:
+    """What is known about all N samples besides their logits and labels; steps of a method use it.
 
     features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
     table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
-    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. Each search
-    is done once.
+    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. Neighbours are
+    searched once, on the first call of `nearest`.
     """
 
     def __init__(

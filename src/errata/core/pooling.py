@@ -16,22 +16,22 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.held_out_models import held_out_predictions, pool_weights
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 
 
-def held_out_pool(labels: Labels, classes: int, spaces: NeighbourSpaces) -> Floats | None:
+def held_out_pool(labels: Labels, classes: int, context: SampleContext) -> Floats | None:
     """Log h (N, K): the one that the run brings, or predicted from its inputs, once.
 
     None if there are neither, or too few samples to hold some out.
     """
-    if spaces.held_out is not None or "inputs" not in spaces.points:
-        return spaces.held_out
+    if context.held_out is not None or "inputs" not in context.points:
+        return context.held_out
 
     def predict() -> Floats | None:
-        inputs = spaces.finite_points("inputs")
-        return pool(held_out_predictions(inputs, labels, classes, lambda k: spaces.nearest("inputs", k)), labels)
+        inputs = context.finite_points("inputs")
+        return pool(held_out_predictions(inputs, labels, classes, lambda k: context.nearest("inputs", k)), labels)
 
-    return spaces.computed_once(("held out", classes, labels.tobytes()), predict)
+    return context.computed_once(("held out", classes, labels.tobytes()), predict)
 
 
 def pool(predictions: Sequence[Floats], labels: Labels) -> Floats | None:

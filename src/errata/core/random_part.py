@@ -31,9 +31,9 @@ def random_order(samples: int, seed: int) -> Rows:
     Rows are sorted by the number that the generator SplitMix64 gives them. It is a permutation of 64-bit numbers, so
     no two are equal, and a page can compute it too.
     """
-    start = _mixed(np.array([check_seed(seed)], dtype=np.uint64))
+    start = mix_bits(np.array([check_seed(seed)], dtype=np.uint64))
     counter = np.arange(1, check_whole("samples", samples, 0) + 1, dtype=np.uint64)
-    return np.argsort(_mixed(start + counter * GOLDEN), kind="stable").astype(np.int64)
+    return np.argsort(mix_bits(start + counter * GOLDEN), kind="stable").astype(np.int64)
 
 
 def design_seed(labels: NDArray[Any], seed: int = 0) -> int:
@@ -80,7 +80,7 @@ def next_draws(samples: int, seed: int, taken: ArrayLike, count: int) -> Rows:
     return order[free[order]][:count]
 
 
-def _mixed(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def mix_bits(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """The output function of SplitMix64: a permutation of the 64-bit numbers. Products wrap around."""
     mixed = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

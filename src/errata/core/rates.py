@@ -67,9 +67,7 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
         raise InputError(f"(nearly) every sample has the score {points[0]}, so there are no two groups of scores")
     centre, scale = points.mean(), points.std()
     points = (points - centre) / scale
-    starts = _fit_mixtures(points, np.ones((len(MIXTURE_STARTS), len(points))), _splits(points))
-    likeliest = starts.rows([int(np.argmax(starts.likelihoods))])
-    fit = _fit_mixtures((ordered - centre) / scale, np.ones((1, len(ordered))), likeliest)
+    fit = _fit_mixtures((ordered - centre) / scale, np.ones((1, len(ordered))), _likeliest_mixture(points))
     upper = int(fit.means[0].argmax())
     rate = float(fit.weights[0, upper])
     resampled = np.random.default_rng(0).multinomial(
@@ -159,6 +157,28 @@ def _joint_replicates(counts: Labels, class_counts: Labels, rng: np.random.Gener
     confident = agree + differ
     wrong = (confident + not_counted) * differ / np.maximum(confident, 1)
     return np.asarray(wrong.sum(axis=1) / cells.sum())
+
+
+class TwoGroups(NamedTuple):
+    """Two Gaussians: weights, means and variances, each (2,)."""
+
+    weights: Floats
+    means: Floats
+    variances: Floats
+
+
+def fit_two_groups(scores: Floats) -> TwoGroups:
+    """The two Gaussians that fit finite scores (N,) best; the scores must not all be equal. Of many, some are used."""
+    points = _even_points(np.sort(scores))
+    centre, scale = points.mean(), points.std() or 1.0
+    fit = _likeliest_mixture((points - centre) / scale)
+    return TwoGroups(fit.weights[0], fit.means[0] * scale + centre, fit.variances[0] * scale**2)
+
+
+def _likeliest_mixture(points: Floats) -> "_Mixtures":
+    """The mixture with the highest likelihood of those fitted from all starts to standardised, sorted points (P,)."""
+    starts = _fit_mixtures(points, np.ones((len(MIXTURE_STARTS), len(points))), _splits(points))
+    return starts.rows([int(np.argmax(starts.likelihoods))])
 
 
 def _even_points(ordered: Floats) -> Floats:

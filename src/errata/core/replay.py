@@ -12,7 +12,7 @@ from errata.core.composed_method import ComposedMethod, Suggestion
 from errata.core.devices import Progress
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]
@@ -24,14 +24,14 @@ SampleStatistic = ComposedMethod | Detector | Suggestion
 class Epochs:
     """The epochs of a window: logits (E, N, K), labels (N,), and the averaged model's logits (N, K) if there are any.
 
-    spaces: where neighbours are searched. allow_missing: a row of NaN is a sample that was not recorded at that epoch.
+    context: what else is known about the samples. allow_missing: a row of NaN is a sample that was not recorded then.
     """
 
     logits: NDArray[Any]
     labels: Labels
     swa_logits: NDArray[Any] | None = None
     allow_missing: bool = False
-    spaces: NeighbourSpaces = field(default_factory=NeighbourSpaces)
+    context: SampleContext = field(default_factory=SampleContext)
 
 
 def replay(
@@ -39,7 +39,7 @@ def replay(
 ) -> list[MethodResult]:
     """The result of every method."""
     return [
-        method.result(arrays, epochs.labels, budget, epochs.spaces)
+        method.result(arrays, epochs.labels, budget, epochs.context)
         for method, arrays in zip(methods, replay_arrays(epochs, methods), strict=True)
     ]
 

@@ -25,7 +25,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.jit import BLOCK_ELEMENTS, compiled, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces, SpaceName, label_votes
+from errata.core.neighbours import SampleContext, SpaceName, label_votes
 from errata.errors import InputError
 
 TINY = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms
@@ -62,25 +62,25 @@ class KNN(ProbabilityStep):
         if self.space is not None and self.space not in get_args(SpaceName):
             raise InputError(f"kNN searches neighbours in features or inputs, not {self.space!r}")
 
-    def can_apply(self, spaces: NeighbourSpaces) -> bool:
+    def can_apply(self, context: SampleContext) -> bool:
         """Whether the space is known in which neighbours are searched."""
-        return self.space in spaces.points if self.space is not None else bool(spaces.points)
+        return self.space in context.points if self.space is not None else bool(context.points)
 
-    def choose(self, spaces: NeighbourSpaces) -> KNNSettings:
+    def choose(self, context: SampleContext) -> KNNSettings:
         """The settings: those that are given, the others by the rule of the module."""
-        if not self.can_apply(spaces):
+        if not self.can_apply(context):
             needed = self.space or "features or inputs"
             raise InputError(f"{self.name} needs {needed} of the samples to search for neighbours; this run has none")
-        inputs_known = "inputs" in spaces.points
+        inputs_known = "inputs" in context.points
         chosen = KNNSettings("inputs", 10, 0.7, 1.0) if inputs_known else KNNSettings("features", 50, 0.5, 0.0)
         given = {name: value for name in KNNSettings._fields if (value := getattr(self, name)) is not None}
         return chosen._replace(**given)
 
-    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
         """The blend (N, K), whose rows are not normalised, and the log-probabilities of the neighbours alone."""
         own = vectors.log_probabilities
-        chosen = self.choose(spaces)
-        near = spaces.nearest(chosen.space, chosen.k)
+        chosen = self.choose(context)
+        near = context.nearest(chosen.space, chosen.k)
         if near.shape[1] == 0 or chosen.a == 1:
             return ProbabilityVectors(own)
         neighbours = _neighbour_log_probabilities(own, labels, near, chosen.labels)

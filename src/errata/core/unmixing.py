@@ -4,14 +4,17 @@ A model learns the given labels. If 40 % of the cats are labelled dog, it predic
 wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
 Then the model predicts p = q T, where q are the probabilities of the true classes.
 
-T is estimated from samples that are typical of a class, by their labels. If there are held-out predictions h(i) (the
-step HeldOut), these are the half of the samples with predicted class j that h is most confident about: far from other
-classes, a label of another class is noise and not overlap. Otherwise T comes from the confident joint of confident
-learning, which counts the labels of samples that are confidently of one class, by the probabilities n(i) of neighbours
-if the step kNN used them, because a model that has memorised labels is confident that all are correct; or else by p.
+T is estimated by counting the labels of samples that are typical of a class. The step before Unmixed decides which
+samples these are:
 
-Expectation maximisation then finds q,
-starting at q = p:
+- HeldOut: for each predicted class, the half of its samples that the held-out predictions h(i) are most confident
+  about. Far from other classes, a label of another class is noise and not overlap (`transition_of_typical`).
+- kNN: the samples that are confidently of one class by the probabilities n(i) of their neighbours. The confident joint
+  of confident learning counts them (`transition`). A model that has memorised its labels is confident that all of them
+  are correct; its neighbours are not.
+- None of the two: the same, by the model's own p.
+
+Expectation maximisation then finds q, starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
 
@@ -28,9 +31,10 @@ from errata.core.confident_learning import confident_joint
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import NeighbourSpaces
+from errata.core.neighbours import SampleContext
 from errata.errors import InputError
 
+MATRIX_ROWS = 192  # a multiple of the rows that BLAS libraries process together
 TYPICAL_SHARE = 0.5
 """Of the samples of a predicted class. From 0.1 to 0.75, the misses differ by 2 % (results/research/README.md)."""
 
@@ -48,7 +52,7 @@ class Unmix(ProbabilityStep):
         if self.rounds != int(self.rounds) or self.rounds < 1:
             raise InputError(f"Unmixed needs a whole number of rounds, at least 1, not {self.rounds}")
 
-    def apply(self, vectors: ProbabilityVectors, labels: Labels, spaces: NeighbourSpaces) -> ProbabilityVectors:
+    def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
         """Log-probabilities (N, K) of true classes from those of given labels.
 
         With fewer than K² samples, T cannot be estimated and nothing is changed.
@@ -77,7 +81,7 @@ def transition(probabilities: Floats, labels: Labels) -> Floats:
     One is added to each count, so that no label becomes impossible: a wrong label of a rare pair of classes must still
     be found.
     """
-    return _as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
+    return as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
 
 
 def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
@@ -93,10 +97,10 @@ def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
         rows = np.flatnonzero(predicted == j)
         lowest = np.quantile(confidence[rows], 1 - TYPICAL_SHARE) if len(rows) else np.inf
         counts[j] = np.bincount(labels[rows[confidence[rows] >= lowest]], minlength=classes)
-    return _as_transition(counts)
+    return as_transition(counts)
 
 
-def _as_transition(counts: Floats) -> Floats:
+def as_transition(counts: Floats) -> Floats:
     """T (K, K) from counts of pairs of class and label."""
     smoothed = counts + 1.0
     T: Floats = smoothed / smoothed.sum(axis=1, keepdims=True)
@@ -104,8 +108,14 @@ def _as_transition(counts: Floats) -> Floats:
 
 
 def true_classes(log_p: Floats, T: Floats, rounds: int) -> Floats:
-    """Log q (n, K) after some rounds, from log p (n, K). Sums of logarithms keep small probabilities apart."""
-    p, log_q = np.exp(log_p), log_p
+    """Log q (n, K) after some rounds, from log p (n, K). Sums of logarithms keep small probabilities apart.
+
+    Products of matrices sum in an order that depends on the number of rows. So rows are added up to a whole number of
+    MATRIX_ROWS: the result of a sample does not depend on which other samples are computed with it.
+    """
+    samples = len(log_p)
+    whole = np.pad(log_p, ((0, -samples % MATRIX_ROWS), (0, 0)), mode="edge")
+    p, log_q = np.exp(whole), whole
     for _ in range(rounds):
         log_q = log_q + np.log((p / (np.exp(log_q) @ T)) @ T.T)
-    return log_q
+    return log_q[:samples]

@@ -138,4 +138,4 @@ def _folded(epochs: Epochs, method: ComposedMethod, windows: Sequence[Window], b
 
 def _slice(epochs: Epochs, window: Window) -> Epochs:
     part: NDArray[Any] = epochs.logits[check_window(window, len(epochs.logits))]
-    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing, spaces=epochs.spaces)
+    return Epochs(part, epochs.labels, allow_missing=epochs.allow_missing, context=epochs.context)

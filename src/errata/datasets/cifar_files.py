@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.pickles import read_pickle, read_torch
-from errata.datasets.spec import Arrays, ParsedArrays, PreparedArrays, PreparedData, Source
+from errata.datasets.spec import Arrays, Dataset, PaperRow, ParsedArrays, PreparedArrays, PreparedData, Source
 from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
@@ -28,6 +28,7 @@ MOSAICS = {"train": 10, "test": 2}
 PICTURES = tuple(f"{part}_{number:02d}.webp" for part, count in MOSAICS.items() for number in range(count))
 MOSAIC_FILES = (*PICTURES, "labels.npz")
 CLEAN = "clean"
+CIFAR, CIFAR_N = "https://www.cs.toronto.edu/~kriz", "https://github.com/UCSC-REAL/cifar-10-100n"
 BIBTEX = """@techreport{krizhevsky2009learning,
   author = {Krizhevsky, Alex},
   title = {Learning Multiple Layers of Features from Tiny Images},
@@ -66,6 +67,39 @@ class CifarRelease:
     def sources(self) -> tuple[Source, ...]:
         """The forms in which the release can be read, the official one first."""
         return Source(self.paths, partial(read_batches, self)), Source(MOSAIC_FILES, read_mosaics)
+
+    def dataset(self, **fields: Any) -> Dataset:
+        """The dataset of the release. fields: those in which CIFAR-10 and CIFAR-100 differ."""
+        return Dataset(
+            source=f"{CIFAR}/cifar.html",
+            licence="none stated; cite Krizhevsky (2009)",
+            bibtex=BIBTEX,
+            kind="images",
+            sources=self.sources,
+            prepare=prepare_images,
+            downloads=(f"{CIFAR}/{self.archive}",),
+            paper=PaperRow(60_000, "32×32", "32×32", self.classes, train=50_000, test=10_000),
+            class_counts=(60_000 // self.classes,) * self.classes,
+            **fields,
+        )
+
+
+def human_labels(base: Dataset, file: str, columns: Mapping[str, str], **fields: Any) -> Dataset:
+    """Human labels of the training images of `base`. columns: the key in the file for the name of each column."""
+    return Dataset(
+        source=CIFAR_N,
+        licence="CC BY-NC 4.0",
+        bibtex=BIBTEX_N,
+        kind="images",
+        classes=base.classes,
+        sources=(Source((file,), partial(read_human_labels, columns)),),
+        prepare=prepare_human_labels,
+        downloads=(f"{CIFAR_N}/raw/main/data/{file}",),
+        pixels=base.pixels,
+        inputs_from=base.name,
+        class_counts=base.class_counts,
+        **fields,
+    )
 
 
 def read_batches(release: CifarRelease, *paths: Path) -> ParsedArrays:

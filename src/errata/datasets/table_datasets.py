@@ -27,17 +27,22 @@ Apply = Callable[[Floats], Floats]
 Step = Callable[[Floats], Apply]
 
 
-def uci_table(page: str, citation: tuple[str, str, int, str], **fields: Any) -> Dataset:
+def citation(key: str, author: str, title: str, year: int, published: str, **more: str) -> str:
+    """A BibTeX entry."""
+    entry = {"author": author, "title": title, "year": year, "howpublished": published, **more}
+    return f"@misc{{{key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items()) + "\n}"
+
+
+def uci_table(page: str, cite: tuple[str, str, int, str], **fields: Any) -> Dataset:
     """A table of the UCI Machine Learning Repository.
 
-    page: its page there. citation: BibTeX key, authors, year and DOI. fields: the other fields of `Dataset`.
+    page: its page there. cite: BibTeX key, authors, year and DOI. fields: the other fields of `Dataset`.
     """
-    key, author, year, doi = citation
-    entry = {"author": author, "title": fields["title"], "year": year, "howpublished": REPOSITORY, "doi": doi}
+    key, author, year, doi = cite
     return Dataset(
         source=f"https://archive.ics.uci.edu/dataset/{page}",
         licence="CC BY 4.0",
-        bibtex=f"@misc{{{key},\n" + ",\n".join(f"  {name} = {{{value}}}" for name, value in entry.items()) + "\n}",
+        bibtex=citation(key, author, fields["title"], year, REPOSITORY, doi=doi),
         kind="table",
         downloads=(f"https://archive.ics.uci.edu/static/public/{page}.zip",),
         **fields,

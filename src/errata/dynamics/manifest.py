@@ -72,16 +72,17 @@ def id_hash(ids: NDArray[Any]) -> str:
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Replace the manifest."""
-    text = _as_json(manifest)
+    text = manifest_json(manifest)
     replace_atomically(folder / MANIFEST, lambda file: file.write(text.encode()))
 
 
 def is_stored(folder: Path, manifest: dict[str, Any]) -> bool:
     """Whether this is the manifest in the folder."""
-    return bool(read_manifest(folder) == json.loads(_as_json(manifest)))
+    return bool(read_manifest(folder) == json.loads(manifest_json(manifest)))
 
 
-def _as_json(manifest: dict[str, Any]) -> str:
+def manifest_json(manifest: dict[str, Any]) -> str:
+    """The manifest as text."""
     try:
         return json.dumps(manifest, indent=1, default=str) + "\n"
     except (TypeError, ValueError, RecursionError) as error:
@@ -105,16 +106,17 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         reason = f"it has no {MANIFEST}" if folder.is_dir() else "it does not exist"
         raise StoreError(f"{folder} is not a dynamics folder: {reason}")
     manifest = load_json(path)
-    schema = manifest.get("schema")
-    if not isinstance(schema, int) or schema < 1:
-        raise StoreError(f"{path} is not a manifest of errata: it has no schema")
-    if schema > SCHEMA:
-        raise StoreError(f"{folder} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
-    _check(path, manifest)
+    check_manifest(str(path), manifest)
     return manifest
 
 
-def _check(path: Path, manifest: dict[str, Any]) -> None:
+def check_manifest(path: str, manifest: Any) -> None:
+    """Refuse a manifest that is damaged or of a newer schema; `path` is for messages."""
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if not isinstance(schema, int) or schema < 1:
+        raise StoreError(f"{path} is not a manifest of errata: it has no schema")
+    if schema > SCHEMA:
+        raise StoreError(f"{path} was written with schema {schema}; this errata reads up to {SCHEMA}: upgrade errata")
     for key, kind in _TYPES.items():
         if key not in manifest:
             raise StoreError(f"{path} is damaged: it has no {key}")

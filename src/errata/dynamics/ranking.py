@@ -16,6 +16,7 @@ from errata.core import rates
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod, Suggestion, suggest
 from errata.core.default import parse_or_default
+from errata.core.label_weights import combine_passes
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.metrics import budget_count
@@ -112,6 +113,24 @@ def analyse(
     else:
         result = chosen.result(arrays, viewed.labels, count, viewed.spaces)
     return RunAnalysis(viewed, chosen, requested is None, used, result, log_probabilities, suggestion, compared)
+
+
+def with_second_pass(first: RunAnalysis, second: Dynamics) -> RunAnalysis:
+    """The analysis of a run together with that of its second training pass, which the same method ranks.
+
+    second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are its own
+    if it has any. The class probabilities of both are combined by their geometric mean.
+    """
+    run = first.dynamics
+    assert first.log_probabilities is not None
+    assert isinstance(first.method, ComposedMethod)
+    features = run.features if second.features is None else second.features
+    described = replace(second, features=features, inputs=run.inputs, held_out=run.held_out, settings=run.settings)
+    again = analyse(described, first.method)
+    assert again.log_probabilities is not None
+    combined = combine_passes(first.log_probabilities, again.log_probabilities)
+    result = MethodResult(first.method.score_probabilities(combined, run.labels), None)
+    return replace(first, result=result, log_probabilities=combined, suggestion=suggest(combined, run.labels))
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:

@@ -1,5 +1,6 @@
 """Running sums instead of logits: the states of the methods' epoch reductions, updated while a run is recorded."""
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -109,11 +110,33 @@ class Reducers:
         """Write all states to the file of `epochs` epochs; the manifest selects the valid file."""
         save_arrays(_file(folder, epochs), {"methods": np.array(self.names), **self._arrays()})
 
+    def to_bytes(self) -> bytes:
+        """All states as a .npz file, for a shard."""
+        file = io.BytesIO()
+        np.savez(file, allow_pickle=False, methods=np.array(self.names), **self._arrays())
+        return file.getvalue()
+
+    @classmethod
+    def from_bytes(cls, data: bytes, file: str, epochs: int, samples: int, classes: int) -> "Reducers":
+        """The states in a .npz file; `file` is its name, for messages."""
+        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
+            return cls._from_arrays(dict(stored), file, epochs, samples, classes)
+
+    @property
+    def classes(self) -> int:
+        """The number of classes."""
+        return self._shape[1]
+
     @classmethod
     def load(cls, folder: Path, epochs: int, samples: int, classes: int) -> "Reducers":
         """Read the states after that many epochs."""
         file = _file(folder, epochs)
-        stored = load_arrays(file)
+        return cls._from_arrays(load_arrays(file), str(file), epochs, samples, classes)
+
+    @classmethod
+    def _from_arrays(
+        cls, stored: dict[str, NDArray[Any]], file: str, epochs: int, samples: int, classes: int
+    ) -> "Reducers":
         if "methods" not in stored:
             raise StoreError(f"{file} does not hold running sums: it has no array named methods")
         reducers = cls([parse(str(name)) for name in stored["methods"]], samples, classes)

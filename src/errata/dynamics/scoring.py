@@ -21,6 +21,7 @@ from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
 from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
+from errata.dynamics.sharded import ShardedDynamics, sharded_arrays, sharded_results
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -87,11 +88,18 @@ def method_results(
     require_dynamics(dynamics, "score_many")
     count = None if budget is None else budget_count(budget, dynamics.samples)
     viewed = dynamics.window(window)
-    chosen = _paper_methods(viewed) if methods is None else [find_method(dynamics, name) for name in methods]
+    chosen = chosen_methods(viewed, methods)
+    if isinstance(viewed, ShardedDynamics):
+        return sharded_results(viewed, chosen, count)
     return {
         method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
         for method, arrays in zip(chosen, run_arrays(viewed, chosen, progress), strict=True)
     }
+
+
+def chosen_methods(dynamics: Dynamics, methods: Iterable[str | Method] | None) -> list[Method]:
+    """The methods of these names; None: all methods of the paper that these dynamics allow."""
+    return _paper_methods(dynamics) if methods is None else [find_method(dynamics, name) for name in methods]
 
 
 def _paper_methods(dynamics: Dynamics) -> list[Method]:
@@ -182,6 +190,8 @@ def run_arrays(
     dynamics: Dynamics, statistics: Sequence[SampleStatistic], progress: Progress | None = None
 ) -> list[SampleArrays]:
     """The sample arrays of each statistic, from logits or from running sums."""
+    if isinstance(dynamics, ShardedDynamics):
+        return sharded_arrays(dynamics, statistics, progress)
     if dynamics.reducers is not None:
         return dynamics.reducers.arrays(statistics, dynamics.labels, dynamics.swa_logits, progress)
     return replay_arrays(dynamics.replayable(), statistics, progress)

@@ -22,7 +22,7 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
-from errata.core.neighbours import METRICS, NeighbourSpaces
+from errata.core.neighbours import METRICS, SampleContext
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
 from errata.core.windows import Window, check_window
@@ -116,11 +116,20 @@ class Dynamics:
     def open(cls, path: str | Path) -> "Dynamics":
         """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored.
 
-        For a folder that `errata find` wrote, the dynamics in it.
+        For a folder that `errata find` wrote, the dynamics in it. A folder or URL (s3://bucket/run) with shards is
+        presented as one run (errata.dynamics.sharded).
         """
+        from errata.dynamics.places import Place, is_url
+        from errata.dynamics.sharded import open_shards
+        from errata.dynamics.shards import has_shards
+
+        if is_url(path):
+            return open_shards(Place(str(path)))
         folder = check_path(path)
         if not has_manifest(folder) and has_manifest(folder / DYNAMICS):
             folder = folder / DYNAMICS
+        if not has_manifest(folder) and has_shards(Place(str(folder))):
+            return open_shards(Place(str(folder)))
         return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
@@ -161,11 +170,11 @@ class Dynamics:
         return len(self.labels)
 
     @cached_property
-    def spaces(self) -> NeighbourSpaces:
+    def spaces(self) -> SampleContext:
         """The points in which neighbours are searched, and held-out predictions."""
         names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
         held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
-        return NeighbourSpaces(self.features, self.inputs, names, held_out)
+        return SampleContext(self.features, self.inputs, names, held_out)
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""

@@ -83,7 +83,8 @@ def how_ranked(found: "Found") -> str:
     summary, every = found.summary, counted(found.dynamics.epochs, found.summary["unit"])
     model = "" if summary["model"] == RECORDED else f"Model: {summary['model']}. "
     some = "" if summary["epochs_used"] == found.dynamics.epochs else f"the first {summary['epochs_used']:,} of "
-    return f"{model}Ranked by {summary['method']} over {some}{every}."
+    again = ", and by a second training pass" if summary.get("passes") == 2 else ""
+    return f"{model}Ranked by {summary['method']} over {some}{every}{again}."
 
 
 def answer(found: "Found") -> list[str]:

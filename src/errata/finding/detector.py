@@ -36,7 +36,8 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     class; sample_weight_ (N,), see `treatment`; ranking_, the table of all samples with their row as id; classes_;
     found_, the result of `errata.find`.
 
-    model, backbone, ignore, folds, device: as for `errata.find`. random_state: a seed, None for 0, or a RandomState.
+    model, backbone, ignore, folds, looks, device: as for `errata.find`.
+    random_state: a seed, None for 0, or a RandomState.
     estimator: a classifier, or a pipeline that ends in one, to train on the samples that are left; estimator_ is the
     trained copy, and predict, predict_proba, decision_function and score are its methods.
     treatment: "drop" trains the estimator on the kept samples, and sets sample_weight_ to 0 for the others;
@@ -50,6 +51,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         backbone: str | Path | None = None,
         ignore: str | Sequence[str] | None = None,
         folds: int | None = None,
+        looks: int = 1,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         estimator: Any = None,
@@ -59,6 +61,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.backbone = backbone
         self.ignore = ignore
         self.folds = folds
+        self.looks = looks
         self.device = device
         self.random_state = random_state
         self.estimator = estimator
@@ -69,7 +72,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         from errata.finding.find import find
 
         labels = self._checked(X, y)
-        options = {name: getattr(self, name) for name in ("backbone", "ignore", "model", "folds", "device")}
+        options = {name: getattr(self, name) for name in ("backbone", "ignore", "model", "folds", "looks", "device")}
         rows = np.arange(len(labels.values))  # as ids, since the index of a data frame may repeat in a resampled fold
         found = find(X, labels.values, id=rows, seed=self._seed(), **options)
         assert found.data is not None

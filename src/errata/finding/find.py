@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from errata.core.random_part import SHARE, design_seed
 from errata.dynamics.files import DYNAMICS
-from errata.dynamics.ranking import analyse, ranking_table
+from errata.dynamics.ranking import analyse, ranking_table, with_second_pass
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_read
@@ -45,6 +45,7 @@ def find(
     recipe: str | Path | None = None,
     model: "ModelName" = "auto",
     folds: int | None = None,
+    looks: int = 1,
     device: str = "auto",
     seed: int = 0,
     out: str | Path | None = None,
@@ -68,6 +69,8 @@ def find(
     pixels. For texts: a folder with a sentence-transformers model.
     allow_download: whether a backbone that is not in the cache of transformers may be downloaded.
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
+    looks: 2 trains the model again, on the labels that the first run trusts and on its predictions for the others, and
+    ranks by both runs together. Not for gradient boosting, and not with folds.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
@@ -82,7 +85,7 @@ def find(
         check_folder(folder)
     backbone = str(backbone) if isinstance(backbone, Path) else backbone
     recipe_file = None if recipe is None else str(recipe)
-    options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download)
+    options = FindOptions(model, folds, device, seed, backbone_name(backbone), recipe_file, allow_download, looks)
     described = DataSource(source, label, text, id, skip_bad, ignore)
     opened = described.open()
     if isinstance(opened, Dynamics):
@@ -101,7 +104,7 @@ def find(
             run = recorded
         else:
             run = _train(opened, described, options, pretrained, work, progress)
-        found = _rank(run, started)
+        found = rank_run(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
 
@@ -131,9 +134,12 @@ def _work_key(data: UserData, options: FindOptions, pretrained: PretrainedModel 
     return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
 
-def _rank(run: RunToRank, started: float) -> Found:
+def rank_run(run: RunToRank, started: float) -> Found:
     """Rank the samples and write the summary."""
     analysis = analyse(run.dynamics, compare=True)
+    if run.look_again is not None:
+        assert analysis.log_probabilities is not None
+        analysis = with_second_pass(analysis, run.look_again(analysis.log_probabilities))
     ranking, estimate = ranking_table(analysis), analysis.rate
     summary: dict[str, Any] = {
         "samples": len(ranking),
@@ -144,6 +150,7 @@ def _rank(run: RunToRank, started: float) -> Found:
         "method": analysis.method.name,
         "unit": run.unit,
         "epochs_used": analysis.epochs_used,
+        "passes": 1 if run.look_again is None else 2,
         "held_out_loss": run.loss,
         "random_part": {"seed": design_seed(run.dynamics.labels), "share": SHARE},
         "estimate": asdict(estimate),

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errata.core.checks import check_seed, check_whole
 from errata.core.default import BEATS_HELD_OUT, DEFAULTS_FROM_SUMS
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from errata.training.search import ModelTrial
     from errata.training.trials import Candidate
 
+LookAgain = Callable[[NDArray[Any]], Dynamics]
 RECORDED = "as recorded"  # the model of dynamics that were not trained here
 MIN_SAMPLES = 10
 CHECKPOINT_SECONDS = 10.0  # at most so much training is lost on Ctrl-C
@@ -60,6 +62,7 @@ class FindOptions:
     backbone: the name of the pretrained model that computes features of images or texts (None: `open_pretrained`
     decides). allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
+    looks: 2 trains a second time, on what the first run believes about the labels.
     """
 
     model: ModelName = "auto"
@@ -69,6 +72,7 @@ class FindOptions:
     backbone: str | None = None
     recipe: str | None = None
     allow_download: bool = False
+    looks: int = 1
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,6 +98,7 @@ class RunToRank:
     how: str | None = None
     loss: float | None = None
     unit: str = "epoch"
+    look_again: LookAgain | None = None
 
 
 def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress) -> RunToRank:
@@ -107,7 +112,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
     planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
-    progress.total(trial_epochs + planned)
+    progress.total(trial_epochs + planned * (1 if options.looks == 1 else 2))  # a second pass counts as a first
     trials = choose_model(
         candidates,
         data.labels,
@@ -122,6 +127,8 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
     chosen = trials[0].candidate
     unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"
     epochs = (options.folds or 1) * chosen.recipe.epochs
+    if options.looks == 2 and unit == "round":
+        raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(
@@ -132,6 +139,7 @@ def train_model(data: UserData, options: FindOptions, folder: Path | None, progr
         how=_reason(trials, data),
         loss=trials[0].loss,
         unit=unit,
+        look_again=_look_again(chosen, data, options, folder, progress, planned),
     )
 
 
@@ -146,7 +154,7 @@ def _train_by_recipe(
     recipe = load_recipe(options.recipe).with_seed(options.seed)
     chosen = Candidate("mlp", TableInputs(data.prepare().matrix), None, recipe)
     epochs = (options.folds or 1) * recipe.epochs
-    progress.total(epochs)
+    progress.total(epochs * options.looks)
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
@@ -155,6 +163,7 @@ def _train_by_recipe(
         settings={**asdict(options), "data": data.content_hash},
         model=f"{_title(chosen, data)}, {counted(recipe.epochs, 'epoch')}",
         how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
+        look_again=_look_again(chosen, data, options, folder, progress, epochs),
     )
 
 
@@ -182,6 +191,12 @@ def check_options(data: UserData, options: FindOptions) -> None:
         load_recipe(options.recipe)
         if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
             raise InputError("`recipe=` is for an MLP on a table or text: pass neither images nor another `model=`")
+    if options.looks not in (1, 2):
+        raise InputError(f"looks must be 1 or 2, not {options.looks!r}")
+    if options.looks == 2 and options.folds is not None:
+        raise InputError("a second pass needs a model that is trained on all samples: pass no `folds=` with `looks=2`")
+    if options.looks == 2 and options.model == "boosting":
+        raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
     choose_device(options.device)
     check_seed(options.seed)
     if options.folds is not None:
@@ -229,6 +244,53 @@ def _train(
     if result.dynamics is None:
         raise InputError(f"the training failed: {result.stopped}; try another `model=` or `seed=`")
     return result.dynamics
+
+
+def _look_again(
+    chosen: "Candidate",
+    data: UserData,
+    options: FindOptions,
+    folder: Path | None,
+    progress: TrainingProgress,
+    planned: int,
+) -> LookAgain | None:
+    """A function that says what a second pass costs, and trains it; its progress adds up to `planned`."""
+    if options.looks == 1:
+        return None
+    from errata.training.model_inputs import TableInputs
+    from errata.training.recipes import Recipe
+    from errata.training.second_pass import second_pass, second_recipe
+
+    assert isinstance(chosen.recipe, Recipe)
+    on_table = isinstance(chosen.inputs, TableInputs)
+    recipe = second_recipe(chosen.recipe, data.samples, pretrained=on_table)
+
+    def train(first: NDArray[Any]) -> Dynamics:
+        size = 4.0 * recipe.epochs * data.samples * data.num_classes
+        check_fits(size, f"the logits of a second pass over {data.samples:,} samples")
+        views = 1 if on_table else 2
+        work = views * recipe.epochs / chosen.recipe.epochs
+        shown = "" if on_table else ", with two views of each image"
+        progress.say(
+            f"Second pass: {chosen.title} for {counted(recipe.epochs, 'epoch')}{shown}. "
+            f"This is about {work:.1f} times the work of the first run."
+        )
+        progress.begin(f"second pass of {chosen.title}", recipe.epochs)
+        return second_pass(
+            chosen.inputs,
+            data.labels,
+            first,
+            chosen.model,
+            recipe,
+            seed=options.seed,
+            features=_uses_feature_neighbours(data) and not on_table,
+            device=options.device,
+            folder=None if folder is None else folder / "second-pass",
+            checkpoint_seconds=CHECKPOINT_SECONDS,
+            progress=lambda done: progress.advance(done * planned / recipe.epochs),
+        )
+
+    return train
 
 
 def _reason(trials: "Sequence[ModelTrial]", data: UserData) -> str:

@@ -58,6 +58,7 @@ def certify(
     *,
     random: Sequence[object] | None = None,
     fixed: bool = False,
+    database: str | Path | None = None,
 ) -> CertifiedReview:
     """State how many labels are wrong, and whether `recall` of these are found, with `confidence`.
 
@@ -69,18 +70,22 @@ def certify(
     up to one without a verdict.
     fixed: the number of random checks was fixed before the first was judged. The statements are then sharper, but hold
     for one look only.
+    database: that of `errata review` if it is not in the folder: a path, or postgresql://user@host/name.
     """
+    if database is not None and (verdicts is not None or random is not None):
+        raise InputError("pass either `database=` or a file of decisions, not both")
     result = found if isinstance(found, Found) else Found.open(found)
-    if verdicts is None and random is None and not isinstance(found, Found) and (Path(found) / DATABASE).is_file():
-        from errata.review.server.stored_reviews import stored_verdicts
+    if verdicts is None and random is None and not isinstance(found, Found):
+        database = database or review_database(Path(found))
+    if database is not None:
+        from errata.review.server.stored_reviews import stored_review
 
         if fixed:
             raise InputError(
                 "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
                 "the statements for any number of looks hold"
             )
-        review = stored_verdicts(result, Path(found) / DATABASE)
-        return _certified(review, recall, confidence, fixed=False, from_server=True)
+        return _certified(stored_review(result, database).verdicts, recall, confidence, fixed=False, from_server=True)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
@@ -105,6 +110,11 @@ def _certified(
         pending=pending,
         from_server=from_server,
     )
+
+
+def review_database(folder: Path) -> Path | None:
+    """The SQLite file of `errata review` in a folder of results, if there is one."""
+    return folder / DATABASE if (folder / DATABASE).is_file() else None
 
 
 def as_decisions(

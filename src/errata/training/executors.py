@@ -22,6 +22,7 @@ from errata.training.low_precision import LowPrecision, matrices
 from errata.training.model_inputs import Inputs
 from errata.training.models import penultimate
 from errata.training.optimizers import Optimizer
+from errata.training.transforms import Augmentation
 
 
 class Executor(ABC):
@@ -137,10 +138,15 @@ class ModuleExecutor(Executor):
         build: Callable[[], nn.Module],
         *,
         keep_passes: bool = True,
+        strong: Augmentation | None = None,
     ) -> None:
-        """keep_passes: keep the logits of the training passes."""
+        """keep_passes: keep the logits of the training passes. labels: (N,), or targets (N, K) of the loss.
+
+        strong: the loss is also taken on a second view of each image, with this augmentation.
+        """
         super().__init__(jobs, inputs, labels, num_classes)
-        self._modules = [_JobModule(job, inputs, self.labels, num_classes, build, keep_passes) for job in jobs]
+        arguments = (inputs, self.labels, num_classes, build, keep_passes, strong)
+        self._modules = [_JobModule(job, *arguments) for job in jobs]
         if len({id(module.model) for module in self._modules}) < len(jobs):
             raise InputError("the function that builds a module returned the same one twice; it must build a new one")
 
@@ -179,8 +185,9 @@ class _JobModule:
         num_classes: int,
         build: Callable[[], nn.Module],
         keep_passes: bool,
+        strong: Augmentation | None,
     ) -> None:
-        self._keep_passes = keep_passes
+        self._keep_passes, self._strong = keep_passes, strong
         self._recipe, self._inputs, self._labels = job.recipe, inputs, labels
         self.rng_state = Generator().manual_seed(job.recipe.seed).get_state()
         with self._own_rng():
@@ -240,21 +247,27 @@ class _JobModule:
         """One update per batch, all transformed at once."""
         # On a GPU, all jobs share the default generator: a CUDA graph cannot switch generators.
         with self._own_rng() if self._inputs.device.type == "cpu" else nullcontext():
-            samples = self._inputs.train(raw, None)
+            views = [self._inputs.train(raw, None)]
+            if self._strong is not None:
+                views.append(self._inputs.train(self._strong(raw, None), None))
             size = self._recipe.batch_size
-            for batch, part in zip(torch.split(positions, size), torch.split(samples, size), strict=True):
-                self._update_once(batch, part)
+            parts = zip(*(torch.split(view, size) for view in views), strict=True)
+            for batch, part in zip(torch.split(positions, size), parts, strict=True):
+                self._update_once(batch, torch.cat(part))
 
     def _update_once(self, positions: Tensor, batch: Tensor) -> None:
-        """One update; the logits before it are kept if keep_passes is set."""
-        logits = forward(self._low_precision() if batch.is_cuda and self._matrices else self.model, batch)
+        """One update; the logits of the first view before it are kept if keep_passes is set."""
+        every = forward(self._low_precision() if batch.is_cuda and self._matrices else self.model, batch)
+        logits = every[: len(positions)]
         if logits.shape != (len(positions), self.logits.shape[1]):
             raise InputError(
                 f"the model returns logits of shape {tuple(logits.shape)} for {len(positions)} samples "
                 f"of {self.logits.shape[1]} classes"
             )
         self.optimizer.zero_grad()
-        cross_entropy(logits, self._labels[self._train_rows[positions]]).backward()  # type: ignore[no-untyped-call]
+        targets = self._labels[self._train_rows[positions]]
+        views = torch.split(every, len(positions))
+        sum(cross_entropy(view, targets) for view in views).backward()  # type: ignore[union-attr]
         self.optimizer.step()
         if self._keep_passes:
             self.logits.index_copy_(0, positions, logits.detach().to(self.logits.dtype))

@@ -1,4 +1,4 @@
-"""Adam and SGD, with L2 in the gradient, in forms that a CUDA graph can contain.
+"""Adam, AdamW and SGD, in forms that a CUDA graph can contain.
 
 The arithmetic is torch's. Its optimiser classes import torch._dynamo, which takes longer than a small table does.
 """
@@ -25,7 +25,7 @@ class Optimizer:
         # On a CPU, rounding in the fused form depends on the position in the tensor, so stacking would change the bits.
         self._on_gpu = self.parameters[0].device.type == "cuda"
         self.state: dict[str, list[Tensor]] = {}
-        if recipe.optimizer == "adam":
+        if recipe.optimizer != "sgd":
             steps_on = self.parameters[0].device if self._on_gpu else torch.device("cpu")
             self.state["step"] = [torch.zeros((), device=steps_on) for _ in self.parameters]
             self.state["exp_avg"], self.state["exp_avg_sq"] = self._zeros(), self._zeros()
@@ -75,6 +75,7 @@ class Optimizer:
             weight_decay=self._recipe.weight_decay,
             eps=1e-8,
             maximize=False,
+            decoupled_weight_decay=self._recipe.optimizer == "adamw",
         )
 
     def load_state(self, state: Mapping[str, Any]) -> None:

@@ -56,8 +56,9 @@ class _StoredRecipe:
 class Recipe(_StoredRecipe):
     """How to train a network: optimiser, learning rate, batch size, epochs and seed.
 
-    weight_decay: L2 added to the gradient, also for Adam (this is not AdamW). schedule: pairs (epoch, factor); from
-    that epoch on, the learning rate is factor times the *initial* rate. widths: the hidden layers of an MLP.
+    weight_decay: L2 added to the gradient, also for Adam; for AdamW, the weights shrink by it instead.
+    schedule: pairs (epoch, factor); from that epoch on, the learning rate is factor times the *initial* rate.
+    widths: the hidden layers of an MLP.
     parts: an epoch is one of so many parts of a pass over the data (a mini-epoch).
     """
 
@@ -65,7 +66,7 @@ class Recipe(_StoredRecipe):
     batch_size: int
     learning_rate: float
     weight_decay: float = 0.0
-    optimizer: Literal["adam", "sgd"] = "adam"
+    optimizer: Literal["adam", "adamw", "sgd"] = "adam"
     momentum: float = 0.0
     schedule: tuple[tuple[int, float], ...] = ((0, 1.0),)
     seed: int = 0
@@ -79,8 +80,8 @@ class Recipe(_StoredRecipe):
         for start, factor in self.schedule:
             check_whole("an epoch in schedule", start, 0)
             _check_number("a factor in schedule", factor)
-        if self.optimizer not in ("adam", "sgd"):
-            raise InputError(f"optimizer must be 'adam' or 'sgd', not {self.optimizer!r}")
+        if self.optimizer not in ("adam", "adamw", "sgd"):
+            raise InputError(f"optimizer must be 'adam', 'adamw' or 'sgd', not {self.optimizer!r}")
         if not self.learning_rate > 0 or not self.weight_decay >= 0 or not 0 <= self.momentum < 1:
             raise InputError("a recipe needs learning_rate > 0, weight_decay >= 0 and 0 <= momentum < 1")
         starts = [start for start, _ in self.schedule]

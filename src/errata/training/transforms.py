@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import pad
+from torch.nn.functional import affine_grid, grid_sample, pad
 
 from errata.errors import InputError
 
@@ -42,6 +42,56 @@ class PadCropFlip:
         padded = pad(images, (self.pad,) * 4).permute(0, 2, 3, 1)
         every = torch.arange(count, device=device)[:, None, None]
         return padded[every, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)
+
+
+@dataclass(frozen=True)
+class StrongView:
+    """Turn, scale, shear and shift an image, change its contrast, brightness and saturation, and cut out a square.
+
+    Each image has its own draws. angle in radians; scale, shear, shift (of half of the side), contrast and saturation
+    are the largest relative changes; brightness is the largest change, as a part of 255. cutout: the side of the grey
+    square as a part of the shorter side of the image. A quarter of the images keep their geometry.
+    """
+
+    angle: float = 0.5
+    scale: float = 0.2
+    shear: float = 0.3
+    shift: float = 0.25
+    contrast: float = 0.6
+    saturation: float = 0.8
+    brightness: float = 0.125
+    cutout: float = 0.5
+
+    def __call__(self, images: Tensor, generator: Generator | None) -> Tensor:
+        """Changed images of the same shape."""
+        count, _, height, width = images.shape
+        device = images.device
+
+        def draw(most: float) -> Tensor:
+            return most * (2 * torch.rand(count, device=device, generator=generator) - 1)
+
+        moved = (torch.rand(count, device=device, generator=generator) < 0.75).float()
+        angle, across, down, shear, right, below = (
+            moved * draw(most) for most in (self.angle, self.scale, self.scale, self.shear, self.shift, self.shift)
+        )
+        first = torch.stack([(1 + across) * angle.cos(), shear - angle.sin(), right], dim=1)
+        second = torch.stack([angle.sin(), (1 + down) * angle.cos(), below], dim=1)
+        grid = affine_grid(torch.stack([first, second], dim=1), [count, 3, height, width], align_corners=False)
+        x = grid_sample(images[:, :3].float(), grid, padding_mode="reflection", align_corners=False)
+        contrast, saturation, brightness = (
+            draw(most).view(-1, 1, 1, 1) for most in (self.contrast, self.saturation, 255 * self.brightness)
+        )
+        mean = x.mean(dim=(1, 2, 3), keepdim=True)
+        x = (x - mean) * (1 + contrast) + mean + brightness
+        grey = x.mean(dim=1, keepdim=True)
+        x = (x - grey) * (1 + saturation) + grey
+        half = self.cutout * min(height, width) / 2
+        inside = []
+        for side in (height, width):
+            centre = side * torch.rand((count, 1), device=device, generator=generator)
+            inside.append((torch.arange(side, device=device) + 0.5 - centre).abs() < half)
+        cut = inside[0][:, None, :, None] & inside[1][:, None, None, :]
+        return torch.where(cut, 127.0, x).round().clamp(0, 255).to(torch.uint8)
 
 
 @dataclass(frozen=True)

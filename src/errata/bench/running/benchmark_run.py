@@ -19,7 +19,7 @@ from errata.core.method_registry import load_file, load_plugins
 from errata.core.methods import Method, paper_methods, parse
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.registry import setting as find_setting
-from errata.dynamics.ranking import RunAnalysis, analyse, rates_table
+from errata.dynamics.ranking import RunAnalysis, analyse, rates_table, with_second_pass
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -27,6 +27,9 @@ from errata.terminal import TrainingProgress
 from errata.training.jobs import SeedResult
 from errata.training.recipes import AnyRecipe
 from errata.version import installed_version
+
+TWO_PASSES = "fnr_two_passes"
+"""The metric of --looks 2, stored with the default method: the FNR of both passes together."""
 
 
 class BenchmarkRun(Campaign):
@@ -123,6 +126,9 @@ def _score_cell(trained: TrainedCell, methods: Mapping[str, Method]) -> tuple[pd
         analysis = analyse(dynamics)
         numbers += rate_numbers(analysis)
         add(analysis.method.name, DEFAULT, 1.0)
+        if trained.second is not None:
+            both = with_second_pass(analysis, Dynamics.open(trained.second)).result.scores
+            add(analysis.method.name, TWO_PASSES, metrics.fnr(both[known], wrong), errors)
     columns = {
         "setting": trained.cell.setting,
         "gathering": trained.cell.gathering,

@@ -17,7 +17,7 @@ from filelock import BaseFileLock, FileLock, Timeout
 
 from errata.bench.plan import Cell, CellGroup, group_cells
 from errata.bench.results import Results, last_line
-from errata.bench.running.cell_training import FOLDS, device_name, reason_to_skip, train_group
+from errata.bench.running.cell_training import FOLDS, device_name, reason_to_skip, train_group, train_second_pass
 from errata.bench.tuning_results import TuningResults
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.errors import ErrataError, MissingDataError
@@ -33,7 +33,7 @@ SEED = re.compile(r"seed(\d+)")  # the beginning of the name of the folder of a 
 class RunOptions:
     """Device, data folder, extra methods, plugin files, and whether the dynamics are kept after scoring.
 
-    as_published: see errata.bench.running.as_published.
+    as_published: see errata.bench.running.as_published. looks: 2 trains a second pass after each in-sample run.
     """
 
     device: str = "auto"
@@ -42,6 +42,7 @@ class RunOptions:
     plugins: tuple[Path, ...] = ()
     keep_dynamics: bool = False
     as_published: bool = False
+    looks: int = 1
 
 
 @dataclass
@@ -59,6 +60,7 @@ class TrainedCell:
     """A cell to score, possibly in another process.
 
     model_metrics: metrics of the model itself, such as its test accuracy. metadata: columns of the results.
+    second: the dynamics of the second pass, if there is one.
     """
 
     cell: Cell
@@ -68,6 +70,7 @@ class TrainedCell:
     metadata: dict[str, Any]
     options: RunOptions
     out: Path
+    second: Path | None = None
 
 
 class InlineExecutor(Executor):
@@ -238,9 +241,21 @@ class Campaign(ABC):
                     metadata,
                     self.options,
                     self.results.folder,
+                    self._second_pass(group, gathered, recipe, labelled),
                 )
             )
         return trained
+
+    def _second_pass(
+        self, group: CellGroup, gathered: SeedResult, recipe: AnyRecipe, labelled: LabelledSetting
+    ) -> Path | None:
+        """Train the second pass of a seed; None if none is wanted."""
+        if self.options.looks == 1 or group.gathering == "out-of-sample":
+            return None
+        start = time.monotonic()
+        path = train_second_pass(labelled, gathered, recipe, self.options.device, self._work(group))
+        self._progress.say(f"{group.name} seed {gathered.seed}: second pass, {time.monotonic() - start:,.0f} s")
+        return path
 
     def _report_failure(self, cell: Cell, reason: str) -> None:
         self._store.write_failure(cell, reason)

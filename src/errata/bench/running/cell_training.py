@@ -16,6 +16,8 @@ from errata.bench.plan import CellGroup
 from errata.bench.running.as_published import min_max_scaled, published_network
 from errata.datasets.loading import LabelledSetting
 from errata.datasets.training_inputs import inputs
+from errata.dynamics.ranking import analyse
+from errata.errors import InputError
 from errata.training import models
 from errata.training.boosting import boosted_classes
 from errata.training.executors import evaluate
@@ -23,6 +25,7 @@ from errata.training.gather import Model, choose_device, gather
 from errata.training.jobs import SeedResult, TrainingOptions
 from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.recipes import AnyRecipe, Recipe
+from errata.training.second_pass import second_pass, second_recipe
 
 FOLDS = 4
 CURVES = 4  # one per measure
@@ -47,22 +50,26 @@ def reason_to_skip(
         hours = _operations(group, recipe, labelled) / CPU_RATE / 3600
         if hours > MAX_CPU_HOURS:
             return f"needs a CUDA GPU: about {hours:,.0f} hours on this CPU (--device cpu runs it anyway)"
-    data = labelled.data
-    input_bytes = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
-    # The inputs, in RAM and on the device, and the curves that CTRL uses while a seed is scored.
-    needed, there = 2 * input_bytes + 8 * CURVES * len(labelled.given) * recipe.epochs, physical_memory()
+    needed, there = memory_needed(recipe, labelled), physical_memory()
     if needed > there:
         return f"needs about {needed / 1e9:,.1f} GB of memory; this machine has {there / 1e9:,.1f} GB"
     # The logits of all seeds until they are scored. Folds are stored once more when they are merged.
     samples = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
     copies = 1 if group.gathering == "in-sample" else 2
     needed, free = (
-        4 * recipe.epochs * samples * data.num_classes * len(group.seeds) * copies,
+        4 * recipe.epochs * samples * labelled.data.num_classes * len(group.seeds) * copies,
         shutil.disk_usage(out).free,
     )
     if needed > free:
         return f"needs {needed / 1e9:,.1f} GB of disk space for its dynamics; {free / 1e9:,.1f} GB are free in {out}"
     return None
+
+
+def memory_needed(recipe: AnyRecipe, labelled: LabelledSetting) -> int:
+    """Bytes: the inputs, in RAM and on the device, and the curves that CTRL uses while a seed is scored."""
+    data = labelled.data
+    input_bytes = 0 if data.kind == "image files" else data.train_inputs.nbytes + data.test_inputs.nbytes
+    return 2 * input_bytes + 8 * CURVES * len(labelled.given) * recipe.epochs
 
 
 def _operations(group: CellGroup, recipe: Recipe, labelled: LabelledSetting) -> float:
@@ -113,6 +120,28 @@ def train_group(
         watched=labelled.scored if in_sample and recipe.parts > 1 else None,
         progress=progress,
     )
+
+
+def train_second_pass(labelled: LabelledSetting, first: SeedResult, recipe: AnyRecipe, device: str, work: Path) -> Path:
+    """Train the second pass of an in-sample run of a network, and return the folder of its dynamics."""
+    if not isinstance(recipe, Recipe) or recipe.parts > 1:
+        raise InputError("a second pass needs a network that is trained on all samples in every epoch: use --looks 1")
+    assert first.dynamics is not None
+    log_probabilities = analyse(first.dynamics).log_probabilities
+    assert log_probabilities is not None
+    values = setting_inputs(labelled, "train", as_published=False)
+    on_table = isinstance(values, TableInputs)
+    again = second_recipe(recipe, len(labelled.given), pretrained=on_table)
+    folder, model = work / f"seed{first.seed}-second", network(labelled)
+    dynamics = second_pass(
+        *(values, labelled.given, log_probabilities, model, again),
+        seed=first.seed,
+        features=not on_table,
+        device=device,
+        folder=folder,
+    )
+    assert dynamics.path is not None
+    return dynamics.path
 
 
 def network(labelled: LabelledSetting, *, as_published: bool = False) -> Model | None:

@@ -62,7 +62,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
 
 DATASET = tables.uci_table(
     page="193/cardiotocography",
-    citation=("cardiotocography", "Campos, Diogo and Bernardes, João", 2000, "10.24432/C51S4N"),
+    cite=("cardiotocography", "Campos, Diogo and Bernardes, João", 2000, "10.24432/C51S4N"),
     name=NAME,
     title="Cardiotocography",
     classes=("normal", "suspect", "pathologic"),

@@ -1,8 +1,8 @@
 """CIFAR-100: 60,000 images of 32 × 32 pixels in a hundred classes."""
 
-from errata.datasets.cifar_files import BIBTEX, CifarRelease, prepare_images
+from errata.datasets.cifar_files import CifarRelease
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise
-from errata.datasets.spec import Dataset, PaperRow, Pixels, Setting
+from errata.datasets.spec import Pixels, Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar100"
@@ -34,29 +34,20 @@ PAIRFLIP_20 = Recipe(epochs=101, batch_size=64, learning_rate=5e-5, weight_decay
 SYMMETRIC_20 = Recipe(epochs=92, batch_size=64, learning_rate=1e-4, weight_decay=0.01, schedule=LATE_DECAY)
 SYMMETRIC_50 = Recipe(epochs=62, batch_size=64, learning_rate=5e-5, weight_decay=0.005, schedule=DECAY)
 
-DATASET = Dataset(
+DATASET = RELEASE.dataset(
     name=NAME,
     title="CIFAR-100",
-    source="https://www.cs.toronto.edu/~kriz/cifar.html",
-    licence="none stated; cite Krizhevsky (2009)",
-    bibtex=BIBTEX,
-    kind="images",
     classes=CLASSES,
-    sources=RELEASE.sources,
-    prepare=prepare_images,
     settings=(
         Setting(NAME, PairflipNoise(0.2), "cnn9", PAIRFLIP_20, horizon=150, accuracy=68.78),
         Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=150, accuracy=63.72),
         Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=56.07),
     ),
-    downloads=(f"https://www.cs.toronto.edu/~kriz/{RELEASE.archive}",),
     hashes={
         "train_inputs": "7c15ce185c8b9b381234d1e179821dd8303d8c4b1c7910b89b7619a9a42375f6",
         "train_labels": "ccda923e83f493e06762f3d31e14531d0a20e75f90809e41e7fdfa0b2619111e",
         "test_inputs": "d8ffc2e019d07c3eac477e139c03fb5a56e0925c7381bead0f696d0e93817372",
         "test_labels": "36198a86cbc4cfd3e0a9ab66045fa978c765dca7241d4baa2e4284565e8b43a5",
     },
-    paper=PaperRow(rows=60_000, features="32×32", transformed="32×32", classes=100, train=50_000, test=10_000),
     pixels=PIXELS,
-    class_counts=(600,) * 100,
 )

@@ -1,11 +1,9 @@
 """CIFAR-10N: labels of CIFAR-10's training images by workers of Amazon Mechanical Turk."""
 
-from functools import partial
-
-from errata.datasets.cifar_files import BIBTEX_N, prepare_human_labels, read_human_labels
+from errata.datasets.cifar_files import human_labels
 from errata.datasets.label_noise import RecordedNoise
 from errata.datasets.sets import cifar10
-from errata.datasets.spec import Dataset, Setting, Source
+from errata.datasets.spec import Setting
 from errata.training.recipes import Recipe
 
 NAME = "cifar10n"
@@ -21,16 +19,12 @@ STEPS = ((0, 1.0), (50, 0.1), (80, 0.01))
 AGGREGATE = Recipe(epochs=100, batch_size=64, learning_rate=3e-5, weight_decay=0.03, schedule=STEPS)
 WORSE = Recipe(epochs=35, batch_size=64, learning_rate=3e-4, weight_decay=2e-4, schedule=((0, 1.0), (25, 0.1)))
 
-DATASET = Dataset(
+DATASET = human_labels(
+    cifar10.DATASET,
+    FILE,
+    COLUMNS,
     name=NAME,
     title="CIFAR-10N",
-    source="https://github.com/UCSC-REAL/cifar-10-100n",
-    licence="CC BY-NC 4.0",
-    bibtex=BIBTEX_N,
-    kind="images",
-    classes=cifar10.CLASSES,
-    sources=(Source((FILE,), partial(read_human_labels, COLUMNS)),),
-    prepare=prepare_human_labels,
     settings=(
         Setting(NAME, RecordedNoise("aggregate"), "cnn9", AGGREGATE, horizon=250, accuracy=90.33),
         Setting(NAME, RecordedNoise("worse"), "cnn9", WORSE, horizon=70, accuracy=81.57),
@@ -38,7 +32,6 @@ DATASET = Dataset(
         *(Setting(NAME, RecordedNoise(f"random{number}"), "cnn9", AGGREGATE) for number in (1, 2, 3)),
         Setting(NAME, RecordedNoise("worse"), "transformer", cifar10.TRANSFORMER),
     ),
-    downloads=(f"https://github.com/UCSC-REAL/cifar-10-100n/raw/main/data/{FILE}",),
     hashes={
         "clean": "968d52f700248b3b69daf865458072ffe2a2bb10870fbd078da5ff73497cc1f6",
         "aggregate": "a30d0f66d6a360fb0aa611b12cf8f77a7c0906e177173f8b68866b0d8a729c9d",
@@ -47,8 +40,5 @@ DATASET = Dataset(
         "random2": "08401739b3aaea88070d3404c90624ab89af6cb4286ac95376362910ee221367",
         "random3": "48afeee534a4f6576c4ec8fa3f2de2fbbdd92e44af4782e967d955fbe599cfb8",
     },
-    paper=cifar10.PAPER,
-    pixels=cifar10.PIXELS,
-    inputs_from=cifar10.NAME,
-    class_counts=cifar10.DATASET.class_counts,
+    paper=cifar10.DATASET.paper,
 )

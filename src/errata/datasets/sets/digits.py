@@ -4,7 +4,7 @@ import numpy as np
 
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise, extra_noises
 from errata.datasets.spec import Dataset, Noise, ParsedArrays, PreparedArrays, Setting, Source
-from errata.datasets.table_datasets import prepare_split
+from errata.datasets.table_datasets import REPOSITORY, citation, prepare_split
 from errata.training.recipes import BoostingRecipe, Recipe
 
 NAME = "digits"
@@ -38,13 +38,14 @@ DATASET = Dataset(
     title="Optical Recognition of Handwritten Digits (8 × 8, test part)",
     source="https://archive.ics.uci.edu/dataset/80/optical+recognition+of+handwritten+digits",
     licence="CC BY 4.0",
-    bibtex="""@misc{optical_digits,
-  author = {Alpaydin, Ethem and Kaynak, Cenk},
-  title = {Optical Recognition of Handwritten Digits},
-  year = {1998},
-  howpublished = {UCI Machine Learning Repository},
-  doi = {10.24432/C50P49}
-}""",
+    bibtex=citation(
+        "optical_digits",
+        "Alpaydin, Ethem and Kaynak, Cenk",
+        "Optical Recognition of Handwritten Digits",
+        1998,
+        REPOSITORY,
+        doi="10.24432/C50P49",
+    ),
     kind="table",
     classes=tuple("0123456789"),
     sources=(Source((), read),),

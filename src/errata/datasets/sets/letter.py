@@ -37,7 +37,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
 
 DATASET = tables.uci_table(
     page="59/letter+recognition",
-    citation=("letter_recognition", "Slate, David", 1991, "10.24432/C5ZP40"),
+    cite=("letter_recognition", "Slate, David", 1991, "10.24432/C5ZP40"),
     name=NAME,
     title="Letter Recognition",
     classes=LETTERS,

@@ -78,7 +78,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
 
 DATASET = tables.uci_table(
     page="73/mushroom",
-    citation=("mushroom", "Schlimmer, Jeff", 1987, "10.24432/C5959T"),
+    cite=("mushroom", "Schlimmer, Jeff", 1987, "10.24432/C5959T"),
     name=NAME,
     title="Mushroom",
     classes=("edible", "poisonous"),

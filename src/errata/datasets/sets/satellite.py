@@ -35,7 +35,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
 
 DATASET = tables.uci_table(
     page="146/statlog+landsat+satellite",
-    citation=("statlog_landsat_satellite", "Srinivasan, Ashwin", 1993, "10.24432/C55887"),
+    cite=("statlog_landsat_satellite", "Srinivasan, Ashwin", 1993, "10.24432/C55887"),
     name=NAME,
     title="Statlog (Landsat Satellite)",
     classes=("red soil", "cotton crop", "grey soil", "damp grey soil", "vegetation stubble", "very damp grey soil"),

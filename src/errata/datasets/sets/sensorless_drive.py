@@ -45,7 +45,7 @@ def prepare(parsed: ParsedArrays) -> PreparedArrays:
 
 DATASET = tables.uci_table(
     page="325/dataset+for+sensorless+drive+diagnosis",
-    citation=("sensorless_drive_diagnosis", "Bator, Martyna", 2013, "10.24432/C5VP5F"),
+    cite=("sensorless_drive_diagnosis", "Bator, Martyna", 2013, "10.24432/C5VP5F"),
     name=NAME,
     title="Dataset for Sensorless Drive Diagnosis",
     classes=tuple(f"condition {number}" for number in range(1, CONDITIONS + 1)),

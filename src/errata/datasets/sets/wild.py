@@ -12,7 +12,7 @@ from errata.datasets import text_files
 from errata.datasets.column_tables import prepare_table, prepare_texts, read_columns, read_complete
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise
 from errata.datasets.spec import Dataset, Noise, OpenmlTable, Setting, Source
-from errata.datasets.table_datasets import REPOSITORY
+from errata.datasets.table_datasets import REPOSITORY, citation
 from errata.training.recipes import BoostingRecipe, Recipe
 
 SUITE = "wild"
@@ -22,12 +22,6 @@ CC_BY = "CC BY 4.0"
 AG_NEWS = "https://raw.githubusercontent.com/mhjabreel/CharCnn_Keras/master/data/ag_news_csv"
 CLINC = "https://raw.githubusercontent.com/clinc/oos-eval/master/data"
 WORDS = partial(Recipe, batch_size=128, learning_rate=1e-2, weight_decay=3e-4)  # no hidden layer
-
-
-def citation(name: str, author: str, title: str, year: int, published: str) -> str:
-    """A BibTeX entry."""
-    fields = {"author": author, "title": title, "year": year, "howpublished": published}
-    return f"@misc{{{name},\n" + ",\n".join(f"  {key} = {{{value}}}" for key, value in fields.items()) + "\n}"
 
 
 def copy_of(name: str, classes: Sequence[str], content: str, part: str) -> Source:

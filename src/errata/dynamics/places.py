@@ -1,0 +1,132 @@
+"""Places that hold shards and results: a local folder, or a folder in any store that fsspec supports."""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from errata.dynamics.files import check_path, replace_atomically
+from errata.errors import ErrataError, StoreError
+from errata.extras import require
+from errata.wording import one_line
+
+ATTEMPTS = 3
+"""How often a read is tried before it fails: object stores drop connections now and then."""
+
+
+def is_url(path: object) -> bool:
+    """Whether a path names a store, such as s3://bucket/run, rather than a local file or folder."""
+    return isinstance(path, str) and "://" in path and urlsplit(path).scheme.isidentifier()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder: a local path, or a URL such as s3://bucket/run. Names are relative to it, with "/" between folders."""
+
+    url: str
+
+    @cached_property
+    def _folder(self) -> Path | None:
+        return None if is_url(self.url) else check_path(self.url)
+
+    @cached_property
+    def _store(self) -> tuple[Any, str]:
+        """The fsspec file system, and the path of the folder in it."""
+        require("fsspec", "fsspec", "stores", self.url)
+        import fsspec
+
+        try:
+            return fsspec.core.url_to_fs(self.url)  # type: ignore[no-any-return]
+        except ImportError as error:
+            raise StoreError(f"{self.url} cannot be read: {one_line(error)}") from None
+        except ValueError as error:
+            raise StoreError(f"{self.url} is not a store that fsspec supports: {one_line(error)}") from None
+
+    def path(self, name: str) -> str:
+        """The path or URL of a file, for messages."""
+        return f"{self.url.rstrip('/')}/{name}"
+
+    def files(self) -> dict[str, int]:
+        """The names of all files in this folder and its subfolders, and their sizes in bytes."""
+        if self._folder is not None:
+            with self._errors(self.url, "cannot be read"):
+                paths = sorted(path for path in self._folder.rglob("*") if path.is_file())
+                return {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
+        store, root = self._store
+        with self._errors(self.url, "cannot be read"):
+            store.invalidate_cache()
+            try:
+                found = store.find(root, detail=True)
+            except FileNotFoundError:  # S3 answers so for a bucket only, never for a folder
+                bucket = root.split("/", 1)[0]
+                raise StoreError(f"{self.url} cannot be read: the bucket {bucket!r} does not exist") from None
+        return {path[len(root) :].lstrip("/"): int(entry["size"]) for path, entry in sorted(found.items())}
+
+    def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of a file from `start` to before `end`; a failing read is tried again."""
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                with self._errors(self.path(name), "cannot be read"):
+                    data = self._read(name, start, end)
+                    if end is not None and len(data) != end - start:
+                        raise OSError(f"{len(data):,} of {end - start:,} bytes arrived")
+                    return data
+            except StoreError as error:
+                if attempt == ATTEMPTS or isinstance(error.__cause__, FileNotFoundError | PermissionError):
+                    raise
+        raise AssertionError
+
+    def _read(self, name: str, start: int, end: int | None) -> bytes:
+        if self._folder is None:
+            store, root = self._store
+            return bytes(store.cat_file(f"{root}/{name}", start=start, end=end))
+        with (self._folder / name).open("rb") as file:
+            file.seek(start)
+            return file.read(-1 if end is None else end - start)
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that becomes visible, and replaces an older one, only when it is complete."""
+        if self._folder is not None:
+            path = self._folder / name
+            with self._errors(path, "cannot be written"):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            replace_atomically(path, lambda file: file.write(data))
+            return
+        store, root = self._store
+        with self._errors(self.path(name), "cannot be written"):
+            store.pipe_file(f"{root}/{name}", data)
+
+    def put(self, name: str, file: Path) -> None:
+        """Copy a local file into a store; it becomes visible only when it is complete."""
+        store, root = self._store
+        with self._errors(self.path(name), "cannot be written"):
+            store.put_file(str(file), f"{root}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Delete a file if there is one."""
+        with self._errors(self.path(name), "cannot be deleted"):
+            if self._folder is not None:
+                (self._folder / name).unlink(missing_ok=True)
+                return
+            store, root = self._store
+            if store.exists(f"{root}/{name}"):
+                store.rm_file(f"{root}/{name}")
+
+    @contextlib.contextmanager
+    def _errors(self, what: object, failure: str) -> Iterator[None]:
+        """Raise every error of a store as a StoreError: the libraries of stores have exceptions of their own."""
+        try:
+            yield
+        except ErrataError:
+            raise
+        except FileNotFoundError as error:
+            raise StoreError(f"{what} {failure}: it does not exist") from error
+        except PermissionError as error:
+            raise StoreError(f"{what} {failure}: access is denied; check the credentials") from error
+        except Exception as error:
+            if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"):
+                raise StoreError(f"{what} {failure}: no credentials were found; set those of the store") from None
+            raise StoreError(f"{what} {failure}: {one_line(error)}") from error

@@ -1,0 +1,255 @@
+"""Shards: parts of one run, each with some of its samples, written by many processes to one place.
+
+The contract:
+
+- A place is a local folder or any URL that fsspec supports (s3://bucket/run). It holds the shards of one run.
+- A shard is the folder `shards/NAME` in it, and is complete: `ids.npy` (n,), `labels.npy` (n,), and either
+  `logits.npy` (E, n, K) with all E epochs of its samples, or `reducers.npz`, their running sums. It may have
+  `swa_logits.npy` (n, K).
+- A shard is committed by its `manifest.json`, which is written last, in one atomic write. The manifest has the keys of
+  the manifest of a dynamics folder, and:
+    run_id   text, equal in all shards of a run;
+    shard    the name;
+    shards   the names of all shards of the run, or None if the writers do not know them;
+    files    for each file, its size in bytes and its CRC-32.
+- A folder without a manifest is not a shard: its writer is still at work, or was killed. Writing a shard again replaces
+  it: the manifest of the old one is removed first.
+- A sample is in one shard, under one id. The order of shards and of samples within them has no meaning: samples are
+  matched by id. Shards are read in the order of their names.
+
+`write_shard` writes one, `list_shards` reads the manifests of all, and `read_shard` reads one and checks it.
+"""
+
+import io
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import check_classes, check_labels
+from errata.core.methods import Gathering
+from errata.dynamics.files import MANIFEST
+from errata.dynamics.ids import SampleIds, portable_ids
+from errata.dynamics.manifest import check_manifest, describe, manifest_json
+from errata.dynamics.places import Place
+from errata.dynamics.reducers import Reducers
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError, StoreError
+from errata.wording import listed
+
+SHARDS = "shards"
+LOGITS, RUNNING_SUMS = "logits.npy", "reducers.npz"
+SAME = ("run_id", "num_classes", "classes", "dtype", "epochs", "keep", "partial", "gathering", "shards", "methods")
+"""What all shards of a run have in common."""
+
+
+@dataclass(frozen=True)
+class ShardInfo:
+    """A committed shard: where it is, and its manifest."""
+
+    place: Place
+    name: str
+    manifest: dict[str, Any]
+
+    @property
+    def url(self) -> str:
+        """Its folder, for messages."""
+        return self.place.path(f"{SHARDS}/{self.name}")
+
+    @property
+    def samples(self) -> int:
+        """The number of its samples."""
+        return int(self.manifest["samples"])
+
+    def read(self, file: str) -> bytes:
+        """The contents of a file, compared with its checksum; a transfer that was damaged is tried once more."""
+        size, checksum = self.manifest["files"][file]
+        for _ in range(2):
+            data = self.place.read(f"{SHARDS}/{self.name}/{file}", 0, size)
+            if zlib.crc32(data) == checksum:
+                return data
+        raise StoreError(
+            f"shard {self.name!r} is torn: {self.url}/{file} differs from what was written; write it again"
+        )
+
+    def array(self, file: str) -> NDArray[Any]:
+        """The array in a .npy file."""
+        return np.asarray(np.lib.format.read_array(io.BytesIO(self.read(file)), allow_pickle=False))
+
+
+def write_shard(
+    place: str,
+    name: str,
+    *,
+    run_id: str,
+    ids: Any,
+    labels: Any,
+    logits: Any | None = None,
+    reducers: Reducers | None = None,
+    num_classes: int | None = None,
+    classes: Sequence[Any] | None = None,
+    shards: Sequence[str] | None = None,
+    swa_logits: Any | None = None,
+    gathering: Gathering | None = "in-sample",
+    partial: str = "error",
+    settings: dict[str, Any] | None = None,
+) -> None:
+    """Write one shard: ids (n,), labels (n,), and logits (E, n, K) or the running sums of the same samples in order."""
+    if not name or "/" in name or name.startswith("."):
+        raise InputError(f"the name of a shard must be a file name, not {name!r}")
+    if shards is not None and name not in shards:
+        raise InputError(f"shard {name!r} is not among the shards of the run, {listed(shards)}")
+    if logits is not None:
+        options: dict[str, Any] = {"classes": classes, "gathering": gathering, "partial": partial, "settings": settings}
+        run = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=swa_logits, **options)
+    elif reducers is not None:
+        count = reducers.classes if num_classes is None else num_classes
+        encoded = check_labels(labels, count, classes)
+        names = None if classes is None else check_classes(classes, count)
+        sample_ids = SampleIds(ids, len(encoded)).values
+        run = Dynamics(
+            None, encoded, sample_ids, count, names, gathering=gathering, settings=settings or {}, reducers=reducers
+        )
+    else:
+        raise InputError("a shard needs logits or running sums")
+    write_dynamics_shard(place, name, run, run_id=run_id, shards=shards)
+
+
+def write_dynamics_shard(
+    place: str, name: str, run: Dynamics, *, run_id: str, shards: Sequence[str] | None = None
+) -> None:
+    """Write dynamics as one shard of a run."""
+    where, folder = Place(place), f"{SHARDS}/{name}"
+    dtype = np.dtype(np.float32) if run.logits is None else run.logits.dtype
+    contents: dict[str, bytes] = {"ids.npy": _npy(portable_ids(run.ids)), "labels.npy": _npy(run.labels)}
+    if run.swa_logits is not None:
+        contents["swa_logits.npy"] = _npy(run.swa_logits)
+    if run.logits is not None:
+        contents[LOGITS] = _npy(run.logits)
+    elif run.reducers is not None:
+        contents[RUNNING_SUMS] = run.reducers.to_bytes()
+    manifest = describe(run, dtype=dtype, keep="all" if run.logits is not None else "stream") | {
+        "epochs": run.epochs,
+        "run_id": run_id,
+        "shard": name,
+        "shards": None if shards is None else sorted(shards),
+        "methods": None if run.reducers is None else run.reducers.names,
+        "files": {file: [len(data), zlib.crc32(data)] for file, data in contents.items()},
+    }
+    text = manifest_json(manifest).encode()
+    where.remove(f"{folder}/{MANIFEST}")
+    for file, data in contents.items():
+        where.write(f"{folder}/{file}", data)
+    where.write(f"{folder}/{MANIFEST}", text)
+
+
+def has_shards(place: Place) -> bool:
+    """Whether there are shards in a place."""
+    return any(name.startswith(f"{SHARDS}/") for name in place.files())
+
+
+def list_shards(place: Place) -> list[ShardInfo]:
+    """All shards of a place in the order of their names; refuses missing and torn ones, and shards of two runs."""
+    files = {
+        name: size for name, size in place.files().items() if name.startswith(f"{SHARDS}/") and name.count("/") > 1
+    }
+    names = sorted({name.split("/")[1] for name in files})
+    if not names:
+        raise StoreError(f"{place.url} holds no shards: it has no folder {SHARDS}/NAME with a {MANIFEST}")
+    found = []
+    for name in names:
+        folder = f"{SHARDS}/{name}"
+        if f"{folder}/{MANIFEST}" not in files:
+            raise StoreError(
+                f"shard {name!r} of {place.url} has no {MANIFEST}: its writer is still at work, or was killed; "
+                "wait for it, write the shard again, or delete its folder"
+            )
+        shard = ShardInfo(place, name, _manifest(place, f"{folder}/{MANIFEST}", files[f"{folder}/{MANIFEST}"]))
+        for file, (size, _) in shard.manifest["files"].items():
+            if files.get(f"{folder}/{file}") != size:
+                held = files.get(f"{folder}/{file}")
+                state = "is missing" if held is None else f"holds {held:,} of {size:,} bytes"
+                raise StoreError(f"shard {name!r} is torn: {shard.url}/{file} {state}; write the shard again")
+        found.append(shard)
+    _check_one_run(found)
+    return found
+
+
+def read_shard(shard: ShardInfo) -> Dynamics:
+    """The dynamics of one shard, in memory; refuses one that differs from its manifest."""
+    manifest = shard.manifest
+    epochs, samples, classes = (manifest[key] for key in ("epochs", "samples", "num_classes"))
+    try:
+        logits = shard.array(LOGITS) if manifest["keep"] == "all" else None
+        reducers = (
+            None
+            if logits is not None
+            else Reducers.from_bytes(shard.read(RUNNING_SUMS), f"{shard.url}/{RUNNING_SUMS}", epochs, samples, classes)
+        )
+        run = Dynamics(
+            logits=logits,
+            labels=shard.array("labels.npy"),
+            ids=shard.array("ids.npy"),
+            num_classes=classes,
+            classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
+            gathering=manifest["gathering"],
+            swa_logits=shard.array("swa_logits.npy") if "swa_logits.npy" in manifest["files"] else None,
+            allow_missing=manifest["partial"] == "allow",
+            settings=manifest["settings"],
+            reducers=reducers,
+        )
+    except (ValueError, KeyError, EOFError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise StoreError(f"shard {shard.name!r} is damaged: {shard.url} does not hold the files of a shard") from error
+    stored = None if logits is None else (logits.shape, str(logits.dtype))
+    if (
+        stored not in (None, ((epochs, samples, classes), manifest["dtype"]))
+        or not len(run.ids) == len(run.labels) == samples
+    ):
+        raise StoreError(f"shard {shard.name!r} is damaged: its arrays are not as large as its manifest says")
+    return run
+
+
+def _manifest(place: Place, file: str, size: int) -> dict[str, Any]:
+    try:
+        manifest = json.loads(place.read(file, 0, size))
+    except (ValueError, RecursionError):
+        raise StoreError(f"{place.path(file)} is not a whole JSON file; write the shard again") from None
+    check_manifest(place.path(file), manifest)
+    for key, kind in (("run_id", str), ("shard", str), ("files", dict)):
+        if not isinstance(manifest.get(key), kind):
+            raise StoreError(f"{place.path(file)} is not the manifest of a shard: it has no {key}")
+    return manifest  # type: ignore[no-any-return]
+
+
+def _check_one_run(shards: Sequence[ShardInfo]) -> None:
+    """Refuse shards that differ in what a run has in common, and a run of which shards are missing."""
+    first = shards[0]
+    for shard in shards:
+        for key in SAME:
+            own, other = shard.manifest.get(key), first.manifest.get(key)
+            if own != other:
+                what = "belongs to the run" if key == "run_id" else f"has {key}"
+                raise StoreError(
+                    f"shard {shard.name!r} of {shard.place.url} {what} {own!r}, but shard {first.name!r} {other!r}; "
+                    "keep the shards of one run in a place"
+                )
+        if shard.manifest["shard"] != shard.name:
+            raise StoreError(f"shard {shard.name!r} is a duplicate of {shard.manifest['shard']!r}: delete {shard.url}")
+    expected = first.manifest.get("shards") or ()
+    missing = sorted(set(expected) - {shard.name for shard in shards})
+    if missing:
+        raise StoreError(
+            f"{len(missing)} of {len(expected)} shards of {first.place.url} are missing: {listed(missing)}"
+        )
+
+
+def _npy(array: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()

@@ -1,0 +1,81 @@
+"""Every method that factors has the same scores and flags in shards as in one piece, bit for bit."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from errata.core.factoring import factored
+from errata.core.methods import all_methods
+from errata.dynamics.places import Place
+from errata.dynamics.scoring import method_results
+from errata.dynamics.sharded import open_shards
+from errata.dynamics.shards import write_shard
+from errata.dynamics.store import Dynamics
+
+SAMPLES, CLASSES, EPOCHS = 230, 3, 4
+METHODS = [method for method in all_methods() if method.gathering == "in-sample" and factored(method) is not None]
+
+
+@st.composite
+def splits(draw):
+    """Random logits, some of them tied, and which shard each sample is in."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    labels = rng.integers(0, CLASSES, SAMPLES)
+    logits = rng.normal(size=(EPOCHS, SAMPLES, CLASSES)).astype(np.float32)
+    logits[:, np.arange(SAMPLES), labels] += draw(st.sampled_from([0.0, 1.0, 3.0]))
+    if draw(st.booleans()):
+        logits = logits.round()  # many equal probabilities
+    shard_of = rng.integers(0, draw(st.integers(1, 6)), SAMPLES)
+    return labels, logits, np.sort(shard_of)
+
+
+@settings(max_examples=12, deadline=None)
+@given(splits())
+def test_shards_score_like_the_whole_run(tmp_path_factory, split):
+    labels, logits, shard_of = split
+    place = str(tmp_path_factory.mktemp("run"))
+    ids = np.random.default_rng(0).permutation(SAMPLES)
+    for number in np.unique(shard_of):
+        rows = shard_of == number
+        swa = logits[0, rows]
+        write_shard(
+            place, f"{number}", run_id="r", ids=ids[rows], labels=labels[rows], logits=logits[:, rows], swa_logits=swa
+        )
+    whole = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=logits[0])
+    sharded = Dynamics.open(place)
+    assert (sharded.samples, sharded.epochs, sharded.num_classes) == (SAMPLES, EPOCHS, CLASSES)
+    expected, got = (method_results(run, METHODS) for run in (whole, sharded))
+    at = np.argsort(sharded.ids)[ids]  # matched by id
+    for name, result in expected.items():
+        assert result.scores.tobytes() == got[name].scores[at].tobytes(), name
+        if result.flags is not None:
+            assert (result.flags == got[name].flags[at]).all(), name
+
+
+def test_the_methods_that_factor():
+    names = {method.name for method in METHODS}
+    assert {"MeanProb-LM", "SWA-CE", "Mean-CPD", "LateStopping-CPD", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"} <= names
+    assert not {"CTRL-CE", "EarlyProb-LM", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
+
+
+def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    labels, logits = rng.integers(0, 3, 60), rng.normal(size=(4, 60, 3))
+    for number in range(3):
+        rows = slice(20 * number, 20 * number + 20)
+        write_shard(
+            str(tmp_path), f"{number}", run_id="r", ids=np.arange(60)[rows], labels=labels[rows], logits=logits[:, rows]
+        )
+    names = ["CTRL-CE", "EarlyProb-LM", "default"]
+    whole = method_results(Dynamics.from_arrays(logits, labels), names)
+    for name, result in method_results(open_shards(Place(str(tmp_path))), names).items():
+        assert result.scores.tobytes() == whole[name].scores.tobytes()
+
+
+@pytest.mark.parametrize("variant", ["CC", "CYY", "PBC", "PBNR"])
+def test_confident_learning_flags_something(variant):
+    rng = np.random.default_rng(1)
+    labels = rng.integers(0, 3, 300)
+    (result,) = method_results(Dynamics.from_arrays(rng.normal(size=(300, 3)), labels), [f"CL-{variant}"]).values()
+    assert 0 < result.flags.sum() < 300

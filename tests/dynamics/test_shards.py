@@ -1,0 +1,159 @@
+"""Shards that are missing, duplicate, torn or of two runs, in a folder and in a store; and shards of running sums."""
+
+import json
+
+import numpy as np
+import pytest
+
+from errata.core.methods import parse
+from errata.dynamics.places import Place
+from errata.dynamics.recorder import Recorder
+from errata.dynamics.reducers import Reducers
+from errata.dynamics.scoring import score
+from errata.dynamics.shards import write_dynamics_shard, write_shard
+from errata.dynamics.store import Dynamics
+from errata.errors import InputError, StoreError
+
+NAMES = ("a", "b", "c")
+
+
+def write(place, name, first, *, labels=None, classes=3, dtype=np.float32, run_id="r", shards=NAMES, epochs=2):
+    rng = np.random.default_rng(first)
+    labels = rng.integers(0, classes, 10) if labels is None else labels
+    logits = rng.normal(size=(epochs, 10, classes)).astype(dtype)
+    ids = np.arange(first, first + 10)
+    write_shard(place, name, run_id=run_id, ids=ids, labels=labels, logits=logits, shards=shards)
+
+
+@pytest.fixture(params=["folder", "store"])
+def place(request, tmp_path):
+    where = str(tmp_path / "run") if request.param == "folder" else f"memory://{tmp_path.name}/run"
+    for number, name in enumerate(NAMES):
+        write(where, name, 10 * number)
+    return where
+
+
+def test_shards_are_one_run(place):
+    run = Dynamics.open(place)
+    assert (run.samples, run.epochs, run.num_classes, len(run.shards)) == (30, 2, 3, 3)
+    assert run.ids.tolist() == list(range(30))
+    assert "3 shards in" in repr(run)
+    run.verify()
+
+
+def test_a_missing_shard_is_named(place):
+    for file in Place(place).files():
+        if file.startswith("shards/b/"):
+            Place(place).remove(file)
+    with pytest.raises(StoreError, match=r"1 of 3 shards of .* are missing: 'b'"):
+        Dynamics.open(place)
+
+
+def test_a_shard_without_manifest_is_named(place):
+    Place(place).remove("shards/b/manifest.json")
+    with pytest.raises(StoreError, match=r"shard 'b' of .* has no manifest"):
+        Dynamics.open(place)
+
+
+def test_a_torn_shard_is_named(place):
+    data = Place(place).read("shards/c/logits.npy")
+    Place(place).write("shards/c/logits.npy", data[:-8])
+    with pytest.raises(StoreError, match=r"shard 'c' is torn: .*logits\.npy holds .* bytes"):
+        Dynamics.open(place)
+    Place(place).write("shards/c/logits.npy", data[:-1] + bytes([data[-1] ^ 1]))
+    run = Dynamics.open(place)
+    with pytest.raises(StoreError, match=r"shard 'c' is torn: .*logits\.npy differs from what was written"):
+        score(run, "MeanProb-LM")
+
+
+def test_a_sample_in_two_shards_is_named(place):
+    labels = Dynamics.open(place).labels
+    write(place, "b", 5, labels=np.append(labels[5:10], labels[:5]))
+    with pytest.raises(StoreError, match=r"sample 5 is in the shards 'a' and 'b'; delete"):
+        Dynamics.open(place)
+    write(place, "b", 5, labels=(np.append(labels[5:10], labels[:5]) + 1) % 3)
+    with pytest.raises(StoreError, match=r"sample 5 is in the shards 'a' and 'b', with the labels"):
+        Dynamics.open(place)
+
+
+def test_a_copied_shard_is_named(place):
+    for file in ("ids.npy", "labels.npy", "logits.npy", "manifest.json"):
+        Place(place).write(f"shards/copy/{file}", Place(place).read(f"shards/a/{file}"))
+    with pytest.raises(StoreError, match=r"shard 'copy' is a duplicate of 'a'"):
+        Dynamics.open(place)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"run_id": "other"}, r"shard 'b' of .* belongs to the run 'other', but shard 'a' 'r'"),
+        ({"classes": 4}, r"shard 'b' of .* has num_classes 4, but shard 'a' 3"),
+        ({"dtype": np.float64}, r"shard 'b' of .* has dtype 'float64', but shard 'a' 'float32'"),
+        ({"epochs": 3}, r"shard 'b' of .* has epochs 3, but shard 'a' 2"),
+    ],
+)
+def test_a_shard_of_another_run_is_named(place, change, message):
+    write(place, "b", 10, **change)
+    with pytest.raises(StoreError, match=message):
+        Dynamics.open(place)
+
+
+def test_a_writer_that_dies_leaves_no_shard(place, monkeypatch):
+    """The manifest of the old shard is gone before its files change, and the new one comes last."""
+    written = []
+    original = Place.write
+
+    def fail_at_logits(self, name, data):
+        written.append(name)
+        if name.endswith("logits.npy"):
+            raise StoreError("the disk is full")
+        original(self, name, data)
+
+    monkeypatch.setattr(Place, "write", fail_at_logits)
+    with pytest.raises(StoreError, match="the disk is full"):
+        write(place, "b", 10)
+    assert not any(name.endswith("manifest.json") for name in written)
+    with pytest.raises(StoreError, match=r"shard 'b' of .* has no manifest"):
+        Dynamics.open(place)
+
+
+def test_a_damaged_manifest_is_named(place):
+    Place(place).write("shards/b/manifest.json", b'{"schema": 1')
+    with pytest.raises(StoreError, match=r"shards/b/manifest.json is not a whole JSON file"):
+        Dynamics.open(place)
+    manifest = json.loads(Place(place).read("shards/a/manifest.json"))
+    Place(place).write("shards/b/manifest.json", json.dumps(manifest | {"schema": 99}).encode())
+    with pytest.raises(StoreError, match=r"was written with schema 99"):
+        Dynamics.open(place)
+
+
+def test_shards_of_running_sums(tmp_path):
+    rng = np.random.default_rng(0)
+    labels, logits = rng.integers(0, 3, 40), rng.normal(size=(4, 40, 3)).astype(np.float32)
+    for name, rows in (("a", slice(0, 15)), ("b", slice(15, 40))):
+        recorder = Recorder(labels=labels[rows], ids=np.arange(40)[rows], num_classes=3, keep="stream", quiet=True)
+        for epoch in logits:
+            recorder.update_all(epoch[rows])
+            recorder.end_epoch()
+        write_dynamics_shard(str(tmp_path), name, recorder.finish(), run_id="r")
+    run = Dynamics.open(str(tmp_path))
+    for name in ("MeanProb-LM", "CL-PBC (IS)", "Unmixed-RampProb-LM"):
+        whole = score(Dynamics.from_arrays(logits, labels), name)
+        assert score(run, name).tobytes() == whole.tobytes()
+
+
+def test_bad_arguments(tmp_path):
+    with pytest.raises(InputError, match=r"the name of a shard must be a file name"):
+        write(str(tmp_path), "../a", 0)
+    with pytest.raises(InputError, match=r"shard 'd' is not among the shards of the run"):
+        write(str(tmp_path), "d", 0)
+    with pytest.raises(InputError, match=r"a shard needs logits or running sums"):
+        write_shard(str(tmp_path), "a", run_id="r", ids=[0], labels=[0])
+    with pytest.raises(StoreError, match=r"is not a store that fsspec supports"):
+        Dynamics.open("nosuch://bucket/run")
+    assert Reducers([parse("MeanProb-LM")], 5, 3).classes == 3
+
+
+def test_a_window_of_shards_is_refused(place):
+    with pytest.raises(InputError, match=r"a window of epochs cannot be chosen for a run in shards"):
+        score(Dynamics.open(place), "MeanProb-LM", window=(0, 0))
