@@ -24,12 +24,13 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "generated_pages",
+    "docstring_text",
     "repository_links",
 ]
 exclude_patterns = ["gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.json", "gallery/**/*.zip"]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 suppress_warnings = ["config.cache"]  # the gallery's settings contain functions
-nitpicky = False
+default_role = "literal"
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4

@@ -47,15 +47,14 @@ def _usage(name: str, parameters: list[Any]) -> str:
 
 
 def _argument(parameter: Any) -> str:
-    return str(parameter.human_readable_name).upper() + (" ..." if parameter.nargs == -1 else "")
+    return str(parameter.metavar or parameter.name).upper() + (" ..." if parameter.nargs == -1 else "")
 
 
 def _names(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         return f"`{_argument(parameter)}`"
-    value = "" if parameter.is_flag else f" {str(parameter.type.name).upper()}"
-    names = [*parameter.opts, *parameter.secondary_opts]
-    return ", ".join(f"`{name}{'' if parameter.is_flag else value}`" for name in names)
+    value = "" if parameter.is_flag else f" {str(parameter.metavar or parameter.name.removesuffix('_column')).upper()}"
+    return ", ".join(f"`{name}{value}`" for name in [*parameter.opts, *parameter.secondary_opts])
 
 
 def _meaning(parameter: Any) -> str:

@@ -27,6 +27,8 @@ AREAS = {
         "[contributing](../contributing.md)."),
     "extras": ("Packages that are not installed", "Run the `pip install` command of the message. "
         "[Installation](../installation.md) says which extra is for what."),
+    "ray_cluster": ("Ray clusters", "Check the address and that every node has the same versions of errata, Python and Ray. Nothing has been "
+        "written; without `--ray` the same command runs on this machine."),
     "locks": ("Two processes at once", "Wait until the other process has ended, or use another folder. The lock of a process that was "
         "killed is released by itself."),
     "report": ("Finding wrong labels", ""),

@@ -1,46 +1,48 @@
-"""Links from Markdown pages to files of the repository that are not pages: shown as the path of the file."""
+"""Links of Markdown pages to files that are not pages of the site, and pages whose text is a file of the repository."""
 
-from typing import Any
+import re
+from pathlib import Path
 
-from docutils import nodes
-from sphinx import addnodes
 from sphinx.application import Sphinx
-from sphinx.transforms import SphinxTransform
+
+DOCS = Path(__file__).parents[1]
+ROOT = DOCS.parent
+WHOLE_FILES = {"changelog": ROOT / "CHANGELOG.md", "contributing": ROOT / "CONTRIBUTING.md"}
+PAGES = {"CHANGELOG.md": "changelog.md", "CONTRIBUTING.md": "contributing.md", "README.md": "index.md"}
+LINK = re.compile(r"(?<!!)\[(?P<text>[^\]]+)\]\((?P<target>[^)\s:]+?)(?P<anchor>#[^)\s]*)?\)")
+CODE = re.compile(r"(^```.*?^```)", re.DOTALL | re.MULTILINE)
 
 
-class RepositoryPaths(SphinxTransform):
-    """Replace a link to `../src/x.py` or `../results` by its text and the path in the repository.
+def with_site_links(text: str, folder: Path) -> str:
+    """The text of a file in `folder`, with links that work on the site. Code blocks stay as they are."""
+    parts = CODE.split(text)
+    parts[::2] = [LINK.sub(lambda match: _link(match, folder), part) for part in parts[::2]]
+    return "".join(parts)
 
-    A link to ../CONTRIBUTING.md, ../CHANGELOG.md or ../README.md leads to the page of the site with this content.
-    """
 
-    default_priority = 5
-    PAGES = {"CONTRIBUTING.md": "contributing", "CHANGELOG.md": "changelog", "README.md": "index"}
+def _link(match: re.Match[str], folder: Path) -> str:
+    """A link to a page, or the path in the repository for any other file."""
+    target = (folder / match["target"]).resolve()
+    if not target.exists() or target.is_relative_to(DOCS):
+        page = f"/{target.relative_to(DOCS)}" if target.exists() else match["target"]
+        return f"[{match['text']}]({page}{match['anchor'] or ''})"
+    path = target.relative_to(ROOT).as_posix()
+    if path in PAGES:
+        return f"[{match['text']}](/{PAGES[path]}{match['anchor'] or ''})"
+    shown = match["text"].strip("`")
+    return f"`{path}`" if shown in path else f"{match['text']} (`{path}`)"
 
-    def apply(self, **kwargs: Any) -> None:
-        """Rewrite the links of one page."""
-        for link in list(self.document.findall(addnodes.download_reference)) + list(
-            self.document.findall(addnodes.pending_xref)
-        ):
-            target = link.get("reftarget", "")
-            name = target.rpartition("../")[2]
-            if "../" not in target or name.partition("#")[0].startswith(("docs/", "reference/", "generated/")):
-                continue
-            if self.env.docname.count("/") and target.count("../") == self.env.docname.count("/"):
-                continue  # a page of the site, one folder up
-            page = self.PAGES.get(name.partition("#")[0])
-            if page:
-                link.replace_self(addnodes.pending_xref(
-                    "", nodes.inline("", link.astext()), refdomain="std", reftype="doc", reftarget=f"/{page}",
-                    refexplicit=True, refwarn=True, refdoc=self.env.docname,
-                ))
-            else:
-                text = link.astext()
-                shown = [nodes.Text(text)] if text in name else [nodes.Text(f"{text} ("), nodes.literal("", name), nodes.Text(")")]
-                link.replace_self(nodes.inline("", "", *shown))
+
+def rewrite(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Rewrite the links of one page before it is parsed."""
+    path = Path(app.env.doc2path(docname))
+    if path.suffix == ".md":
+        file = WHOLE_FILES.get(docname, path)
+        text = file.read_text(encoding="utf-8") if docname in WHOLE_FILES else source[0]
+        source[0] = with_site_links(text, file.parent)
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension."""
-    app.add_transform(RepositoryPaths)
+    app.connect("source-read", rewrite)
     return {"parallel_read_safe": True}

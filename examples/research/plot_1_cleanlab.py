@@ -2,35 +2,69 @@
 Coming from cleanlab
 ====================
 
-``errata.compat.find_label_issues`` takes the arguments of cleanlab and flags the same samples.
+Their code is on the left, ours on the right. Both are executed on this page; the results are below. cleanlab needs out-of-sample
+probabilities from five trainings.
+
+.. grid:: 1 1 2 2
+
+   .. grid-item::
+
+      **cleanlab**
+
+      .. literalinclude:: plot_1_cleanlab.py
+         :start-after: # theirs
+         :end-before: # ours
+
+   .. grid-item::
+
+      **errata**
+
+      .. literalinclude:: plot_1_cleanlab.py
+         :start-after: # ours
+         :end-before: # results
 """
 
-import matplotlib.pyplot as plt
-from cleanlab.filter import find_label_issues
 from sklearn.datasets import load_digits
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import cross_val_predict
 
 import errata
 
 X, y = load_digits(return_X_y=True)
 noisy = errata.noise.symmetric(y, 0.2, num_classes=10, seed=0)
-model = LogisticRegression(max_iter=200)
-probabilities = cross_val_predict(model, X / 16, noisy.labels, method="predict_proba")
+labels = noisy.labels
 
-theirs = find_label_issues(noisy.labels, probabilities)
-ours = errata.compat.find_label_issues(noisy.labels, probabilities)
-print(f"cleanlab: {theirs.sum()} flags, errata: {ours.sum()} flags, equal: {(theirs == ours).all()}")
+# theirs
+from cleanlab.filter import find_label_issues
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_predict
+
+model = LogisticRegression(max_iter=200)
+probabilities = cross_val_predict(model, X / 16, labels, method="predict_proba")
+theirs = find_label_issues(labels, probabilities, return_indices_ranked_by="self_confidence")
+
+# ours
+found = errata.find(X, labels)
+ours = found.ranking["id"].to_numpy()[: found.expected]
+
+# results
+for name, first in (("cleanlab", theirs), ("errata", ours)):
+    right = noisy.truth[first].sum()
+    print(f"{name}: {len(first)} samples named, {right} of {noisy.count} wrong labels among them")
 
 # %%
-# ``errata.find`` needs no folds. Here both inspect as many samples as there are wrong labels:
+# If you have probabilities already, ``errata.compat.find_label_issues`` takes the arguments of cleanlab and flags the same samples:
 
-rank_theirs = find_label_issues(noisy.labels, probabilities, return_indices_ranked_by="self_confidence")
-found = errata.find(X, noisy.labels)
-counts = [noisy.truth[rank_theirs[: noisy.count]].sum()]
-counts.append(noisy.truth[found.ranking["id"].to_numpy()[: noisy.count]].sum())
-plt.figure(figsize=(5, 2))
-plt.barh(["cleanlab, 5 folds", "errata.find, 1 training"], counts, color=["grey", "#1f5fa8"])
-plt.axvline(noisy.count, ls=":", color="black")
-_ = plt.xlabel(f"wrong labels found, of {noisy.count}")
-print(counts)
+flags = errata.compat.find_label_issues(labels, probabilities)
+print("equal flags:", (flags == find_label_issues(labels, probabilities)).all())
+
+# %%
+
+import matplotlib.pyplot as plt
+import numpy as np
+
+plt.figure(figsize=(6, 3))
+for name, first in (("cleanlab, 5 trainings", theirs), ("errata, 1 training", ours)):
+    plt.plot(np.cumsum(noisy.truth[first]), label=name)
+plt.axhline(noisy.count, ls=":", color="grey")
+plt.xlabel("samples inspected")
+plt.ylabel("wrong labels found")
+_ = plt.legend(frameon=False)
