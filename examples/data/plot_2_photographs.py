@@ -17,11 +17,12 @@ import errata
 
 CLASSES = ["circle", "square", "triangle"]
 rng = np.random.default_rng(0)
-noisy = errata.noise.symmetric(rng.integers(0, 3, 150), 0.1, num_classes=3, seed=1)
+shapes = rng.integers(0, 3, 90)
+noisy = errata.noise.symmetric(shapes, 0.1, num_classes=3, seed=1)
 photos = Path(tempfile.mkdtemp()) / "photos"
-for number, (true, given) in enumerate(zip(noisy.true_labels, noisy.labels, strict=True)):
+for row, (true, given) in enumerate(zip(shapes, noisy.labels, strict=True)):
     picture = Image.new("RGB", (96, 96), tuple(rng.integers(120, 256, 3)))
-    x, y, radius = *rng.integers(35, 60, 2), rng.integers(18, 32)
+    x, y, radius = (int(number) for number in rng.integers([35, 35, 18], [60, 60, 32]))
     draw, colour = ImageDraw.Draw(picture), tuple(rng.integers(0, 110, 3))
     if CLASSES[true] == "circle":
         draw.ellipse([x - radius, y - radius, x + radius, y + radius], colour)
@@ -29,7 +30,7 @@ for number, (true, given) in enumerate(zip(noisy.true_labels, noisy.labels, stri
         draw.regular_polygon((x, y, radius), 4 if CLASSES[true] == "square" else 3, int(rng.integers(0, 360)), colour)
     folder = photos / CLASSES[given]
     folder.mkdir(parents=True, exist_ok=True)
-    picture.save(folder / f"{number:03}.png")
+    picture.save(folder / f"{row:03}.png")
 
 found = errata.find(photos)
 print(found)

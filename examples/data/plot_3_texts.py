@@ -19,10 +19,11 @@ WORDS = {
 COMMON = "the a we they and but very good long first last people day time".split()
 rng = np.random.default_rng(0)
 topics = np.array(list(WORDS))
-noisy = errata.noise.symmetric(rng.integers(0, 3, 300), 0.1, num_classes=3, seed=2)
+true_topics = rng.integers(0, 3, 300)
+noisy = errata.noise.symmetric(true_topics, 0.1, num_classes=3, seed=2)
 texts = [
     " ".join(rng.permutation([*rng.choice(WORDS[topics[true]].split(), 3), *rng.choice(COMMON, 9)]))
-    for true in noisy.true_labels
+    for true in true_topics
 ]
 reviews = pd.DataFrame({"text": texts, "topic": topics[noisy.labels]})
 

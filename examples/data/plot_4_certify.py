@@ -28,12 +28,12 @@ found = errata.find(path, "digit", model="mlp", out=folder / "found")
 # The reviewer judges the first 120 samples of the ranking, and 60 random ones:
 
 ranked = found.ranking["id"].to_numpy(dtype=int)
-random = [int(found.ranking["id"].iloc[place]) for place in random_order(len(ranked))[:60]]
+random = [row for row in random_order(900, seed=0) if row not in ranked[:120]][:60]
 judged = pd.unique(np.concatenate([ranked[:120], random]))
 wrong = noisy.truth[judged]
 decisions = pd.DataFrame({
     "id": judged, "label": noisy.labels[judged], "decision": np.where(wrong, "relabel", "keep"),
-    "new_label": np.where(wrong, noisy.true_labels[judged].astype(str), ""),
+    "new_label": np.where(wrong, digits.target.to_numpy()[judged].astype(str), ""),
 })
 decisions.to_csv(folder / "decisions.csv", index=False)
 review = errata.certify(found, folder / "decisions.csv", random=random)
@@ -43,7 +43,7 @@ print(review)
 # The corrected copy, next to the file:
 
 errata.apply(path, folder / "decisions.csv", label="digit")
-corrected = pd.read_csv(folder / "digits-corrected.csv")
+corrected = pd.read_csv(folder / "digits.corrected.csv")
 before, after = ((labels != digits.target[:900]).sum() for labels in (noisy.labels, corrected["digit"]))
 plt.figure(figsize=(5, 1.8))
 plt.barh(["after", "before"], [after, before], color=["#1f5fa8", "grey"])

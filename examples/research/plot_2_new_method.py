@@ -25,7 +25,7 @@ def MAE(log_odds):
 
 
 X, y = load_digits(return_X_y=True)
-noisy = errata.noise.asymmetric(y, 0.3, num_classes=10, seed=0)
+noisy = errata.noise.pairflip(y, 0.3, num_classes=10, seed=0)
 model = MLPClassifier((64,), random_state=0)
 recorder = SklearnRecorder(X / 16, labels=noisy.labels)
 for _epoch in range(25):
