@@ -8,6 +8,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "benchmarks")]
 # Examples run in a process that must not open windows, count cores or look for a network.
 os.environ |= {"MPLBACKEND": "agg", "KERAS_BACKEND": "torch", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for the command `errata`
 
 import errata  # noqa: E402
 from gallery import GALLERY  # noqa: E402
