@@ -17,7 +17,7 @@ PIP_OPTIONS := -qq --no-input --disable-pip-version-check
 unexport PYTHONPATH PYTHONHOME
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-lowest torture lint types imports unit frameworks package bench format pins clean
+.PHONY: help demo test test-all test-lowest torture lint types imports unit frameworks package bench docs docs-test docs-serve format pins clean
 
 help: ## list these commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -33,7 +33,7 @@ test-all: test frameworks ## make test, and the tests with real frameworks
 	@echo "All checks passed, including those with real frameworks."
 
 # One thread per worker: two workers already use two cores.
-PYTEST_UNIT := -m pytest -n $(WORKERS) --dist worksteal --ignore tests/frameworks
+PYTEST_UNIT := -m pytest -n $(WORKERS) --dist worksteal --ignore tests/frameworks --ignore tests/site --ignore tests/package
 
 test-lowest: $(LOWEST_READY) ## unit tests with the lowest supported versions (constraints-lowest.txt)
 	OMP_NUM_THREADS=1 $(LOWEST)/bin/python $(PYTEST_UNIT)
@@ -73,6 +73,22 @@ package: $(READY) ## build sdist and wheel, check both, and run errata from the 
 	bin/python -c 'import errata, sys; assert errata.__file__.startswith(sys.prefix), errata.__file__' && \
 	bin/errata --version && bin/errata methods > methods.txt && tail -n 3 methods.txt
 	@echo "The wheel installs and runs. Files: dist/"
+
+# The gallery executes examples/ with real frameworks.
+docs: $(FRAMEWORKS) ## build the documentation site into build/site; a warning is an error
+	OMP_NUM_THREADS=2 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+	@echo "The site is in build/site. To look at it: make docs-serve"
+
+# axe-core checks accessibility. It is used by tests only, and is not part of the site.
+AXE := build/npm/node_modules/axe-core/axe.min.js
+$(AXE):
+	npm install --silent --no-save --prefix build/npm axe-core@4.10.3
+
+docs-test: $(FRAMEWORKS) $(AXE) ## view the built site in Chromium: links, widths, light and dark, accessibility; run the snippets of docs
+	OMP_NUM_THREADS=1 ERRATA_BROWSER=required $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal tests/site
+
+docs-serve: docs ## build the site and serve it on this machine
+	$(BIN)/python -m http.server --bind 127.0.0.1 --directory build/site 8000
 
 bench: $(READY) ## speed compared with other libraries
 	@$(BIN)/python benchmarks

@@ -39,7 +39,8 @@ TABLE = re.compile(rf"({BEGINS}(?P<maker>.+?) -->\n)(?:(?!{BEGINS}).)*?({ENDS})"
 TITLE = re.compile(r"\A\*\*.*\*\*\n\n")  # the text around a table says what it is
 FOUND, PUBLISHED = Results(ROOT / "results"), Results(ROOT / "results" / "as-published")
 RESEARCH = FOUND.folder / "research"
-PAGES = [*sorted((ROOT / "docs").glob("*.md")), RESEARCH / "README.md"]
+DOCS = ROOT / "docs"
+PAGES = [*sorted([*DOCS.glob("*.md"), *(DOCS / "explanations").glob("*.md")]), RESEARCH / "README.md"]
 METHODS_BY_NOISE = (
     *("Last-CE", "Last-LM", "Mean-CE", "Mean-JS", "Mean-LM", "Mean-CPD", "MeanProb-CE", "MeanProb-LM", "SWA-LM"),
     *("LateStopping-CPD", "CTRL-CE", "CTRL-LM", "CTRL-CPD", "CL-CC (IS)", "CL-PBNR (IS)"),

@@ -49,6 +49,11 @@ def find_label_issues(
     Arguments and results are those of `cleanlab.filter.find_label_issues` 2.9. In addition, labels (N,) and pred_probs
     (N, K) may be tensors, lists or polars objects, and labels may be names if `classes` names the K columns. Rows that
     are not finite or do not sum to 1 are refused. n_jobs is accepted and ignored: threads are always used.
+
+    >>> import errata
+    >>> probabilities = [[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.2, 0.8], [0.95, 0.05]]
+    >>> errata.compat.find_label_issues([0, 0, 1, 1, 1], probabilities).tolist()
+    [False, False, False, False, True]
     """
     adjusted = _check_options(filter_by, return_indices_ranked_by, rank_by_kwargs, n_jobs, multi_label)
     column = as_numpy(labels)

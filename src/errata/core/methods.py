@@ -159,6 +159,11 @@ def methods() -> "pd.DataFrame":
 
     Columns: method, aggregation, measure, gathering, known_from (published detectors that rank like it), in_paper, and
     left_out (why the paper does not evaluate it).
+
+    >>> import errata
+    >>> table = errata.methods()
+    >>> int(table["in_paper"].sum())  # the methods of the paper
+    25
     """
     import pandas as pd
 

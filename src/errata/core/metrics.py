@@ -3,6 +3,10 @@
 The samples with the highest scores are inspected, and every error among them is corrected. Samples with unknown truth
 are left out, so a budget is a count or a fraction of the samples with known truth. For tied scores, a metric is its
 expectation over all orders of the tied samples, so that it does not depend on the order of rows.
+
+>>> import errata
+>>> errata.metrics.fnr([0.9, 0.8, 0.1], [True, False, True])  # one of two errors is among the first two
+0.5
 """
 
 import math

@@ -150,7 +150,16 @@ def rank(
     window: Window | None = None,
     budget: int | float | None = None,
 ) -> "pd.DataFrame":
-    """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only."""
+    """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only.
+
+    >>> import errata
+    >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
+    >>> errata.rank(dynamics, "Mean-LM")[["id", "label", "suggested", "rank"]]
+       id  label  suggested  rank
+    0   2      1          0     1
+    1   0      0          0     2
+    2   1      1          1     3
+    """
     require_dynamics(dynamics, "rank")
     requested = parse_or_default(method)
     compare = requested is None and can_compare(dynamics)
@@ -221,6 +230,11 @@ def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence:
     They use the class probabilities and scores of the default method. One row per estimate: its name, rate, low, high,
     how it is computed, and its kind, which does not depend on the method. An estimate that the scores do not allow is
     NaN, with the reason.
+
+    >>> import errata
+    >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
+    >>> errata.noise_rates(dynamics)["estimate"].tolist()
+    ['together', 'confident joint', 'mixture on Unmixed-MeanProb-LM', 'sign of Unmixed-MeanProb-LM']
     """
     require_dynamics(dynamics, "noise_rates")
     if not 0 < confidence < 1:

@@ -33,6 +33,13 @@ class Recorder:
 
     While a Recorder has a folder, no other process can record into it: until `finish`, `close`, or the end of the
     process.
+
+    >>> import errata
+    >>> recorder = errata.Recorder(labels=[0, 1, 1], num_classes=2)
+    >>> recorder.update([0, 1, 2], [[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]])
+    >>> recorder.end_epoch()
+    >>> errata.score(recorder.finish(), "Last-LM").tolist()
+    [-2.0, -3.0, 4.0]
     """
 
     def __init__(

@@ -47,6 +47,11 @@ def score(
     score(dynamics, "MeanProb-LM"), or score(logits, labels, "Mean-CE") with logits (E, N, K) or (N, K). Without a
     method, the default is used. window: the epochs (start, end), both included. budget: the number of samples that will
     be inspected, used by CTRL only.
+
+    >>> import errata
+    >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # 1 epoch, 3 samples, 2 classes
+    >>> errata.score(logits, [0, 1, 1], "Mean-LM").tolist()  # the third label is wrong
+    [-2.0, -3.0, 4.0]
     """
     return _one_result(source, args, window, budget, classes)[1].scores
 
@@ -54,7 +59,13 @@ def score(
 def flags(
     source: Any, *args: Any, window: Window | None = None, classes: Sequence[Any] | None = None
 ) -> NDArray[np.bool_]:
-    """Flags (N,) at the threshold that confident learning or CTRL chooses; called like score()."""
+    """Flags (N,) at the threshold that confident learning or CTRL chooses; called like score().
+
+    >>> import errata
+    >>> probabilities = [[[2.0, 0.0], [3.0, 0.0], [0.0, 3.0], [0.0, 2.0], [4.0, 0.0]]]
+    >>> errata.flags(probabilities, [0, 0, 1, 1, 1], "CL-CC (IS)").tolist()
+    [False, False, False, False, True]
+    """
     name, result = _one_result(source, args, window, None, classes)
     if result.flags is None:
         raise InputError(f"{name} ranks samples and chooses no threshold; inspect the samples with the highest scores")
@@ -72,6 +83,12 @@ def score_many(
     """Scores of several methods in one pass over the logits: one row per sample (index: id), one column per method.
 
     methods=None: all methods of the paper that these dynamics allow.
+
+    >>> import errata
+    >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
+    >>> table = errata.score_many(dynamics, ["Last-LM", "Last-CPD"])
+    >>> table["Last-CPD"].tolist()
+    [0.0, 0.0, 1.0]
     """
     import pandas as pd
 

@@ -44,6 +44,11 @@ class Dynamics:
     labels (N,) are column numbers, and `classes` the names of the columns, if any. gathering: None if unknown.
     Neighbours are found in `features` (N, D), the inputs of the last layer, or in `inputs` (N, D), scaled columns.
     held_out (N, K): log-probabilities of the labels by models that have not seen them; predicted from `inputs` if None.
+
+    >>> import errata
+    >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
+    >>> dynamics.epochs, dynamics.num_classes
+    (1, 2)
     """
 
     logits: NDArray[Any] | None

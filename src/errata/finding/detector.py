@@ -42,6 +42,14 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
     trained copy, and predict, predict_proba, decision_function and score are its methods.
     treatment: "drop" trains the estimator on the kept samples, and sets sample_weight_ to 0 for the others;
     "down-weight" sets it to 1 - p_wrong_ for all samples, and passes it to the estimator.
+
+    >>> import errata
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[0] = 2  # a wrong label
+    >>> detector = errata.ErrataDetector(model="mlp").fit(X, y)
+    >>> int(detector.scores_.argmax()), bool(detector.flags_[0])
+    (0, True)
     """
 
     def __init__(

@@ -89,6 +89,14 @@ def find(
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
     progress: an object with the methods of `TrainingProgress`, called while a model is trained; None is silent.
+
+    >>> import errata
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[0] = 2  # a wrong label
+    >>> found = errata.find(X, y, model="mlp")
+    >>> found.ranking[["id", "label", "suggested"]].head(1).to_dict("records")
+    [{'id': 0, 'label': 2, 'suggested': 0}]
     """
     started = time.monotonic()
     progress = progress or NoProgress()

@@ -47,6 +47,12 @@ class Found:
     conflicts: group, id, label of samples with the same inputs and different labels. confusions: label, suggested and
     count among the estimated errors.
     summary: the contents of summary.json. data: the samples; None if they are not available.
+
+    >>> import errata
+    >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
+    >>> found = errata.find(dynamics)
+    >>> found.ranking["id"].tolist()
+    [2, 0, 1]
     """
 
     ranking: "pd.DataFrame"

@@ -73,6 +73,17 @@ def certify(
     fixed: the number of random checks was fixed before the first was judged. The statements are then sharper, but hold
     for one look only.
     database: that of `errata review` if it is not in the folder: a path, or postgresql://user@host/name.
+
+    >>> import errata
+    >>> import numpy as np
+    >>> import pandas as pd
+    >>> labels = np.arange(40) % 2
+    >>> logits = np.eye(2)[labels ^ (np.arange(40) < 4)]  # the first four labels are wrong
+    >>> found = errata.find(errata.Dynamics.from_arrays([logits * 4], labels))
+    >>> verdicts = pd.DataFrame({"id": range(40), "label": labels, "decision": "keep", "new_label": ""})
+    >>> verdicts.loc[:3, ["decision", "new_label"]] = [["relabel", str(1 - label)] for label in labels[:4]]
+    >>> errata.certify(found, verdicts).certificate.found
+    4
     """
     if database is not None and (verdicts is not None or random is not None):
         raise InputError("pass either `database=` or a file of decisions, not both")

@@ -61,6 +61,17 @@ def apply(
     merge_labels: as passed to `errata.find`; labels that differ only in spelling count as equal and stay as they are.
     excel_safe: text in the log that spreadsheets would run as a formula gets an apostrophe in front. The copy stays
     as decided.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import errata
+    >>> import pandas as pd
+    >>> path = Path(tempfile.mkdtemp()) / "flowers.csv"
+    >>> pd.DataFrame({"size": [1, 2, 9], "species": ["rose", "rose", "lily"]}).to_csv(path, index=False)
+    >>> decisions = pd.DataFrame({"id": [1], "label": ["rose"], "decision": ["relabel"], "new_label": ["lily"]})
+    >>> applied = errata.apply(path, decisions, label="species")
+    >>> pd.read_csv(path.with_name("flowers.corrected.csv"))["species"].tolist()
+    ['rose', 'lily', 'lily']
     """
     flags = {"drop": drop, "link": link, "skip_stale": skip_stale, "merge_labels": merge_labels}
     plan = plan_corrections(source, decisions, label=label, id=id, **flags)

@@ -2,6 +2,11 @@
 
 transition_noise: labels drawn from a transition matrix. sample_noise: noise that depends on the inputs, long-tailed
 class sizes, and samples that belong to none of the classes. It imports errata.core.checks and errata.errors only.
+
+>>> import errata
+>>> noisy = errata.noise.symmetric([0, 1, 2] * 100, 0.2, num_classes=3, seed=0)
+>>> noisy.labels.shape, noisy.count == int(noisy.truth.sum())
+((300,), True)
 """
 
 from errata.core.noise.sample_noise import OpenSetNoise as OpenSetNoise

@@ -1,0 +1,59 @@
+"""Every page of the site in Chromium: phone and desktop, light and dark, offline, and accessible."""
+
+import pytest
+from conftest_site import SITE_PAGES
+
+WIDTHS = (390, 1440)
+
+
+@pytest.fixture
+def open_page(chromium, site):
+    """Open a page of the site; fail on errors of scripts and on requests to other hosts."""
+    contexts, problems = [], []
+
+    def opened(path, scheme):
+        context = chromium.new_context(color_scheme=scheme, viewport={"width": 1440, "height": 900})
+        context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}')")
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "request",
+            lambda request: None
+            if request.url.startswith((site, "data:", "blob:"))
+            else problems.append(f"request to {request.url}"),
+        )
+        page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
+        page.goto(f"{site}/{path}", wait_until="load")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert problems == []
+
+
+@pytest.mark.parametrize("path", SITE_PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_page_fits_and_is_accessible(path, scheme, open_page, serious_findings):
+    page = open_page(path, scheme)
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"wider than {width} pixels"
+    assert serious_findings(page) == []
+
+
+def test_the_review_page_on_the_front_page_takes_decisions(open_page):
+    page = open_page("index.html", "light")
+    page.locator("iframe.live-review").scroll_into_view_if_needed()
+    frame = page.frame_locator("iframe.live-review")
+    frame.locator("body").press("a")
+    frame.locator("body").press("k")
+    page.wait_for_function(
+        "() => Object.keys(localStorage).some(key => /accept/.test(localStorage[key]) && /keep/.test(localStorage[key]))"
+    )
+
+
+def test_the_front_page_has_three_entries(open_page):
+    page = open_page("index.html", "light")
+    assert page.locator(".sd-card-title").all_inner_texts() == ["I have data", "I have a training loop", "I do research"]
