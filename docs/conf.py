@@ -10,8 +10,9 @@ sys.path[:0] = [str(HERE / "extensions"), str(HERE.parent / "benchmarks")]
 os.environ |= {"MPLBACKEND": "agg", "KERAS_BACKEND": "torch", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # for the command `errata`
 
-import errata  # noqa: E402
 from gallery import GALLERY  # noqa: E402
+
+import errata  # noqa: E402
 
 project = "errata"
 author = "The errata developers"

@@ -116,7 +116,9 @@ def page(source: Path) -> str:
             continue
         advice = next(text for name, text in AREAS.values() if name == title and text)
         lines += [f"## {title}", "", f"**What to do.** {advice}", ""]
-        lines += [f"- {_code(text)}" for _, text in sorted(found[title], key=lambda entry: entry[1].lstrip("… ").lower())]
+        lines += [
+            f"- {_code(text)}" for _, text in sorted(found[title], key=lambda entry: entry[1].lstrip("… ").lower())
+        ]
         lines.append("")
     return BEGIN + "\n".join(lines)
 

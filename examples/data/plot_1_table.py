@@ -1,5 +1,4 @@
-"""
-A CSV file with strings and dates
+"""A CSV file with strings and dates
 =================================
 
 ``errata find orders.csv --label status`` in Python. Strings become categories, and dates become numbers.

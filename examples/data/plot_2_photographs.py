@@ -1,5 +1,4 @@
-"""
-A folder of photographs with a pretrained backbone
+"""A folder of photographs with a pretrained backbone
 ==================================================
 
 ``errata find photos/`` in Python. EfficientNet-Lite0 describes each picture by 1,280 numbers, and errata trains a model on these. It

@@ -1,5 +1,4 @@
-"""
-Texts
+"""Texts
 =====
 
 ``errata find reviews.csv --label topic`` in Python. Without a pretrained model, errata learns from words and parts of words.
@@ -16,7 +15,7 @@ WORDS = {
     "cooking": "oven salt butter recipe onion bake taste sauce dinner knife",
     "travel": "train hotel ticket beach museum flight luggage city map border",
 }
-COMMON = "the a we they and but very good long first last people day time".split()
+COMMON = ["the", "a", "we", "they", "and", "but", "very", "good", "long", "first", "last", "people", "day", "time"]
 rng = np.random.default_rng(0)
 topics = np.array(list(WORDS))
 true_topics = rng.integers(0, 3, 300)

@@ -1,5 +1,4 @@
-"""
-Review, certify and apply
+"""Review, certify and apply
 =========================
 
 A reviewer judges the most suspicious samples and some random ones. ``errata.certify`` says how many labels are wrong, and
@@ -31,10 +30,14 @@ ranked = found.ranking["id"].to_numpy(dtype=int)
 random = [row for row in random_order(900, seed=0) if row not in ranked[:120]][:60]
 judged = pd.unique(np.concatenate([ranked[:120], random]))
 wrong = noisy.truth[judged]
-decisions = pd.DataFrame({
-    "id": judged, "label": noisy.labels[judged], "decision": np.where(wrong, "relabel", "keep"),
-    "new_label": np.where(wrong, digits.target.to_numpy()[judged].astype(str), ""),
-})
+decisions = pd.DataFrame(
+    {
+        "id": judged,
+        "label": noisy.labels[judged],
+        "decision": np.where(wrong, "relabel", "keep"),
+        "new_label": np.where(wrong, digits.target.to_numpy()[judged].astype(str), ""),
+    }
+)
 decisions.to_csv(folder / "decisions.csv", index=False)
 review = errata.certify(found, folder / "decisions.csv", random=random)
 print(review)

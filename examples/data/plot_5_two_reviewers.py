@@ -1,5 +1,4 @@
-"""
-Two reviewers
+"""Two reviewers
 =============
 
 ``errata review`` serves the review page and prints a link for each reviewer. Here two reviewers judge the same 40 samples, every second of the first 80; Ben is wrong
@@ -44,10 +43,18 @@ for name, link in links.items():
     for row in found.ranking.iloc[:80:2].itertuples():
         wrong = noisy.truth[row.id] ^ (name == "ben" and rng.random() < 0.1)
         verdict = "accept" if wrong and row.suggested != row.label else "keep"
-        events.append({
-            "key": uuid.uuid4().hex, "sample": str(row.id), "label": str(row.label), "suggestion": str(row.suggested),
-            "rank": row.rank, "verdict": verdict, "new_label": str(row.suggested) if verdict == "accept" else "", "seconds": 2,
-        })
+        events.append(
+            {
+                "key": uuid.uuid4().hex,
+                "sample": str(row.id),
+                "label": str(row.label),
+                "suggestion": str(row.suggested),
+                "rank": row.rank,
+                "verdict": verdict,
+                "new_label": str(row.suggested) if verdict == "accept" else "",
+                "seconds": 2,
+            }
+        )
     origin = link.partition("/review/")[0]
     headers = {"Content-Type": "application/json", "Origin": origin}
     urlopen(Request(f"{link}/verdicts", json.dumps({"events": events}).encode(), headers)).close()

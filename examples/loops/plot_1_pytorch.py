@@ -1,5 +1,4 @@
-"""
-A PyTorch loop
+"""A PyTorch loop
 ==============
 
 Two lines record a loop: ``update`` after the forward pass, and ``end_epoch`` after the last batch.

@@ -1,5 +1,4 @@
-"""
-Lightning
+"""Lightning
 =========
 
 ``LightningRecorder`` is a callback. The last item of a batch is the sample id.

@@ -1,5 +1,4 @@
-"""
-Hugging Face Trainer
+"""Hugging Face Trainer
 ====================
 
 ``HuggingFaceRecorder`` takes the trainer. The transformer is small and starts from random weights, so that nothing is downloaded.
@@ -9,10 +8,10 @@ import tempfile
 
 import matplotlib.pyplot as plt
 import numpy as np
-from datasets import Dataset
 from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
 
 import errata
+from datasets import Dataset
 from errata.integrations import HuggingFaceRecorder
 
 # Sentences of 12 words, as numbers. The words 0-9 belong to the first topic, 10-19 to the second; 20-39 to none.
@@ -23,10 +22,19 @@ topic_words = rng.integers(0, 10, (240, 4)) + 10 * topics[:, None]
 words = np.hstack([topic_words, rng.integers(20, 40, (240, 8))])
 dataset = Dataset.from_dict({"input_ids": words, "label": noisy.labels, "name": [f"text-{row}" for row in range(240)]})
 
-config = BertConfig(vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_labels=2)
+config = BertConfig(
+    vocab_size=40, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2, num_labels=2
+)
 arguments = TrainingArguments(
-    tempfile.mkdtemp(), num_train_epochs=5, learning_rate=3e-3, per_device_train_batch_size=32, save_strategy="no",
-    report_to=[], disable_tqdm=True, logging_strategy="no", use_cpu=True,
+    tempfile.mkdtemp(),
+    num_train_epochs=5,
+    learning_rate=3e-3,
+    per_device_train_batch_size=32,
+    save_strategy="no",
+    report_to=[],
+    disable_tqdm=True,
+    logging_strategy="no",
+    use_cpu=True,
 )
 trainer = Trainer(BertForSequenceClassification(config), arguments, train_dataset=dataset)
 recorder = HuggingFaceRecorder(trainer, ids="name")

@@ -1,5 +1,4 @@
-"""
-Keras
+"""Keras
 =====
 
 ``KerasRecorder`` is a callback for Keras 3 on torch. ``with_rows`` adds the row number of each sample to the inputs.

@@ -1,5 +1,4 @@
-"""
-LightGBM
+"""LightGBM
 ========
 
 A boosting round counts as an epoch. The recorder is a callback of ``lightgbm.train``.
@@ -15,7 +14,14 @@ from errata.integrations import LightGBMRecorder
 X, y = load_digits(return_X_y=True)
 noisy = errata.noise.symmetric(y, 0.1, num_classes=10, seed=0)
 recorder = LightGBMRecorder()
-parameters = {"objective": "multiclass", "num_class": 10, "learning_rate": 0.1, "num_leaves": 8, "verbose": -1, "num_threads": 2}
+parameters = {
+    "objective": "multiclass",
+    "num_class": 10,
+    "learning_rate": 0.1,
+    "num_leaves": 8,
+    "verbose": -1,
+    "num_threads": 2,
+}
 lgb.train(parameters, lgb.Dataset(X, noisy.labels), 40, callbacks=[recorder])
 dynamics = recorder.finish(inputs=X / 16)
 print(errata.rank(dynamics).head().to_string())

@@ -1,5 +1,4 @@
-"""
-A scikit-learn pipeline with cross-validation
+"""A scikit-learn pipeline with cross-validation
 =============================================
 
 ``ErrataDetector`` finds the wrong labels of each training fold, and trains its estimator without them. The accuracy is measured on true

@@ -1,5 +1,4 @@
-"""
-Coming from cleanlab
+"""Coming from cleanlab
 ====================
 
 Their code is on the left, ours on the right. Both are executed on this page; the results are below. cleanlab needs out-of-sample

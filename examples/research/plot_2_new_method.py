@@ -1,5 +1,4 @@
-"""
-A new method in one file
+"""A new method in one file
 ========================
 
 A measure is one function. Registered, it makes a method with every aggregation. This one is the absolute error, ``1 - p`` of the given

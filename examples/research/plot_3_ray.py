@@ -1,5 +1,4 @@
-"""
-A Ray cluster
+"""A Ray cluster
 =============
 
 A run may be written in shards by many processes. Scoring on a Ray cluster gives the scores of one machine, bit for bit. The cluster
@@ -27,7 +26,15 @@ for shard in range(4):
     write_shard(str(folder / "run"), str(shard), run_id="example", ids=ids, labels=labels, logits=logits)
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * 1024**2})
-command = ["errata", "score", str(folder / "run"), "--method", "Unmixed-MeanProb-LM", "--out", str(folder / "scores.parquet")]
+command = [
+    "errata",
+    "score",
+    str(folder / "run"),
+    "--method",
+    "Unmixed-MeanProb-LM",
+    "--out",
+    str(folder / "scores.parquet"),
+]
 printed = subprocess.run([*command, "--ray", cluster.address], capture_output=True, text=True, check=True)
 print(printed.stdout.replace(str(folder), "FOLDER"))
 cluster.shutdown()

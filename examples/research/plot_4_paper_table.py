@@ -1,5 +1,4 @@
-"""
-Reproducing a table of the paper
+"""Reproducing a table of the paper
 ================================
 
 The share of wrong labels missed (FNR) at the true number of errors, for Satellite with 20 % symmetric noise, trained with the paper's

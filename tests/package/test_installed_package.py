@@ -38,7 +38,9 @@ except errata.InputError as error:
 def packages(tmp_path_factory):
     """The wheel and the sdist."""
     folder = tmp_path_factory.mktemp("dist")
-    subprocess.run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT], check=True, capture_output=True)
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, ROOT], check=True, capture_output=True
+    )
     return {"wheel": next(folder.glob("*.whl")), "sdist": next(folder.glob("*.tar.gz"))}
 
 
@@ -87,7 +89,9 @@ def test_the_commands_of_the_base_install_work_on_logits(bare, tmp_path):
 
 def test_a_table_without_the_find_extra_gets_one_sentence(bare, tmp_path):
     load_iris(as_frame=True).frame.to_csv(tmp_path / "flowers.csv", index=False)
-    ran = subprocess.run([bare / "errata", "find", "flowers.csv", "--label", "target"], cwd=tmp_path, capture_output=True, text=True)
+    ran = subprocess.run(
+        [bare / "errata", "find", "flowers.csv", "--label", "target"], cwd=tmp_path, capture_output=True, text=True
+    )
     assert ran.returncode == 2
     assert "pip install 'errata[" in ran.stderr
     assert "Traceback" not in ran.stderr
@@ -104,14 +108,20 @@ def test_the_commands_of_the_readme_work_from_the_installed_package(kind, packag
     flowers.to_csv(tmp_path / "flowers.csv", index=False)
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     commands = ["errata find flowers.csv --label species"]
-    commands += [line.partition("#")[0].strip() for line in readme.splitlines() if re.match(r"errata (apply|certify|export) ", line)]
+    commands += [
+        line.partition("#")[0].strip()
+        for line in readme.splitlines()
+        if re.match(r"errata (apply|certify|export) ", line)
+    ]
     assert commands[0] in readme
     assert len(commands) == 4
     for number, command in enumerate(commands):
         output([programs / "errata", *command.split()[1:]], tmp_path)
         if number == 0:
             decisions = pd.read_csv(tmp_path / "errata-out" / "ranking.csv").head(1)
-            decisions = decisions.assign(decision="relabel", new_label="setosa")[["id", "label", "decision", "new_label"]]
+            decisions = decisions.assign(decision="relabel", new_label="setosa")[
+                ["id", "label", "decision", "new_label"]
+            ]
             decisions.to_csv(tmp_path / "decisions.csv", index=False)
     assert pd.read_csv(tmp_path / "flowers.corrected.csv")["species"][3] == "setosa"
 

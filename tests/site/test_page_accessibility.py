@@ -1,6 +1,7 @@
 """The report and the review page in Chromium: no serious finding of axe-core."""
 
 import pytest
+
 from review_servers import ReviewServer, made_up_result
 
 

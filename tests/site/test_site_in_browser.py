@@ -19,9 +19,11 @@ def open_page(chromium, site):
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(
             "request",
-            lambda request: None
-            if request.url.startswith((site, "data:", "blob:"))
-            else problems.append(f"request to {request.url}"),
+            lambda request: (
+                None
+                if request.url.startswith((site, "data:", "blob:"))
+                else problems.append(f"request to {request.url}")
+            ),
         )
         page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
         page.goto(f"{site}/{path}", wait_until="load")
@@ -56,4 +58,8 @@ def test_the_review_page_on_the_front_page_takes_decisions(open_page):
 
 def test_the_front_page_has_three_entries(open_page):
     page = open_page("index.html", "light")
-    assert page.locator(".sd-card-title").all_inner_texts() == ["I have data", "I have a training loop", "I do research"]
+    assert page.locator(".sd-card-title").all_inner_texts() == [
+        "I have data",
+        "I have a training loop",
+        "I do research",
+    ]

@@ -53,5 +53,7 @@ def test_every_link_leads_somewhere(pages):
 
 
 def test_nothing_is_loaded_from_other_hosts(pages):
-    others = {target for page in pages.values() for target in page.loaded if urlsplit(target).scheme in ("http", "https")}
+    others = {
+        target for page in pages.values() for target in page.loaded if urlsplit(target).scheme in ("http", "https")
+    }
     assert others == set()

@@ -1,6 +1,7 @@
 """Shards that are recorded: each grows by one epoch at a time.
 
-A run of N samples is cut into blocks of rows, one for each shard. The blocks are fixed when a run starts, so any number of processes can continue it. See errata.dynamics.shards.
+A run of N samples is cut into blocks of rows, one for each shard. The blocks are fixed when a run starts, so any
+number of processes can continue it. See errata.dynamics.shards.
 """
 
 import copy
