@@ -12,7 +12,8 @@ from errata.core.aggregations import LastQuarter
 from errata.core.checks import Floats, Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
-from errata.core.neighbours import SampleContext, SpaceName, label_votes
+from errata.core.neighbours import SpaceName, label_votes
+from errata.core.sample_context import SampleContext
 from errata.core.smoothing import log_neighbour_mean
 from errata.dynamics.scoring import run_arrays
 from errata.dynamics.store import Dynamics

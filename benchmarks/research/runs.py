@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 import digests
 from errata.core.checks import Floats, Labels
 from errata.core.methods import parse
-from errata.core.neighbours import SampleContext, SpaceName
+from errata.core.neighbours import SpaceName
 from errata.core.replay import replay_arrays
+from errata.core.sample_context import SampleContext
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 

@@ -19,7 +19,7 @@ from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
 from errata.core.default import own_methods
 from errata.core.methods import paper_methods
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.datasets.loading import load_setting
 from errata.errors import InputError
 

@@ -8,9 +8,9 @@ from sklearn.metrics import roc_auc_score
 
 from errata.core.method_registry import registered
 from errata.core.methods import all_methods, parse
-from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
+from errata.core.sample_context import SampleContext
 from errata.core.windows import window_scores
 from errata.dynamics.store import Dynamics
 

@@ -10,7 +10,7 @@ import errata
 from errata.core.default import choose_default, own_methods
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.dynamics.scoring import find_method
 from errata.errors import InputError
 

@@ -13,8 +13,8 @@ from scipy.special import log_softmax, softmax
 from errata.core import early, memorising
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import SampleContext
 from errata.core.replay import Epochs, replay, replay_arrays
+from errata.core.sample_context import SampleContext
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.scoring import epochs_used, find_method, score

@@ -13,9 +13,9 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
+from errata.core.sample_context import SampleContext
 from errata.core.unmixing import transition_of_typical, true_classes
 from errata.dynamics.merge import merge
 from errata.dynamics.ranking import rank

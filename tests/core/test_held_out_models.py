@@ -19,7 +19,7 @@ from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.naive_bayes import MultinomialNB
 
 from errata.core import held_out_models as models
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 

@@ -13,8 +13,8 @@ from test_held_out_models import clouds, documents
 
 from errata.core import held_out_models, pooling
 from errata.core.held_out_models import held_out_predictions, log_loss, pool_weights
-from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool, pool
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 

@@ -12,8 +12,9 @@ from scipy.special import log_softmax, logsumexp
 from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
-from errata.core.neighbours import SampleContext, label_votes
+from errata.core.neighbours import label_votes
 from errata.core.replay import Epochs, replay
+from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN, KNNSettings, log_neighbour_mean
 from errata.dynamics.ranking import rank
 from errata.dynamics.scoring import score

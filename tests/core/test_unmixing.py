@@ -11,9 +11,9 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.neighbours import SampleContext
 from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
+from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN
 from errata.core.unmixing import Unmix, transition, transition_of_typical, true_classes
 from errata.errors import InputError

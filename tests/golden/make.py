@@ -107,8 +107,8 @@ def train():
 
 def hold_out():
     """Store the predictions of labels that are held out: another processor or scikit-learn trains other models."""
-    from errata.core.neighbours import SampleContext
     from errata.core.pooling import held_out_pool
+    from errata.core.sample_context import SampleContext
 
     with np.load(FOLDER / "learning.npz") as stored:
         inputs, labels = stored["inputs"].astype(np.float32), stored["labels"].astype(np.int64)

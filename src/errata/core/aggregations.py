@@ -13,7 +13,7 @@ from errata.core.checks import Floats, Labels
 from errata.core.measures import CPD, Measure
 from errata.core.method_parts import Aggregation, EpochBatch, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 _BINARY = "0 or 1 from one prediction: most samples tie, and the margin ranks them in finer steps"

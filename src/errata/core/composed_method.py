@@ -21,7 +21,7 @@ from errata.core.method_parts import (
     VectorAggregation,
     epoch_reduction,
 )
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 # Out-of-sample, the paper evaluates these two and confident learning.

@@ -28,7 +28,7 @@ from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Probabilities, 
 from errata.core.jit import over_blocks
 from errata.core.method_parts import Detector, MethodResult, SampleArrays, VectorAggregation
 from errata.core.method_registry import register
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 Flags = NDArray[np.bool_]

@@ -54,7 +54,7 @@ from errata.core.composed_method import ComposedMethod
 from errata.core.held_out import WEIGHT_OF_BETTER_RUN, HeldOut
 from errata.core.memorising import Memorisation
 from errata.core.methods import Gathering, Method, parse
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 
 BEATS_HELD_OUT = "beats_held_out"
 """The setting of a run that `errata find` measured to predict unseen labels better than held-out predictions."""

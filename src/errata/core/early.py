@@ -23,8 +23,8 @@ from scipy.special import log_softmax
 from errata.core.checks import Floats, Labels
 from errata.core.held_out_models import log_loss
 from errata.core.memorising import Counts, predicted_classes, reversal_counts, reverses
-from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
+from errata.core.sample_context import SampleContext
 
 FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""

@@ -34,7 +34,7 @@ from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Aggregation, Detector, MethodResult, SampleArrays, VectorAggregation
 from errata.core.methods import parse
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
 State = dict[Any, Any]

@@ -17,8 +17,8 @@ from typing import ClassVar
 from errata.core.checks import Labels
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import SampleContext
 from errata.core.pooling import held_out_pool
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 USUAL_WEIGHT, WEIGHT_OF_BETTER_RUN = 0.4, 0.7

@@ -24,7 +24,8 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.jit import over_blocks, usable_cpus
-from errata.core.neighbours import SampleContext, label_votes
+from errata.core.neighbours import label_votes
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 if TYPE_CHECKING:

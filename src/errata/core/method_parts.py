@@ -23,7 +23,7 @@ from scipy.special import log_softmax
 from errata.core.checks import Floats, Labels
 from errata.core.measures import LM, LabelledLogits, Measure
 from errata.core.method_registry import Kind
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 
 Gathering = Literal["in-sample", "out-of-sample"]
 SampleArrays = dict[str, NDArray[Any]]

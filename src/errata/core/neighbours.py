@@ -4,8 +4,7 @@ The exact search first bounds all distances with matrix products in float32. It 
 points that may be among the nearest. It never holds N × N numbers.
 """
 
-from collections.abc import Callable, Hashable, Mapping
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from errata.core._neighbour_kernels import (
     select_nearest,
 )
 from errata.core._neighbour_points import Cloud, IndexAndDistance, Metric, Rounded, prepare_points, rounded
-from errata.core.checks import Floats, Labels, check_points
+from errata.core.checks import Floats, Labels
 from errata.core.devices import Progress, find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
@@ -29,7 +28,6 @@ APPROXIMATE_BEYOND = 300_000
 
 Rows = NDArray[np.int64]
 SpaceName = Literal["features", "inputs"]
-Result = TypeVar("Result")
 METRICS: dict[SpaceName, Metric] = {"features": "cosine", "inputs": "euclidean"}
 
 _ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
@@ -186,59 +184,6 @@ def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
     """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts."""
     _, true_distance = exact_search(rows, cloud, distance.shape[1], lambda done: None)
     return float((distance[rows] <= true_distance[:, -1:]).mean())
-
-
-class SampleContext:
-    """What is known about all N samples besides their logits and labels; steps of a method use it.
-
-    features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
-    table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
-    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. A search
-    for neighbours is kept, and repeated only if more of them are asked for.
-    """
-
-    def __init__(
-        self,
-        features: NDArray[Any] | None = None,
-        inputs: NDArray[Any] | None = None,
-        names: Mapping[SpaceName, str] | None = None,
-        held_out: Floats | None = None,
-    ) -> None:
-        arrays: dict[SpaceName, NDArray[Any] | None] = {"features": features, "inputs": inputs}
-        self.points = {name: array for name, array in arrays.items() if array is not None}
-        self.held_out = held_out
-        self._names = names or {}
-        self._searched: dict[SpaceName, Neighbours] = {}
-        self._computed: dict[Hashable, Any] = {}
-
-    @property
-    def can_hold_out(self) -> bool:
-        """Whether there are held-out predictions, or inputs to predict from."""
-        return self.held_out is not None or "inputs" in self.points
-
-    def finite_points(self, space: SpaceName) -> NDArray[Any]:
-        """The points (N, D); refused by name if some are not finite, which is not known of files before."""
-        points = self.points[space]
-        check_points(self._names.get(space, space), points, len(points))
-        return points
-
-    def computed_once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """The result of `compute`, which is called the first time only: what depends on these samples alone."""
-        if key not in self._computed:
-            self._computed[key] = compute()
-        result: Result = self._computed[key]
-        return result
-
-    def nearest(self, space: SpaceName, k: int) -> NDArray[np.int32]:
-        """Row numbers (N, k) of the k nearest samples of every sample; all others if there are fewer."""
-        points = self.points[space]
-        k = min(k, len(points) - 1)
-        if k == 0:
-            return np.empty((1, 0), dtype=np.int32)
-        result = self._searched.get(space)
-        if result is None or result.index.shape[1] < k:
-            result = self._searched[space] = nearest(points, k, METRICS[space], name=self._names.get(space, space))
-        return result.index[:, :k]
 
 
 def label_votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:

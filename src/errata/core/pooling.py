@@ -16,7 +16,7 @@ from scipy.special import log_softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.held_out_models import held_out_predictions, pool_weights
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 
 
 def held_out_pool(labels: Labels, classes: int, context: SampleContext) -> Floats | None:

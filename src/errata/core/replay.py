@@ -12,7 +12,7 @@ from errata.core.composed_method import ComposedMethod, Suggestion
 from errata.core.devices import Progress
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]

@@ -25,7 +25,8 @@ from errata.core.checks import Floats, Labels
 from errata.core.jit import BLOCK_ELEMENTS, compiled, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import SampleContext, SpaceName, label_votes
+from errata.core.neighbours import SpaceName, label_votes
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 TINY = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms

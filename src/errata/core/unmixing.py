@@ -31,7 +31,7 @@ from errata.core.confident_learning import confident_joint
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
-from errata.core.neighbours import SampleContext
+from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 MATRIX_ROWS = 192  # a multiple of the rows that BLAS libraries process together

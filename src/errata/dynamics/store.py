@@ -22,9 +22,10 @@ from errata.core.checks import (
     warn_if_softmax_twice,
 )
 from errata.core.methods import Gathering
-from errata.core.neighbours import METRICS, SampleContext
+from errata.core.neighbours import METRICS
 from errata.core.noise import label_hash
 from errata.core.replay import Epochs
+from errata.core.sample_context import SampleContext
 from errata.core.windows import Window, check_window
 from errata.dynamics.files import DYNAMICS, check_path, load_array, new_folder, save_array
 from errata.dynamics.ids import SampleIds, portable_ids, refuse_same_text

@@ -1,0 +1,68 @@
+"""What the steps of a method may know about all samples besides their logits and labels.
+
+A step gets it as `context`: features and inputs, in which neighbours are searched, and held-out predictions.
+"""
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core.checks import Floats, check_points
+from errata.core.neighbours import METRICS, Neighbours, SpaceName, nearest
+
+Result = TypeVar("Result")
+
+
+class SampleContext:
+    """What is known about all N samples besides their logits and labels; steps of a method use it.
+
+    features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
+    table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
+    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. A search
+    for neighbours is kept, and repeated only if more of them are asked for.
+    """
+
+    def __init__(
+        self,
+        features: NDArray[Any] | None = None,
+        inputs: NDArray[Any] | None = None,
+        names: Mapping[SpaceName, str] | None = None,
+        held_out: Floats | None = None,
+    ) -> None:
+        arrays: dict[SpaceName, NDArray[Any] | None] = {"features": features, "inputs": inputs}
+        self.points = {name: array for name, array in arrays.items() if array is not None}
+        self.held_out = held_out
+        self._names = names or {}
+        self._searched: dict[SpaceName, Neighbours] = {}
+        self._computed: dict[Hashable, Any] = {}
+
+    @property
+    def can_hold_out(self) -> bool:
+        """Whether there are held-out predictions, or inputs to predict from."""
+        return self.held_out is not None or "inputs" in self.points
+
+    def finite_points(self, space: SpaceName) -> NDArray[Any]:
+        """The points (N, D); refused by name if some are not finite, which is not known of files before."""
+        points = self.points[space]
+        check_points(self._names.get(space, space), points, len(points))
+        return points
+
+    def computed_once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
+        """The result of `compute`, which is called the first time only: what depends on these samples alone."""
+        if key not in self._computed:
+            self._computed[key] = compute()
+        result: Result = self._computed[key]
+        return result
+
+    def nearest(self, space: SpaceName, k: int) -> NDArray[np.int32]:
+        """Row numbers (N, k) of the k nearest samples of every sample; all others if there are fewer."""
+        points = self.points[space]
+        k = min(k, len(points) - 1)
+        if k == 0:
+            return np.empty((1, 0), dtype=np.int32)
+        result = self._searched.get(space)
+        if result is None or result.index.shape[1] < k:
+            result = self._searched[space] = nearest(points, k, METRICS[space], name=self._names.get(space, space))
+        return result.index[:, :k]
