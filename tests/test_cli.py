@@ -220,7 +220,10 @@ REFUSED = {
     "no logits": (("score", "lacking.npz"), "lacking.npz has no array named logits; it has labels"),
     "no array at all": (("score", "cut.npy", "--labels", "labels.npy"), "cut.npy is not a whole .npy file"),
     "other labels": (("score", "logits.npy", "--labels", "few.npy"), "there are 2 labels for 60 samples of logits"),
-    "newer": (("score", "newer"), "newer was written with schema 99; this errata reads up to 1: upgrade errata"),
+    "newer": (
+        ("score", "newer"),
+        "newer/manifest.json was written with schema 99; this errata reads up to 1: upgrade errata",
+    ),
     "kind of file": (("score", "run", "--out", "scores.xlsx"), "scores.xlsx must end in .csv or .parquet"),
     "kind of ranking": (("rank", "run", "--out", "ranking"), "ranking must end in .csv or .parquet"),
     "kind of list": (("methods", "--out", "methods.txt"), "methods.txt must end in .csv or .parquet"),

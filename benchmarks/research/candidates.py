@@ -12,7 +12,7 @@ from errata.core.held_out import HeldOut
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.neighbours import SpaceName, label_votes
 from errata.core.smoothing import KNN
-from errata.core.unmixing import Unmix, transition, true_classes
+from errata.core.unmixing import Unmix, transition_of_joint, true_classes
 from evidence import margin
 from runs import Run
 
@@ -95,7 +95,7 @@ def unmixed_alone(run: Run, weights: Weights = flat) -> Floats:
 def unmixed_by(
     run: Run,
     rounds: int = 2,
-    count: Transition = transition,
+    count: Transition = transition_of_joint,
     by_all: bool = False,
     own_label: bool = False,
     weights: Weights | None = None,

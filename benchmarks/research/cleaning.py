@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from errata.bench.results import Results
 from errata.bench.running.cell_training import network, test_accuracy
-from errata.core.composed_method import ComposedMethod, Suggestion
+from errata.core.composed_method import ComposedMethod, SuggestedLabel
 from errata.core.methods import Method, parse
 from errata.core.replay import replay_arrays
 from errata.datasets.loading import LabelledSetting, load_setting
@@ -99,7 +99,7 @@ def suggestions(dynamics: Dynamics) -> tuple[NDArray[np.int64], NDArray[np.int64
     """The class (N,) with the largest mean probability over the epochs, and the class that the default suggests."""
     default = find_method(dynamics, None)
     assert isinstance(default, ComposedMethod)
-    alone, arrays = replay_arrays(dynamics.replayable(), [Suggestion(), default])
+    alone, arrays = replay_arrays(dynamics.replayable(), [SuggestedLabel(), default])
     return alone["suggested"], default.class_log_probabilities(arrays, dynamics.labels, dynamics.spaces).argmax(axis=1)
 
 

@@ -129,7 +129,7 @@ def shrunk(run: Run) -> Array:
 def candidates(run: Run) -> Iterator[tuple[str, Array]]:
     """Scores (N,) of every candidate."""
     yield "MeanProb-LM", run.margin(run.mean)
-    joint = unmixing.transition(np.exp(run.votes), run.labels)
+    joint = unmixing.transition_of_joint(np.exp(run.votes), run.labels)
     yield "10 neighbours (the default of 0.1)", unmixed(run, 0.7 * run.mean + 0.3 * run.votes, joint)
     yield "10 neighbours, less where they disagree", unmixed(run, shrunk(run), joint)
     yield "run and pool (the default)", unmixed(run, blended(run, 0.7 if run.beats_pool else 0.4))
@@ -143,7 +143,7 @@ def candidates(run: Run) -> Iterator[tuple[str, Array]]:
     yield "not unmixed", run.margin(blended(run, 0.4))
     yield (
         "T from the confident joint",
-        unmixed(run, blended(run, 0.4), unmixing.transition(np.exp(run.pool), run.labels)),
+        unmixed(run, blended(run, 0.4), unmixing.transition_of_joint(np.exp(run.pool), run.labels)),
     )
     for share in (0.1, 0.25, 0.75, 1.0):
         yield f"T from the typical {share:.0%}", unmixed(run, blended(run, 0.4), typical(run, share))

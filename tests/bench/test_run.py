@@ -15,9 +15,9 @@ import errata
 from errata.bench.plan import Cell, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.running import campaign
+from errata.bench.running.benchmark_run import methods_besides_the_papers
 from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
-from errata.core.default import own_methods
 from errata.core.methods import paper_methods
 from errata.core.sample_context import SampleContext
 from errata.datasets.loading import load_setting
@@ -25,7 +25,7 @@ from errata.errors import InputError
 
 PAPER = {method.name for method in paper_methods()}
 ANY = np.zeros((1, 1))
-OWN = {method.name for method in own_methods(SampleContext(ANY, ANY))}
+OWN = {method.name for method in methods_besides_the_papers(SampleContext(ANY, ANY))}
 WITHOUT_TIME = ["seconds"]
 
 

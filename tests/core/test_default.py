@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import errata
-from errata.core.default import choose_default, own_methods
+from errata.bench.running.benchmark_run import methods_besides_the_papers
+from errata.core.default import choose_default
 from errata.core.memorising import Memorisation
 from errata.core.methods import parse
 from errata.core.sample_context import SampleContext
@@ -38,7 +39,7 @@ def expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epoc
 @pytest.mark.parametrize("gathering", ["in-sample", "out-of-sample"])
 @pytest.mark.parametrize("spaces", SPACES)
 def test_the_default_depends_on_what_is_known(spaces, gathering):
-    known = {method.name for method in own_methods(known_points(*spaces))}
+    known = {method.name for method in methods_besides_the_papers(known_points(*spaces))}
     for logits_stored, sums_of_ramp, features, late_epochs in product([True, False], repeat=4):
         method = choose_default(
             known_points(*spaces),
@@ -69,7 +70,10 @@ def test_the_setting_of_a_run_says_whether_its_model_is_better(curves, tmp_path,
 
 
 def test_methods_that_need_more_than_is_known_are_left_out_of_the_benchmark():
-    names = {known: {method.name for method in own_methods(known_points(*known))} for known in map(tuple, SPACES)}
+    names = {
+        known: {method.name for method in methods_besides_the_papers(known_points(*known))}
+        for known in map(tuple, SPACES)
+    }
     assert not any("kNN" in name or "HeldOut" in name for name in names[()])
     assert not any("HeldOut" in name for name in names["features",])
     assert not any("kNN" in name for name in names["held_out",])

@@ -330,8 +330,10 @@ def test_cut_probabilities_are_normalised_and_never_zero(p):
     probabilities = np.array([p]) / sum(p)
     logs = models.cut(probabilities)
     assert np.exp(logs).sum() == pytest.approx(1)
-    assert logs.min() >= models.LOWEST_LOG_PROBABILITY - 1e-4  # rows are normalised after the cut
-    np.testing.assert_allclose(np.exp(logs), probabilities, atol=len(p) * math.exp(models.LOWEST_LOG_PROBABILITY))
+    assert logs.min() >= models.LOWEST_HELD_OUT_LOG_PROBABILITY - 1e-4  # rows are normalised after the cut
+    np.testing.assert_allclose(
+        np.exp(logs), probabilities, atol=len(p) * math.exp(models.LOWEST_HELD_OUT_LOG_PROBABILITY)
+    )
 
 
 # Folds.

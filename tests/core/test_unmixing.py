@@ -15,7 +15,7 @@ from errata.core.noise import asymmetric
 from errata.core.replay import Epochs, replay
 from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN
-from errata.core.unmixing import Unmix, transition, transition_of_typical, true_classes
+from errata.core.unmixing import Unmix, transition_of_joint, transition_of_typical, true_classes
 from errata.errors import InputError
 
 seeds = st.integers(0, 1000)
@@ -69,7 +69,7 @@ def test_transitions_are_counted_for_confident_samples():
     given_labels = np.array([0, 0, 0, 1, 1, 1, 1, 1, 0])
     p = np.where(true[:, None] == np.arange(2), 0.9, 0.1)
     p[8] = 0.5
-    np.testing.assert_allclose(transition(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
+    np.testing.assert_allclose(transition_of_joint(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
 
 
 def test_transitions_are_counted_for_the_typical_half_of_each_predicted_class():
@@ -150,7 +150,7 @@ def test_a_whole_method_applies_knn_first_and_counts_transitions_by_the_neighbou
     mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
     neighbours = KNN(k=5, a=0.0).apply(ProbabilityVectors(mean), labels, spaces).log_probabilities
     blend = log_softmax(0.4 * mean + 0.6 * neighbours, axis=1)
-    by_steps = true_classes(blend, transition(softmax(neighbours, axis=1), labels), 3)
+    by_steps = true_classes(blend, transition_of_joint(softmax(neighbours, axis=1), labels), 3)
     np.testing.assert_allclose(found[0].scores, LM(by_steps, labels), rtol=1e-6, atol=1e-8)
 
 
@@ -159,7 +159,10 @@ def test_neighbours_give_the_transitions_if_the_model_has_memorised_all_labels()
     memorised = log_softmax(3.0 * np.eye(4)[noisy.labels], axis=1)
     neighbours = np.log(0.7 * np.eye(4)[true] + 0.3 / 4)
     blend = 0.7 * memorised + 0.3 * neighbours
-    counted = transition(softmax(blend, axis=1), noisy.labels), transition(softmax(neighbours, axis=1), noisy.labels)
+    counted = (
+        transition_of_joint(softmax(blend, axis=1), noisy.labels),
+        transition_of_joint(softmax(neighbours, axis=1), noisy.labels),
+    )
     np.testing.assert_allclose(counted[0], np.eye(4), atol=0.02)
     np.testing.assert_allclose(counted[1], noisy.matrix, atol=0.05)
     unmixed = unmix(blend, noisy.labels, neighbours)

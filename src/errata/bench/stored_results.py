@@ -25,9 +25,11 @@ class StoredResults(Results):
         place.write(CHECK, b"")
         place.remove(CHECK)
         for setting in set(settings):
-            wanted = {f"recipes/{setting}.json", f"cells/{setting}.parquet"}
+            files_of_setting = {f"recipes/{setting}.json", f"cells/{setting}.parquet"}
             for name, size in files.items():
-                if name in wanted or (name.startswith(f"cells/{setting}/") and not name.endswith((SCORES, FAILURE))):
+                if name in files_of_setting or (
+                    name.startswith(f"cells/{setting}/") and not name.endswith((SCORES, FAILURE))
+                ):
                     path = folder / name
                     path.parent.mkdir(parents=True, exist_ok=True)
                     path.write_bytes(place.read(name, 0, size))

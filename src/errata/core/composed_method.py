@@ -115,7 +115,7 @@ class ComposedMethod:
 
 
 @dataclass(frozen=True)
-class Suggestion:
+class SuggestedLabel:
     """The suggested label for methods without class probabilities of their own: the class with the largest MeanProb."""
 
     name = "the suggested label"

@@ -123,18 +123,3 @@ def with_weight_of_run(method: Method, weight: float) -> Method:
     assert isinstance(method, ComposedMethod)
     steps = tuple(HeldOut(weight) if isinstance(step, HeldOut) else step for step in method.steps)
     return replace(method, steps=steps)
-
-
-def own_methods(context: SampleContext) -> list[Method]:
-    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing.
-
-    context: what is known about the samples; methods that need more are left out.
-    """
-    not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
-    names = (*not_unmixed, MEAN_OF_ALL_EPOCHS, MEAN_OF_EARLY_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
-    methods = map(parse, names)
-    return [
-        method
-        for method in methods
-        if isinstance(method, ComposedMethod) and all(step.can_apply(context) for step in method.steps)
-    ]

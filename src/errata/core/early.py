@@ -30,7 +30,7 @@ FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 """The parts of a run that are candidate windows."""
 INFORMATIVE_LOSS = 0.8
 """Held-out predictions are used if their log loss is at most this share of the loss of guessing."""
-LOWEST_LOG_PROBABILITY = -30.0
+LOWEST_LOG_PROBABILITY_OF_RUN = -30.0
 """Lower values are cut, so that one sample that is confidently wrong does not decide."""
 
 
@@ -61,7 +61,7 @@ def loss_of_guessing(labels: Labels) -> float:
 def _closest(log_sums: NDArray[Any], held_out: Floats) -> int:
     """The window whose mean predictions agree best with held-out probabilities (N, K)."""
     agreement = [
-        float((held_out * np.maximum(log_softmax(window, axis=1), LOWEST_LOG_PROBABILITY)).sum(axis=1).mean())
+        float((held_out * np.maximum(log_softmax(window, axis=1), LOWEST_LOG_PROBABILITY_OF_RUN)).sum(axis=1).mean())
         for window in log_sums.transpose(1, 0, 2).astype(np.float64)
     ]
     last: int = len(agreement) - 1

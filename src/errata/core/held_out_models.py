@@ -35,7 +35,7 @@ NearestRows = Callable[[int], NDArray[np.int32]]
 
 FOLDS = 5
 FEWEST_SAMPLES = 2 * FOLDS
-LOWEST_LOG_PROBABILITY = -12.0
+LOWEST_HELD_OUT_LOG_PROBABILITY = -12.0
 """Lower values are cut: a class that no tree and no neighbour voted for is not impossible."""
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
@@ -122,8 +122,8 @@ def log_loss(log_probabilities: Floats, labels: Labels) -> float:
 
 
 def cut(probabilities: Floats) -> Floats:
-    """Log-probabilities (N, K), not below LOWEST_LOG_PROBABILITY before rows are normalised."""
-    logs = np.log(np.maximum(probabilities, math.exp(LOWEST_LOG_PROBABILITY)))
+    """Log-probabilities (N, K), not below LOWEST_HELD_OUT_LOG_PROBABILITY before rows are normalised."""
+    logs = np.log(np.maximum(probabilities, math.exp(LOWEST_HELD_OUT_LOG_PROBABILITY)))
     return np.asarray(log_softmax(logs, axis=1))
 
 

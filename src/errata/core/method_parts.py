@@ -26,6 +26,7 @@ from errata.core.method_registry import Kind
 from errata.core.sample_context import SampleContext
 
 Gathering = Literal["in-sample", "out-of-sample"]
+"""Where logits come from: a model that was trained on the sample, or, with folds, one that was not."""
 SampleArrays = dict[str, NDArray[Any]]
 """Named arrays whose first axis is samples: the state of an aggregation, or what is computed from it per sample."""
 NOT_IN_PAPER = "not a method of the paper"

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import Labels
-from errata.core.composed_method import ComposedMethod, Suggestion
+from errata.core.composed_method import ComposedMethod, SuggestedLabel
 from errata.core.devices import Progress
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Detector, EpochBatch, EpochReduction, MethodResult, SampleArrays
@@ -16,7 +16,7 @@ from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 States = Mapping[EpochReduction, SampleArrays]
-SampleStatistic = ComposedMethod | Detector | Suggestion
+SampleStatistic = ComposedMethod | Detector | SuggestedLabel
 """What can be computed for every sample from its epochs: a method, or the suggested label."""
 
 

@@ -29,7 +29,7 @@ from errata.core.neighbours import SpaceName, label_votes
 from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
-TINY = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms
+LOWEST_EXACT_SUM = 1e-250  # sums below this may have lost terms to underflow, and are computed from logarithms
 
 
 class KNNSettings(NamedTuple):
@@ -128,7 +128,7 @@ def _log_means(logs: Floats, probabilities: Floats, neighbours: NDArray[Any], me
             for c in range(classes):
                 row[c] += neighbour[c]
         for c in range(classes):
-            if row[c] > TINY:
+            if row[c] > LOWEST_EXACT_SUM:
                 row[c] = math.log(row[c] / count)
                 continue
             largest = -np.inf

@@ -65,7 +65,7 @@ class Unmix(ProbabilityStep):
         if held_out is not None:
             T = transition_of_typical(held_out, labels)
         else:
-            T = transition(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
+            T = transition_of_joint(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
@@ -75,7 +75,7 @@ class Unmix(ProbabilityStep):
         return vectors._replace(log_probabilities=result)
 
 
-def transition(probabilities: Floats, labels: Labels) -> Floats:
+def transition_of_joint(probabilities: Floats, labels: Labels) -> Floats:
     """T (K, K): how often samples that are confidently of class j have label i, at [j, i].
 
     One is added to each count, so that no label becomes impossible: a wrong label of a rare pair of classes must still

@@ -96,12 +96,12 @@ def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: boo
         remove_shards(place)
         return None
     epochs = int(shards[0].manifest["epochs"])
-    wanted = epochs if resume is True else int(resume)
-    if wanted > epochs:
-        raise StoreError(f"{place.url} holds {epochs} epochs, so it cannot resume after {wanted}")
-    if wanted < epochs and shards[0].manifest["keep"] == "stream":
-        raise StoreError(f"{place.url} holds running sums after {epochs} epochs and cannot go back to {wanted}")
-    layout = RunLayout(shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), wanted)
+    last = epochs if resume is True else int(resume)
+    if last > epochs:
+        raise StoreError(f"{place.url} holds {epochs} epochs, so it cannot resume after {last}")
+    if last < epochs and shards[0].manifest["keep"] == "stream":
+        raise StoreError(f"{place.url} holds running sums after {epochs} epochs and cannot go back to {last}")
+    layout = RunLayout(shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), last)
     sizes = np.diff(layout.starts).tolist() if layout.samples >= len(shards) else []
     if sizes != [shard.samples for shard in shards]:
         stored = sum(shard.samples for shard in shards)

@@ -14,7 +14,7 @@ from scipy.special import expit, softmax
 
 from errata.core import rates
 from errata.core.checks import Floats
-from errata.core.composed_method import ComposedMethod, Suggestion, suggest
+from errata.core.composed_method import ComposedMethod, SuggestedLabel, suggest
 from errata.core.default import parse_or_default
 from errata.core.label_weights import combine_passes
 from errata.core.method_parts import MethodResult, SampleArrays
@@ -97,8 +97,8 @@ def analyse(
     chosen, count = find_method(dynamics, requested), None if budget is None else budget_count(budget, viewed.samples)
     others = compared_methods(dynamics) if compare else []
     with_probabilities = chosen if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples else None
-    suggests = with_probabilities is None and _can_answer(viewed, Suggestion())
-    arrays, *answers = run_arrays(viewed, [chosen, *others, *([Suggestion()] if suggests else [])])
+    suggests = with_probabilities is None and _can_answer(viewed, SuggestedLabel())
+    arrays, *answers = run_arrays(viewed, [chosen, *others, *([SuggestedLabel()] if suggests else [])])
     suggestion: SampleArrays = answers.pop() if suggests else {}
     compared = {
         other.name: other.result(answer, viewed.labels, None, viewed.spaces)
@@ -287,7 +287,7 @@ def _row(estimate: rates.NoiseRate | InputError) -> dict[str, Any]:
     return {"rate": estimate.rate, "low": estimate.low, "high": estimate.high, "how": estimate.how}
 
 
-def _can_answer(dynamics: Dynamics, method: Method | Suggestion) -> bool:
+def _can_answer(dynamics: Dynamics, method: Method | SuggestedLabel) -> bool:
     return dynamics.reducers is None or dynamics.reducers.supports(method)
 
 

@@ -14,9 +14,18 @@ from errata.bench.running.as_published import published_method, published_recipe
 from errata.bench.running.campaign import Campaign, RunOptions, TrainedCell
 from errata.bench.running.cell_training import test_accuracy
 from errata.core import metrics
-from errata.core.default import DEFAULT, own_methods
+from errata.core.composed_method import ComposedMethod
+from errata.core.default import (
+    DEFAULT,
+    MEAN_OF_ALL_EPOCHS,
+    MEAN_OF_EARLY_EPOCHS,
+    WITH_FEATURES,
+    WITH_INPUTS,
+    WITH_INPUTS_FROM_SUMS,
+)
 from errata.core.method_registry import load_file, load_plugins
 from errata.core.methods import Method, paper_methods, parse
+from errata.core.sample_context import SampleContext
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.registry import setting as find_setting
 from errata.dynamics.ranking import RunAnalysis, analyse, rates_table, with_second_pass
@@ -49,7 +58,7 @@ class BenchmarkRun(Campaign):
     def score(trained: TrainedCell) -> None:
         """Score a cell and write its results."""
         plugins = plugin_methods(trained.options.plugins)  # a new process has not loaded them
-        own = () if trained.options.as_published else own_methods(Dynamics.open(trained.dynamics).spaces)
+        own = () if trained.options.as_published else methods_besides_the_papers(Dynamics.open(trained.dynamics).spaces)
         every = (*paper_methods(), *own, *map(parse, (*trained.options.methods, *plugins)))
         methods = {method.name: method for method in every if method.gathering == trained.cell.gathering}
         if trained.options.as_published:
@@ -161,4 +170,19 @@ def rate_numbers(analysis: RunAnalysis) -> list[dict[str, Any]]:
         {"method": row["kind"], "metric": metric, "value": row[column]}
         for row in estimates.to_dict("records")
         for column, metric in RATE_METRICS.items()
+    ]
+
+
+def methods_besides_the_papers(context: SampleContext) -> list[Method]:
+    """The methods that the benchmark runs beside the paper's: every default, and neighbours without unmixing.
+
+    context: what is known about the samples; methods that need more are left out.
+    """
+    not_unmixed = ("kNN-MeanProb-LM", "kNN-RampProb-LM")
+    names = (*not_unmixed, MEAN_OF_ALL_EPOCHS, MEAN_OF_EARLY_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES, WITH_INPUTS)
+    methods = map(parse, names)
+    return [
+        method
+        for method in methods
+        if isinstance(method, ComposedMethod) and all(step.can_apply(context) for step in method.steps)
     ]
