@@ -234,8 +234,9 @@ def _train(
     if options.ray is not None and folder is None:  # the files of the folds have to be somewhere until they are merged
         with TemporaryDirectory(prefix="errata-") as scratch:
             stored = _train(chosen, data, options, Path(scratch), progress)
-            arrays = {name: value for name, value in vars(stored).items() if isinstance(value, np.ndarray)}
-            return replace(stored, path=None, **{name: np.array(value) for name, value in arrays.items()})
+            mapped = {name: value for name, value in vars(stored).items() if isinstance(value, np.ndarray)}
+            in_memory: dict[str, Any] = {name: np.array(value) for name, value in mapped.items()}
+            return replace(stored, path=None, **in_memory)
     size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
     training_options = TrainingOptions(
