@@ -15,14 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.datasets.pickles import read_pickle, read_torch
-from errata.datasets.spec import Arrays, Dataset, PaperRow, ParsedArrays, PreparedArrays, PreparedData, Source
+from errata.datasets.spec import (
+    PRETRAINED,
+    Arrays,
+    Dataset,
+    PaperRow,
+    ParsedArrays,
+    PreparedArrays,
+    PreparedData,
+    Setting,
+    Source,
+)
 from errata.datasets.table_datasets import check_rows
 from errata.errors import DataError
 from errata.extras import require_pillow
 from errata.image_decoding import decode_image
 from errata.readers.file_access import READ_ERRORS, file_errors
+from errata.training.recipes import fine_tuning_recipe
 
-SIDE = 32
+SIDE, TRAIN_IMAGES = 32, 50_000
 PIXELS = 3 * SIDE * SIDE
 MOSAICS = {"train": 10, "test": 2}
 PICTURES = tuple(f"{part}_{number:02d}.webp" for part, count in MOSAICS.items() for number in range(count))
@@ -78,10 +89,16 @@ class CifarRelease:
             sources=self.sources,
             prepare=prepare_images,
             downloads=(f"{CIFAR}/{self.archive}",),
-            paper=PaperRow(60_000, "32×32", "32×32", self.classes, train=50_000, test=10_000),
+            paper=PaperRow(60_000, "32×32", "32×32", self.classes, train=TRAIN_IMAGES, test=10_000),
             class_counts=(60_000 // self.classes,) * self.classes,
             **fields,
         )
+
+
+def with_backbone(*usual: Setting) -> tuple[Setting, ...]:
+    """The same settings with EfficientNet-Lite0, fine-tuned, in place of a network that is trained from scratch."""
+    recipe = fine_tuning_recipe(TRAIN_IMAGES)
+    return tuple(Setting(one.dataset, one.noise, "lite0", recipe, suite=PRETRAINED) for one in usual)
 
 
 def human_labels(base: Dataset, file: str, columns: Mapping[str, str], **fields: Any) -> Dataset:

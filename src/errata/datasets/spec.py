@@ -13,8 +13,9 @@ from errata.training.recipes import AnyRecipe
 
 Kind = Literal["table", "images", "image files"]
 Arrays = dict[str, NDArray[Any]]
-Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting", "transformer"]
-NETWORKS_IN_NAMES: tuple[Network, ...] = ("boosting", "transformer")  # not the usual network of a dataset
+Network = Literal["mlp", "cnn9", "resnet18", "resnet34", "boosting", "transformer", "lite0"]
+NETWORKS_IN_NAMES: tuple[Network, ...] = ("boosting", "transformer", "lite0")  # not the usual network of a dataset
+PRETRAINED = "pretrained"  # the suite of settings with a fine-tuned backbone
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz")
 UNKNOWN = -1  # the label of a sample whose true class is unknown or not one of the classes
 
@@ -106,8 +107,7 @@ class Setting:
 
     recipe: from the paper's appendix if it has one; the widths of an MLP are not printed there. horizon: epochs to
     train for post-hoc tuning, 0 without tuning. accuracy: the test accuracy in the paper in percent; None for settings
-    that are not in the paper. suite: the suite of the setting, if it is used only where it or the suite is named. Its
-    name leaves out the network, since its dataset has no other.
+    that are not in the paper. suite: the suite of the setting, if it is used only where it or the suite is named.
     """
 
     dataset: str
@@ -126,7 +126,8 @@ class Setting:
     @property
     def name(self) -> str:
         """For example letter-symmetric-20, cifar10n-worse, clothing1m or letter-symmetric-20-boosting."""
-        network = self.network if self.network in NETWORKS_IN_NAMES and not self.suite else ""
+        is_usual = self.network not in NETWORKS_IN_NAMES or self.suite not in ("", PRETRAINED)
+        network = "" if is_usual else self.network
         return "-".join(part for part in (self.dataset, self.noise.name, network) if part)
 
 

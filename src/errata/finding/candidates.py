@@ -15,12 +15,14 @@ from errata.readers import UserData
 from errata.readers.image_files import StoredImages
 
 if TYPE_CHECKING:
+    from errata.training.backbones import Backbone
     from errata.training.model_inputs import Inputs
     from errata.training.recipes import Recipe
     from errata.training.trials import Candidate
 
-ModelName = Literal["auto", "boosting", "mlp", "cnn4", "cnn9", "resnet18"]
-IMAGE_MODELS = ("cnn4", "cnn9", "resnet18")
+ModelName = Literal["auto", "boosting", "mlp", "cnn4", "cnn9", "resnet18", "fine-tuned"]
+FINE_TUNED: ModelName = "fine-tuned"
+IMAGE_MODELS = ("cnn4", "cnn9", "resnet18", FINE_TUNED)
 # Hidden widths, learning rate and weight decay. Half or twice as many units did no better where an MLP beat boosting.
 # For words, a linear model is enough, and hidden units memorise: on TREC (coarse, 20 % wrong), 128 units missed 16.9 %
 # of the errors, and a linear model 16.0 %.
@@ -41,15 +43,28 @@ MAX_DECODED_BYTES = 1 << 30  # above this, image files are decoded again in ever
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
-def candidates_for(data: UserData, model: ModelName, seed: int, device: str = "auto") -> "list[Candidate]":
+def candidates_for(
+    data: UserData, model: ModelName, seed: int, device: str = "auto", backbone: "Backbone | None" = None
+) -> "list[Candidate]":
     """The candidates for "auto", or one model.
 
     Tables: boosting and an MLP. Text: a linear model. Features of a pretrained model: a linear model and an MLP
-    (boosting takes minutes for them and is no better). Images: a CNN.
+    (boosting takes minutes for them and is no better). Images without a backbone: a CNN. Images with a backbone: on a
+    GPU, the models on its features, the fine-tuned backbone and a CNN; on a CPU, where these take too long, only the
+    models on its features, unless `model` asks for fine-tuning.
     """
     if data.fit_features is None:
         return _image_candidates(data, model, seed, device)
-    return _table_candidates(data, model, seed)
+    if backbone is None:
+        return _table_candidates(data, model, seed)
+    if model == FINE_TUNED:
+        return [_fine_tuned(data, backbone, seed)]
+    from errata.training.gather import choose_device
+
+    on_features = _table_candidates(data, model, seed)
+    if choose_device(device).type == "cpu":
+        return on_features
+    return [*on_features, _fine_tuned(data, backbone, seed), *_image_candidates(data, model, seed, device)]
 
 
 def check_model(data: UserData, model: ModelName) -> None:
@@ -66,17 +81,11 @@ def _has_images(data: UserData) -> bool:
     return data.kind in ("images", "image files")
 
 
-def batch_size(samples: int, batches: Sequence[tuple[int, int]]) -> int:
-    """Samples per batch, such that the last batch never has a single sample, which batch norm cannot take."""
-    size = next((size for most, size in batches if samples <= most), MAX_BATCH)
-    return next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)
-
-
 def _recipe(samples: int, batches: Sequence[tuple[int, int]], max_epochs: int, network: Network, seed: int) -> "Recipe":
-    from errata.training.recipes import Recipe
+    from errata.training.recipes import Recipe, batch_size
 
     widths, rate, decay = network
-    batch = batch_size(samples, batches)
+    batch = batch_size(samples, batches, MAX_BATCH)
     epochs = max(MIN_EPOCHS, min(max_epochs, MAX_STEPS * batch // samples))
     return Recipe(epochs, batch, rate, decay, seed=seed, widths=widths)
 
@@ -116,6 +125,36 @@ def _image_candidates(data: UserData, model: ModelName, seed: int, device: str) 
     return [Candidate(name, _image_inputs(data, side), lambda: build(classes), recipe)]
 
 
+def _fine_tuned(data: UserData, backbone: "Backbone", seed: int) -> "Candidate":
+    from errata.training.fine_tuning import SMALL_SIDE, FineTuned, fine_tuned_images
+    from errata.training.model_inputs import ImageFiles
+    from errata.training.recipes import fine_tuning_recipe
+    from errata.training.transforms import InTurn, PadCropFlip, ResizeCentreCrop
+    from errata.training.trials import Candidate
+
+    prepare, typical, classes = backbone.preprocessing, _typical_side(data), data.num_classes
+    is_small = typical <= MAX_SIDE_CNN9
+    side = SMALL_SIDE if is_small and backbone.any_side else prepare.side
+    recipe, name = fine_tuning_recipe(data.samples, seed), f"{FINE_TUNED} {backbone.name}"
+    decoded = typical if is_small else round(side * DECODED_SIDE / CROPPED_SIDE)
+    crop = PadCropFlip() if is_small else PadCropFlip(0, decoded * CROPPED_SIDE // DECODED_SIDE)
+    inputs: Inputs
+    if data.root is not None and 3 * data.samples * decoded**2 > MAX_DECODED_BYTES:
+        paths = [data.root / path for path in data.inputs.tolist()]
+        resize = ResizeCentreCrop(side, side)
+        inputs = ImageFiles(paths, prepare.mean, prepare.std, InTurn(crop, resize), resize, decoded_size=decoded)
+    else:
+        pixels = data.inputs if _are_arrays(data) else _squares(data, decoded)
+        small_crop = None if _is_grey(pixels) else PadCropFlip() if _are_arrays(data) else crop
+        inputs = fine_tuned_images(pixels, prepare, side, small_crop)
+    return Candidate(name, inputs, lambda: FineTuned(backbone, classes), recipe, keeps_epochs=True)
+
+
+def _are_arrays(data: UserData) -> bool:
+    """Whether the images are an array (N, 3, H, W) in memory."""
+    return isinstance(data.inputs, np.ndarray) and data.root is None
+
+
 def _typical_side(data: UserData) -> int:
     """The median of the longer sides of the images; of image files, about 100 are opened."""
     if data.root is None:
@@ -133,7 +172,7 @@ def _image_inputs(data: UserData, side: int) -> "Inputs":
     from errata.training.model_inputs import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 
-    if isinstance(data.inputs, np.ndarray) and data.root is None:
+    if _are_arrays(data):
         pixels = _enlarged(data.inputs)
         return Images(pixels, *_channel_statistics(pixels), None if _is_grey(pixels) else PadCropFlip())
     small = side <= MAX_SIDE_CNN9

@@ -169,7 +169,8 @@ def _train(
     own = None if work is None else work / _work_key(data, options, pretrained)
     if pretrained is not None:
         data = pretrained.embed(data, own, progress)
-    return replace(train_model(data, options, own, progress), source=described)
+    backbone = None if pretrained is None else pretrained.backbone
+    return replace(train_model(data, options, own, progress, backbone), source=described)
 
 
 def _work_key(data: UserData, options: FindOptions, pretrained: PretrainedModel | None) -> str:

@@ -28,6 +28,7 @@ from errata.terminal import TrainingProgress
 from errata.wording import counted
 
 if TYPE_CHECKING:
+    from errata.training.backbones import Backbone
     from errata.training.recipes import Recipe
     from errata.training.search import ModelTrial
     from errata.training.trials import Candidate
@@ -109,14 +110,23 @@ class RunToRank:
     look_again: LookAgain | None = None
 
 
-def train_model(data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress) -> RunToRank:
-    """Choose a model, train it, and return its dynamics; an interrupted call resumes from the folder."""
+def train_model(
+    data: UserData,
+    options: FindOptions,
+    folder: Path | None,
+    progress: TrainingProgress,
+    backbone: "Backbone | None" = None,
+) -> RunToRank:
+    """Choose a model, train it, and return its dynamics; an interrupted call resumes from the folder.
+
+    backbone: the network that computed the features of the images, if it may be fine-tuned.
+    """
     from errata.training.recipes import BoostingRecipe
     from errata.training.search import choose_model
 
     if options.recipe is not None:
         return _train_by_recipe(data, options, folder, progress)
-    candidates = candidates_for(data, options.model, options.seed, options.device)
+    candidates = candidates_for(data, options.model, options.seed, options.device, backbone)
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
     planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
@@ -176,7 +186,8 @@ def _train_by_recipe(
 
 
 def _title(chosen: "Candidate", data: UserData) -> str:
-    return f"{chosen.title} on features of {data.backbone}" if data.embedded else chosen.title
+    on_features = data.embedded and chosen.name == "mlp"
+    return f"{chosen.title} on features of {data.backbone}" if on_features else chosen.title
 
 
 def load_recipe(path: str) -> "Recipe":
@@ -241,7 +252,7 @@ def _train(
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
     training_options = TrainingOptions(
         swa=False,
-        features=_uses_feature_neighbours(data),
+        features=_records_features(chosen, data),
         checkpoint_seconds=CHECKPOINT_SECONDS,
         stream=STREAMED if streams else None,
     )
@@ -284,7 +295,7 @@ def _look_again(
 
     assert isinstance(chosen.recipe, Recipe)
     on_table = isinstance(chosen.inputs, TableInputs)
-    recipe = second_recipe(chosen.recipe, data.samples, pretrained=on_table)
+    recipe = second_recipe(chosen.recipe, data.samples, pretrained=on_table or chosen.keeps_epochs)
 
     def train(first: NDArray[Any]) -> Dynamics:
         size = 4.0 * recipe.epochs * data.samples * data.num_classes
@@ -304,7 +315,7 @@ def _look_again(
             chosen.model,
             recipe,
             seed=options.seed,
-            features=_uses_feature_neighbours(data) and not on_table,
+            features=_records_features(chosen, data) and not on_table,
             device=options.device,
             folder=None if folder is None else folder / "second-pass",
             checkpoint_seconds=CHECKPOINT_SECONDS,
@@ -342,31 +353,39 @@ def _described(
     features = dynamics.features if options.folds is None else None
     if data.fit_features is None:
         return replace(described, features=features)
+    import torch
+
+    from errata.training.model_inputs import TableInputs
     from errata.training.search import model_split
 
     progress.begin("predicting labels that are held out", 0)
-    predictions = []
-    if dynamics.inputs is not None:
-        predictions += held_out_predictions(dynamics.inputs, data.labels, data.num_classes)
+    predictions, inputs = [], dynamics.inputs
+    if inputs is None and data.embedded:  # the model learned from pixels
+        inputs = TableInputs(data.prepare().matrix).scaled(torch.arange(data.samples)).numpy()
+    if inputs is not None:
+        predictions += held_out_predictions(inputs, data.labels, data.num_classes)
     if data.kind == "text" and isinstance(data.fit_features, FrameFeatures):
         predictions += held_out_predictions(data.fit_features.terms(), data.labels, data.num_classes)
     held_out = pool(predictions, data.labels)
     if held_out is None:
-        return replace(described, features=features, inputs=dynamics.inputs)
+        return replace(described, features=features, inputs=inputs)
     rows = model_split(data.labels, data.num_classes, options.seed).validation_rows
     beaten = loss is not None and loss < log_loss(held_out[rows], data.labels[rows])
     return replace(
         described,
         features=features,
-        inputs=dynamics.inputs,
+        inputs=inputs,
         held_out=held_out.astype(np.float32),
         settings=dynamics.settings | ({BEATS_HELD_OUT: True} if beaten else {}),
     )
 
 
-def _uses_feature_neighbours(data: UserData) -> bool:
-    """TF-IDF terms give poor distances, and a model of them memorises."""
-    return _uses_other_samples(data) and not data.is_terms
+def _records_features(chosen: "Candidate", data: UserData) -> bool:
+    """Whether the model's own features are used to find neighbours.
+
+    TF-IDF terms give poor distances, and a model of them memorises. Features of a backbone are known before training.
+    """
+    return _uses_other_samples(data) and not data.is_terms and (chosen.name == "mlp" or not data.embedded)
 
 
 def _uses_other_samples(data: UserData) -> bool:

@@ -7,17 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError
+from errata.finding.candidates import FINE_TUNED
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.frozen_features import frozen_features
 from errata.readers import UserData
 from errata.readers.user_data import Features, Rows
 from errata.terminal import TrainingProgress
+
+if TYPE_CHECKING:
+    from errata.training.backbones import Backbone
 
 FROM_SCRATCH = "none"
 DEFAULT_BACKBONE = "lite0"
@@ -28,10 +32,14 @@ Embed = Callable[[UserData, Path | None, TrainingProgress], UserData]
 
 @dataclass(frozen=True, eq=False)
 class PretrainedModel:
-    """embed: the same data with features of the model, stored in a folder block by block. key: identifies the model."""
+    """embed: the same data with features of the model, stored in a folder block by block. key: identifies the model.
+
+    backbone: the network for images, which can be fine-tuned; None for a sentence model.
+    """
 
     key: str
     embed: Embed
+    backbone: "Backbone | None" = None
 
 
 def open_pretrained(
@@ -42,12 +50,15 @@ def open_pretrained(
     backbone: as in `find`. For images without one, lite0 if its weights are installed and no other `model` is named.
     """
     name, has_images = backbone_name(backbone), data.kind in ("images", "image files")
-    if name is None and has_images and model == "auto" and find_spec(WEIGHTS_PACKAGE) is not None:
+    wants_one = model == FINE_TUNED or (model == "auto" and find_spec(WEIGHTS_PACKAGE) is not None)
+    if name is None and has_images and wants_one:
         backbone = name = DEFAULT_BACKBONE
     if name is None or name == FROM_SCRATCH:
+        if model == FINE_TUNED:
+            raise InputError("fine-tuning starts from a pretrained model: name one with `backbone=`")
         return None
     if has_images:
-        if model != "auto":
+        if model not in ("auto", FINE_TUNED):
             raise InputError(f"the backbone {name} computes features, and {model} learns from pixels: pass one only")
         return _image_model(backbone, device, allow_download)
     if not isinstance(backbone, str):
@@ -74,7 +85,7 @@ def _image_model(spec: Any, device: str, allow_download: bool) -> PretrainedMode
         features = unit_rows(frozen_features(data, backbone, device, work, progress))
         return replace(data, fit_features=FixedFeatures(features), backbone=backbone.name)
 
-    return PretrainedModel(backbone.key, embed)
+    return PretrainedModel(backbone.key, embed, backbone)
 
 
 @dataclass(frozen=True, eq=False)

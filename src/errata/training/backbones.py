@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -29,7 +29,8 @@ KEY_DIGITS = 16
 class Backbone:
     """A network in evaluation mode that maps images (n, 3, side, side) to features (n, width), and its preprocessing.
 
-    key: a hash of the weights and the preprocessing, for names of caches.
+    key: a hash of the weights and the preprocessing, for names of caches. any_side: whether it takes images of other
+    sides too.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Backbone:
     preprocessing: Preprocessing
     width: int
     key: str
+    any_side: bool = False
 
     def features(self, pixels: Tensor) -> Tensor:
         """Features (n, width) in float32 of pixels (n, 3, side, side) of uint8, which are on the module's device."""
@@ -132,7 +134,7 @@ def _lite_backbone(name: str) -> Backbone:
     version = LITE[name]
     # Trained on the central 7/8 of images, but with the whole image fewer errors are missed: docs/backbones.md.
     preprocessing = Preprocessing(version.side, LITE_MEAN, LITE_STD, None, BICUBIC)
-    return checked_backbone(name, load_lite(name), preprocessing, version.sha256)
+    return replace(checked_backbone(name, load_lite(name), preprocessing, version.sha256), any_side=True)
 
 
 def _three(values: object) -> tuple[float, ...]:

@@ -15,6 +15,7 @@ from torch.func import functional_call
 from torch.nn.functional import cross_entropy
 
 from errata.errors import InputError
+from errata.training.fine_tuning import FineTuned
 from errata.training.fused_norm import fuse_norms
 from errata.training.graph_steps import Step, batches_per_graph
 from errata.training.jobs import TrainingJob
@@ -101,7 +102,12 @@ def evaluate(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
 
 @torch.no_grad()
 def features(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
-    """The inputs (n, D) of the last linear layer, in evaluation mode and with the test transforms."""
+    """The inputs (n, D) of the last linear layer, in evaluation mode and with the test transforms.
+
+    Of a fine-tuned backbone, its features before it was trained.
+    """
+    if isinstance(model, FineTuned):
+        return model.frozen_features(inputs, rows)
     parts: list[Tensor] = []
     hook = penultimate(model).register_forward_pre_hook(lambda _, args: parts.append(args[0].flatten(1).float()))
     try:

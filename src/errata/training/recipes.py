@@ -1,7 +1,9 @@
 """Recipes: how a model is trained."""
 
 import json
+import math
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -10,6 +12,12 @@ from errata.core.checks import check_whole
 from errata.dynamics.files import load_json, replace_atomically
 from errata.errors import InputError, StoreError
 from errata.wording import one_line
+
+START_RATE, LOWEST_RATE = 0.04, 1e-3  # of `rise_and_fall`, as parts of the highest rate
+FINE_TUNING_RATE, FINE_TUNING_DECAY = 3e-4, 0.01
+FINE_TUNING_RISE = 0.2  # the share of the epochs in which the learning rate rises
+FEWEST_EPOCHS, MOST_EPOCHS, USUAL_SAMPLES = 8, 20, 50_000  # of fine-tuning
+FINE_TUNING_BATCHES = ((1_000, 32), (20_000, 64)), 128  # see `batch_size`
 
 SMALLEST = {"seed": 0, "leaves": 2}  # of the whole numbers in a recipe; others are 1 or above
 
@@ -124,6 +132,40 @@ class BoostingRecipe(_StoredRecipe):
             raise InputError("boosting needs learning_rate > 0 and l2 >= 0")
         if not 0 < self.row_share <= 1 or not 0 < self.column_share <= 1:
             raise InputError("boosting needs row_share and column_share above 0 and at most 1")
+
+
+def fine_tuning_recipe(samples: int, seed: int = 0) -> Recipe:
+    """How to fine-tune a pretrained backbone on that many samples: fewer epochs for more of them."""
+    epochs = round(FEWEST_EPOCHS * (USUAL_SAMPLES / samples) ** 0.2)
+    epochs = min(MOST_EPOCHS, max(FEWEST_EPOCHS, epochs))
+    size = batch_size(samples, *FINE_TUNING_BATCHES)
+    schedule = rise_and_fall(epochs, FINE_TUNING_RISE)
+    return Recipe(epochs, size, FINE_TUNING_RATE, FINE_TUNING_DECAY, "adamw", schedule=schedule, seed=seed)
+
+
+def rise_and_fall(epochs: int, rise: float) -> tuple[tuple[int, float], ...]:
+    """The schedule of a learning rate that rises linearly, and falls to nearly zero by half a cosine.
+
+    rise: the share of the epochs in which it rises, at least one epoch. An epoch has the rate of its middle.
+    """
+    risen = max(1.0, rise * epochs)
+
+    def factor(middle: float) -> float:
+        if middle < risen:
+            return START_RATE + (1 - START_RATE) * middle / risen
+        return max(LOWEST_RATE, (1 + math.cos(math.pi * (middle - risen) / max(epochs - risen, 1))) / 2)
+
+    return tuple((epoch, factor(epoch + 0.5)) for epoch in range(epochs))
+
+
+def batch_size(samples: int, batches: Sequence[tuple[int, int]], largest: int) -> int:
+    """Samples per batch: the first size in pairs (most samples, size) that is for so many, or the largest."""
+    return without_single_rest(samples, next((size for most, size in batches if samples <= most), largest))
+
+
+def without_single_rest(samples: int, size: int) -> int:
+    """The batch size from `size` on that leaves no last batch of one sample, which batch norm cannot take."""
+    return next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)
 
 
 def _check_number(name: str, value: object) -> None:

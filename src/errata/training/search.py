@@ -88,8 +88,9 @@ def choose_model(
         key = [candidate.name, asdict(candidate.recipe)]
         (result,) = journal.results(key, candidate.recipe.epochs, progress, compute)
         recipe = type(candidate.recipe).of(result["recipe"])
-        extended = replace(recipe, epochs=math.ceil(extend * recipe.epochs))
-        trials.append(ModelTrial(replace(candidate, recipe=extended), result["loss"]))
+        if not candidate.keeps_epochs:
+            recipe = replace(recipe, epochs=math.ceil(extend * recipe.epochs))
+        trials.append(ModelTrial(replace(candidate, recipe=recipe), result["loss"]))
         if checkpoint is not None:
             checkpoint.unlink(missing_ok=True)
     best = _best_model(trials, margin)

@@ -29,31 +29,24 @@ from errata.training.gather import Model, choose_device
 from errata.training.jobs import TrainingJob, TrainingOptions, in_sample_jobs
 from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.models import mlp
-from errata.training.recipes import Recipe
+from errata.training.recipes import Recipe, rise_and_fall, without_single_rest
 from errata.training.transforms import StrongView
 
 EPOCHS = 0.75  # of the first run: with two views per image, the second pass takes 1.5 times as long as the first
 LARGEST_BATCH, FEWEST_STEPS = 256, 30  # per epoch
 RATE, DECAY = 2e-3, 0.02  # of networks from scratch, at the largest batch
-RISE, START_RATE = 0.15, 0.04  # the share of the epochs in which the learning rate rises, and where it starts
-KEPT = 0.9  # of the prediction so far, when those of an epoch are added
-UPDATED_AFTER, WEIGHED_EVERY = 3, 5  # epochs: predictions change after the first, weights from then on
+RISE = 0.15  # the share of the epochs in which the learning rate rises
+ADDED = 0.1  # the share of the predictions of an epoch in the prediction so far; in a short pass, 1 / epochs
+UPDATED_AFTER = 3  # epochs, at most a quarter of all
+WEIGHT_UPDATES = 8  # times in all that label weights are computed again
 
 
 def second_recipe(first: Recipe, samples: int, *, pretrained: bool) -> Recipe:
     """The recipe of the second pass; pretrained and table models keep the learning rate of the first run."""
     epochs = math.ceil(EPOCHS * first.epochs)
-    size = min(LARGEST_BATCH, max(8, 1 << max(samples // FEWEST_STEPS, 1).bit_length() - 1))
-    size = next((larger for larger in range(size, 2 * size) if samples % larger != 1), size)  # for batch norm
-    rise = max(1.0, RISE * epochs)
-
-    def factor(epoch: int) -> float:
-        """Linear rise, then half a cosine, at the middle of the epoch."""
-        middle = epoch + 0.5
-        if middle < rise:
-            return START_RATE + (1 - START_RATE) * middle / rise
-        return max(1e-3, (1 + math.cos(math.pi * (middle - rise) / max(epochs - rise, 1))) / 2)
-
+    largest = first.batch_size if pretrained else LARGEST_BATCH
+    size = min(largest, max(8, 1 << max(samples // FEWEST_STEPS, 1).bit_length() - 1))
+    size = without_single_rest(samples, size)
     return replace(
         first,
         epochs=epochs,
@@ -61,7 +54,7 @@ def second_recipe(first: Recipe, samples: int, *, pretrained: bool) -> Recipe:
         learning_rate=first.learning_rate if pretrained else RATE * math.sqrt(size / LARGEST_BATCH),
         weight_decay=DECAY,
         optimizer="adamw",
-        schedule=tuple((epoch, factor(epoch)) for epoch in range(epochs)),
+        schedule=rise_and_fall(epochs, RISE),
     )
 
 
@@ -94,11 +87,13 @@ class SecondPassExecutor(ModuleExecutor):
         """Train on the targets of this epoch, and learn from its predictions."""
         self.labels.copy_(torch.from_numpy(self._targets()))
         (logits,) = super().train_epoch(epoch)
-        if epoch >= min(UPDATED_AFTER, self.jobs[0].recipe.epochs // 4) and 0 not in self._stopped:
+        epochs = self.jobs[0].recipe.epochs
+        if epoch >= min(UPDATED_AFTER, epochs // 4) and 0 not in self._stopped:
             predicted = softmax(logits.double().cpu().numpy(), axis=1)
             if np.isfinite(predicted).all():
-                self.beliefs = KEPT * self.beliefs + (1 - KEPT) * predicted
-                if (epoch + 1) % WEIGHED_EVERY == 0:
+                added = max(ADDED, 1 / epochs)
+                self.beliefs = (1 - added) * self.beliefs + added * predicted
+                if (epoch + 1) % max(1, round(epochs / WEIGHT_UPDATES)) == 0:
                     self.weights_of_labels = label_weights(self._margins())
         return [logits]
 

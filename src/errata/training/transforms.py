@@ -148,6 +148,18 @@ class ResizeCentreCrop:
 
 
 @dataclass(frozen=True)
+class InTurn:
+    """Two transforms, one after the other."""
+
+    first: Augmentation
+    second: Augmentation
+
+    def __call__(self, images: Tensor, generator: Generator | None) -> Tensor:
+        """Images as the second transform returns them."""
+        return self.second(self.first(images, generator), generator)
+
+
+@dataclass(frozen=True)
 class _Span:
     """A part of each image along one axis, in pixels; a mirrored part has a negative length.
 

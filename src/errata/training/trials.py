@@ -31,12 +31,16 @@ PATIENCE = 6  # epochs without a lower loss after which a trial by log loss ends
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A model to try, and the recipe for the longest training. `gather` describes what `model` may be."""
+    """A model to try, and the recipe for the longest training. `gather` describes what `model` may be.
+
+    keeps_epochs: train for all epochs of the recipe, because its learning rate falls until then.
+    """
 
     name: str
     inputs: Inputs
     model: Model | None
     recipe: AnyRecipe
+    keeps_epochs: bool = False
 
     @property
     def title(self) -> str:
@@ -223,6 +227,8 @@ def loss_trial(
 ) -> tuple[AnyRecipe, float]:
     """The recipe with the number of epochs that has the lowest log loss on the validation rows, and that loss.
 
+    A candidate that keeps its epochs has the lowest loss of these.
+
     A network is given up when its loss cannot fall below `to_beat`. An interrupted trial resumes from its checkpoint.
     """
     recipe = candidate.recipe
@@ -253,7 +259,7 @@ def loss_trial(
             save_state(checkpoint, {"losses": losses, "job": executor.state(0)})
             last_checkpoint = time.monotonic()
     best = int(np.argmin(losses))
-    return replace(recipe, epochs=best + 1), losses[best]
+    return recipe if candidate.keeps_epochs else replace(recipe, epochs=best + 1), losses[best]
 
 
 def lowest_possible_loss(losses: Sequence[float], epochs: int) -> float:

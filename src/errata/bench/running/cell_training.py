@@ -19,19 +19,23 @@ from errata.datasets.training_inputs import inputs
 from errata.dynamics.ranking import analyse
 from errata.errors import InputError
 from errata.training import models
+from errata.training.backbones import open_backbone
 from errata.training.boosting import boosted_classes
+from errata.training.efficientnet_lite import LITE
 from errata.training.executors import evaluate
+from errata.training.fine_tuning import SMALL_SIDE, FineTuned, fine_tuned_images
 from errata.training.gather import Model, choose_device, gather
 from errata.training.jobs import SeedResult, TrainingOptions
 from errata.training.model_inputs import Inputs, TableInputs
 from errata.training.recipes import AnyRecipe, Recipe
 from errata.training.second_pass import second_pass, second_recipe
+from errata.training.transforms import PadCropFlip
 
 FOLDS = 4
 CURVES = 4  # one per measure
 PASSES = 6  # operations of a training step per multiplication of a forward pass
-# at 32, 32, 224 and 128 pixels
-IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "transformer": 180e6, "resnet18": 1.8e9, "resnet34": 1.2e9}
+# at 32, 32, 224, 128 and 128 pixels
+IMAGE_MULTIPLICATIONS = {"cnn9": 746e6, "transformer": 180e6, "resnet18": 1.8e9, "resnet34": 1.2e9, "lite0": 130e6}
 CPU_RATE = 5e10  # operations per second of convolutions on a few cores
 MAX_CPU_HOURS = 12.0  # a longer training does not start on a CPU without --device cpu
 
@@ -131,12 +135,13 @@ def train_second_pass(labelled: LabelledSetting, first: SeedResult, recipe: AnyR
     assert log_probabilities is not None
     values = setting_inputs(labelled, "train", as_published=False)
     on_table = isinstance(values, TableInputs)
-    again = second_recipe(recipe, len(labelled.given), pretrained=on_table)
+    fine_tunes = labelled.setting.network in LITE
+    again = second_recipe(recipe, len(labelled.given), pretrained=on_table or fine_tunes)
     folder, model = work / f"seed{first.seed}-second", network(labelled)
     dynamics = second_pass(
         *(values, labelled.given, log_probabilities, model, again),
         seed=first.seed,
-        features=not on_table,
+        features=not on_table and not fine_tunes,  # those of the first run have not been trained
         device=device,
         folder=folder,
     )
@@ -150,12 +155,20 @@ def network(labelled: LabelledSetting, *, as_published: bool = False) -> Model |
         return None
     if as_published:
         return published_network(labelled.setting, labelled.data.num_classes)
+    classes = labelled.data.num_classes
+    if labelled.setting.network in LITE:
+        backbone = open_backbone(labelled.setting.network)
+        return lambda: FineTuned(backbone, classes)
     build = getattr(models, labelled.setting.network)
-    return lambda: build(labelled.data.num_classes)
+    return lambda: build(classes)
 
 
 def setting_inputs(labelled: LabelledSetting, part: Literal["train", "test"], *, as_published: bool) -> Inputs:
     """The training or test part of a setting."""
+    if labelled.setting.network in LITE:
+        pixels = labelled.data.train_inputs if part == "train" else labelled.data.test_inputs
+        preprocessing = open_backbone(labelled.setting.network).preprocessing
+        return fine_tuned_images(np.array(pixels), preprocessing, SMALL_SIDE, PadCropFlip())
     values = inputs(labelled.data, part)
     if as_published and isinstance(values, TableInputs):
         return min_max_scaled(values, table(labelled, "train"))

@@ -1,6 +1,6 @@
 """CIFAR-10: 60,000 images of 32 × 32 pixels in ten classes."""
 
-from errata.datasets.cifar_files import CifarRelease
+from errata.datasets.cifar_files import CifarRelease, with_backbone
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise, extra_noises
 from errata.datasets.spec import Pixels, Setting
 from errata.training.recipes import Recipe
@@ -24,16 +24,21 @@ TRANSFORMER = Recipe(epochs=60, batch_size=128, learning_rate=5e-4, schedule=((0
 # the class map of Patrini et al. (2017)
 SIMILAR_CLASSES = (("truck", "automobile"), ("bird", "airplane"), ("deer", "horse"), ("cat", "dog"), ("dog", "cat"))
 
+PAPER = (
+    Setting(NAME, PairflipNoise(0.2), "cnn9", PAIRFLIP_20, horizon=100, accuracy=90.02),
+    Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
+    Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=81.77),
+)
+
 DATASET = RELEASE.dataset(
     name=NAME,
     title="CIFAR-10",
     classes=CLASSES,
     settings=(
-        Setting(NAME, PairflipNoise(0.2), "cnn9", PAIRFLIP_20, horizon=100, accuracy=90.02),
-        Setting(NAME, SymmetricNoise(0.2), "cnn9", SYMMETRIC_20, horizon=100, accuracy=89.21),
-        Setting(NAME, SymmetricNoise(0.5), "cnn9", SYMMETRIC_50, horizon=100, accuracy=81.77),
+        *PAPER,
         *(Setting(NAME, noise, "cnn9", SYMMETRIC_20) for noise in extra_noises(SIMILAR_CLASSES, held_out=2)),
         Setting(NAME, SymmetricNoise(0.2), "transformer", TRANSFORMER),
+        *with_backbone(*PAPER),
     ),
     hashes={
         "train_inputs": "511e047372a8429697c3e1506b448256c5be88691ac62f64d4729eb7e7d7726b",
