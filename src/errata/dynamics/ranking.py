@@ -119,14 +119,15 @@ def with_second_pass(first: RunAnalysis, second: Dynamics) -> RunAnalysis:
     """The analysis of a run together with that of its second training pass, which the same method ranks.
 
     second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are its own
-    if it has any. The class probabilities of both are combined by their geometric mean.
+    if it has any. Its first half is not used: the model, which is new, only approaches what the first run knew. The
+    class probabilities of both are combined by their geometric mean.
     """
     run = first.dynamics
     assert first.log_probabilities is not None
     assert isinstance(first.method, ComposedMethod)
     features = run.features if second.features is None else second.features
     described = replace(second, features=features, inputs=run.inputs, held_out=run.held_out, settings=run.settings)
-    again = analyse(described, first.method)
+    again = analyse(described, first.method, window=(second.epochs // 2, second.epochs - 1))
     assert again.log_probabilities is not None
     combined = combine_passes(first.log_probabilities, again.log_probabilities)
     result = MethodResult(first.method.score_probabilities(combined, run.labels), None)

@@ -104,9 +104,9 @@ def evaluate(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
 def features(model: nn.Module, inputs: Inputs, rows: Tensor) -> Tensor:
     """The inputs (n, D) of the last linear layer, in evaluation mode and with the test transforms.
 
-    Of a fine-tuned backbone, its features before it was trained.
+    After a first run of a fine-tuned backbone, its features before it was trained.
     """
-    if isinstance(model, FineTuned):
+    if isinstance(model, FineTuned) and model.searches_frozen:
         return model.frozen_features(inputs, rows)
     parts: list[Tensor] = []
     hook = penultimate(model).register_forward_pre_hook(lambda _, args: parts.append(args[0].flatten(1).float()))

@@ -1,6 +1,7 @@
 """Fine-tuning: a pretrained backbone and a new last layer, both trained on the user's labels.
 
-Neighbours are searched in the features of the backbone as it was: no wrong label has influenced them.
+After a first run, neighbours are searched in the features of the backbone as it was: no wrong label has influenced
+them. A second pass is trained on labels that the first run trusts, so its own features are used.
 """
 
 from copy import deepcopy
@@ -24,10 +25,14 @@ EVALUATED_IMAGES = 256  # at once, for frozen features
 
 
 class FineTuned(nn.Module):
-    """Logits (n, K) of images (n, 3, side, side), from a copy of a backbone and a linear layer."""
+    """Logits (n, K) of images (n, 3, side, side), from a copy of a backbone and a linear layer.
+
+    searches_frozen: whether neighbours are searched in the features of the backbone before training.
+    """
 
     def __init__(self, backbone: Backbone, num_classes: int) -> None:
         super().__init__()
+        self.searches_frozen = True
         self._frozen = backbone
         self.body = deepcopy(backbone.module)
         self.head = _FastLinear(backbone.width, num_classes)

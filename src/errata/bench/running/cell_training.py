@@ -141,7 +141,7 @@ def train_second_pass(labelled: LabelledSetting, first: SeedResult, recipe: AnyR
     dynamics = second_pass(
         *(values, labelled.given, log_probabilities, model, again),
         seed=first.seed,
-        features=not on_table and not fine_tunes,  # those of the first run have not been trained
+        features=not on_table,
         device=device,
         folder=folder,
     )
