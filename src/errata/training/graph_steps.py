@@ -1,6 +1,8 @@
 """What is special about training on a GPU: steps as CUDA graphs, and orders shuffled on the device."""
 
-from collections.abc import Callable, Iterable, Sequence
+import gc
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any
 
@@ -68,7 +70,7 @@ class Step:
         graph_rows = rows.clone()
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._stream):
+        with _no_garbage_collection(), torch.cuda.graph(graph, stream=self._stream):
             self._step(graph_rows)
         return graph, graph_rows
 
@@ -85,6 +87,19 @@ class Step:
                 tensor.copy_(saved)
             for value in chain(*self._optimizer.state.values()):
                 value.zero_()
+
+
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """A context in which no graph of an earlier model is freed: freeing one while another is captured is an error."""
+    gc.collect()
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def batches_per_graph(batch_size: int) -> int:
