@@ -52,6 +52,17 @@ def test_the_default_depends_on_what_is_known(spaces, gathering):
         assert method.name.removesuffix(" (OOS)") in known
 
 
+def test_features_that_were_not_trained_on_the_labels_are_used_without_reading_the_run():
+    options = {"logits_stored": True, "can_score": lambda method: True, "frozen_features": True}
+    refuse = partial(pytest.fail, "the run was read")
+    method = choose_default(known_points("features"), "in-sample", memorisation=refuse, **options)
+    assert method.name == "Unmixed-kNN-RampProb-LM"
+    memorised = partial(Memorisation, True, True)
+    assert "kNN" not in choose_default(known_points(), "in-sample", memorisation=memorised, **options).name
+    unusable = options | {"can_score": lambda method: "Ramp" not in method.name}
+    assert "kNN" not in choose_default(known_points("features"), "in-sample", memorisation=memorised, **unusable).name
+
+
 @pytest.mark.parametrize(("logits_stored", "aggregation"), [(True, "EarlyProb"), (False, "MeanProb")])
 def test_a_run_whose_model_predicts_unseen_labels_better_gets_more_weight(logits_stored, aggregation):
     options = {"can_score": lambda method: True, "memorisation": partial(Memorisation, False, False)}

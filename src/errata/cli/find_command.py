@@ -52,14 +52,21 @@ def find(
     recipe: Annotated[
         Path | None, typer.Option(help="The file of `errata choose`: train this network, without trying others.")
     ] = None,
-    model: Annotated[str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn4`, `cnn9` or `resnet18`.")] = "auto",
+    model: Annotated[
+        str, typer.Option(help="`auto`, `boosting`, `mlp`, `cnn4`, `cnn9`, `resnet18` or `fine-tuned` (the backbone).")
+    ] = "auto",
     folds: Annotated[
         int | None, typer.Option(help="Train one model per fold, and score each sample out-of-sample.", min=2)
     ] = None,
     looks: Annotated[
-        int,
-        typer.Option(help="2: train again on the labels that the first run trusts, and rank by both.", min=1, max=2),
-    ] = 1,
+        int | None,
+        typer.Option(
+            help="2: train again on the labels that the first run trusts, and rank by both. Default: 2 for networks on "
+            "pixels with a GPU, otherwise 1.",
+            min=1,
+            max=2,
+        ),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(help="Train the folds on a Ray cluster: `auto` or HOST:PORT.", metavar="ADDRESS"),

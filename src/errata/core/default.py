@@ -8,7 +8,8 @@ it predicts, out-of-sample if each sample was predicted by a model that was not 
 Choose the method (`choose_default`):
 
 1. Inputs, or held-out predictions from them, are known: `Unmixed-HeldOut-EarlyProb-LM`.
-2. Otherwise, features are known and have not memorised the labels (errata.core.memorising): `Unmixed-kNN-RampProb-LM`.
+2. Otherwise, features are known and have not memorised the labels: `Unmixed-kNN-RampProb-LM`. They have not if they
+   are those of a pretrained model before it was trained on the labels, or by the statistics of errata.core.memorising.
 3. Otherwise, the run is in-sample and its late epochs have memorised labels (errata.core.memorising):
    `Unmixed-EarlyProb-LM`.
 4. Otherwise: `Unmixed-MeanProb-LM`.
@@ -59,6 +60,9 @@ from errata.core.sample_context import SampleContext
 BEATS_HELD_OUT = "beats_held_out"
 """The setting of a run that `errata find` measured to predict unseen labels better than held-out predictions."""
 
+FROZEN_FEATURES = "frozen_features"
+"""The setting of a run whose features are those of a pretrained model, before it was trained on the labels."""
+
 DEFAULT = "default"
 """The name of the method that `choose_default` returns for a run; upper or lower case."""
 
@@ -90,6 +94,7 @@ def choose_default(
     can_score: Callable[[Method], bool],
     memorisation: Callable[[], Memorisation],
     beats_held_out: bool = False,
+    frozen_features: bool = False,
 ) -> Method:
     """The method that ranks a run, by rules 1 to 4.
 
@@ -97,6 +102,7 @@ def choose_default(
     were kept. can_score: whether what was kept is enough for a method. memorisation: computes which parts of the run
     have memorised labels; it reads the whole run, so it is called only if the choice depends on it. beats_held_out:
     whether the model of the run was measured to predict unseen labels better than the held-out predictions.
+    frozen_features: whether the features have not been trained on the labels.
     """
 
     def gathered(name: str) -> Method:
@@ -107,6 +113,8 @@ def choose_default(
         return with_weight_of_run(method, WEIGHT_OF_BETTER_RUN) if beats_held_out else method
     with_features = gathered(WITH_FEATURES)
     features_usable = "features" in context.points and can_score(with_features)
+    if features_usable and frozen_features:
+        return with_features
     late_epochs_matter = logits_stored and gathering == "in-sample"
     if not features_usable and not late_epochs_matter:
         return gathered(MEAN_OF_ALL_EPOCHS)

@@ -12,7 +12,14 @@ from errata.core import early, memorising
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import BEATS_HELD_OUT, MEAN_OF_ALL_EPOCHS, WITH_FEATURES, choose_default, parse_or_default
+from errata.core.default import (
+    BEATS_HELD_OUT,
+    FROZEN_FEATURES,
+    MEAN_OF_ALL_EPOCHS,
+    WITH_FEATURES,
+    choose_default,
+    parse_or_default,
+)
 from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
@@ -184,6 +191,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
         can_score=lambda method: reducers is None or reducers.supports(method),
         memorisation=partial(_memorisation, dynamics, mapper),
         beats_held_out=dynamics.settings.get(BEATS_HELD_OUT) is True,
+        frozen_features=dynamics.settings.get(FROZEN_FEATURES) is True,
     )
 
 

@@ -59,7 +59,7 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         backbone: str | Path | None = None,
         ignore: str | Sequence[str] | None = None,
         folds: int | None = None,
-        looks: int = 1,
+        looks: int | None = None,
         device: str = "auto",
         random_state: int | np.random.RandomState | None = 0,
         estimator: Any = None,

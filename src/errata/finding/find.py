@@ -54,7 +54,7 @@ def find(
     recipe: str | Path | None = None,
     model: "ModelName" = "auto",
     folds: int | None = None,
-    looks: int = 1,
+    looks: int | None = None,
     ray: str | None = None,
     device: str = "auto",
     seed: int = 0,
@@ -79,11 +79,14 @@ def find(
     frames need no label.
     backbone: a pretrained model. For images: `lite0` (the default if errata[images] is installed), `lite2`, a folder or
     cached name of an image model for transformers, any torch.nn.Module that returns features, or "none" to train on the
-    pixels. For texts: a folder with a sentence-transformers model.
+    pixels only. On a GPU, models on its features, the fine-tuned backbone and a network trained from scratch are tried,
+    and the one that predicts held-out labels best is used; on a CPU, models on its features, or model="fine-tuned".
+    For texts: a folder with a sentence-transformers model.
     allow_download: whether a backbone that is not in the cache of transformers may be downloaded.
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     looks: 2 trains the model again, on the labels that the first run trusts and on its predictions for the others, and
-    ranks by both runs together. Not for gradient boosting, and not with folds.
+    ranks by both runs together. Not for gradient boosting, and not with folds. By default 2 for networks that learn
+    from pixels on a GPU, otherwise 1.
     ray: "auto" or HOST:PORT of a Ray cluster, which trains each fold as one task. The results are the same.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.

@@ -65,7 +65,7 @@ class FindOptions:
     backbone: the name of the pretrained model that computes features of images or texts (None: `open_pretrained`
     decides). allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
-    looks: 2 trains a second time, on what the first run believes about the labels.
+    looks: 2 trains a second time, on what the first run believes about the labels; None: see `passes`.
     ray: the address of a Ray cluster that trains the folds; it does not change the results.
     """
 
@@ -76,7 +76,7 @@ class FindOptions:
     backbone: str | None = None
     recipe: str | None = None
     allow_download: bool = False
-    looks: int = 1
+    looks: int | None = None
     ray: str | None = None
 
     def stored(self, data: UserData) -> dict[str, Any]:
@@ -130,7 +130,8 @@ def train_model(
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
     planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
-    progress.total(trial_epochs + planned * (1 if options.looks == 1 else 2))  # a second pass counts as a first
+    most_passes = max(passes(candidate, data, options) for candidate in candidates)
+    progress.total(trial_epochs + planned * most_passes)  # a second pass counts as a first
     trials = choose_model(
         candidates,
         data.labels,
@@ -172,7 +173,7 @@ def _train_by_recipe(
     recipe = load_recipe(options.recipe).with_seed(options.seed)
     chosen = Candidate("mlp", TableInputs(data.prepare().matrix), None, recipe)
     epochs = (options.folds or 1) * recipe.epochs
-    progress.total(epochs * options.looks)
+    progress.total(epochs * passes(chosen, data, options))
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, progress.advance)
     return RunToRank(
@@ -210,7 +211,7 @@ def check_options(data: UserData, options: FindOptions) -> None:
         load_recipe(options.recipe)
         if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
             raise InputError("`recipe=` is for an MLP on a table or text: pass neither images nor another `model=`")
-    if options.looks not in (1, 2):
+    if options.looks not in (None, 1, 2):
         raise InputError(f"looks must be 1 or 2, not {options.looks!r}")
     if options.looks == 2 and options.folds is not None:
         raise InputError("a second pass needs a model that is trained on all samples: pass no `folds=` with `looks=2`")
@@ -248,7 +249,7 @@ def _train(
             mapped = {name: value for name, value in vars(stored).items() if isinstance(value, np.ndarray)}
             in_memory: dict[str, Any] = {name: np.array(value) for name, value in mapped.items()}
             return replace(stored, path=None, **in_memory)
-    size = 4 * chosen.recipe.epochs * data.samples * data.num_classes
+    size = _logits_bytes(chosen, data)
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
     training_options = TrainingOptions(
         swa=False,
@@ -278,6 +279,26 @@ def _train(
     return result.dynamics
 
 
+def passes(candidate: "Candidate", data: UserData, options: FindOptions) -> int:
+    """How often the candidate is trained: as `looks` says, or twice if it learns from pixels on a GPU.
+
+    There, a second pass found more errors on every setting of docs/backbones.md. A run whose logits do not fit in
+    memory has one pass.
+    """
+    if options.looks is not None:
+        return options.looks
+    from errata.training.gather import choose_device
+    from errata.training.model_inputs import TableInputs
+
+    from_pixels = not isinstance(candidate.inputs, TableInputs)
+    fits = _logits_bytes(candidate, data) <= MAX_LOGITS
+    return 2 if from_pixels and fits and options.folds is None and choose_device(options.device).type != "cpu" else 1
+
+
+def _logits_bytes(candidate: "Candidate", data: UserData) -> int:
+    return 4 * candidate.recipe.epochs * data.samples * data.num_classes
+
+
 def _look_again(
     chosen: "Candidate",
     data: UserData,
@@ -287,7 +308,7 @@ def _look_again(
     planned: int,
 ) -> LookAgain | None:
     """A function that says what a second pass costs, and trains it; its progress adds up to `planned`."""
-    if options.looks == 1:
+    if passes(chosen, data, options) == 1:
         return None
     from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe

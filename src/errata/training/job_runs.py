@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from torch import Generator, Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from errata.core.default import FROZEN_FEATURES
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
 from errata.training.executors import Executor, evaluate, features, forward
+from errata.training.fine_tuning import FineTuned
 from errata.training.jobs import JobResult, TrainingOptions, check_provenance, provenance
 from errata.training.model_inputs import Inputs, TableInputs
 
@@ -62,10 +64,14 @@ class JobRun:
             keep="all" if options.stream is None else "stream",
             methods=options.stream,
             gathering="in-sample" if np.isin(rows, self._job.train_rows).any() else "out-of-sample",
-            settings=asdict(self._job.recipe) | {"when": options.when},
+            settings=asdict(self._job.recipe) | {"when": options.when} | self._features_setting(),
             resume=recorded if path is not None and path.exists() else False,
             quiet=True,
         )
+
+    def _features_setting(self) -> dict[str, Any]:
+        model = self._executor.module(self._number) if self._options.features else None
+        return {FROZEN_FEATURES: True} if isinstance(model, FineTuned) and model.searches_frozen else {}
 
     def _load(self, checkpoint: dict[str, Any]) -> None:
         if self._folder is not None:
