@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -6,8 +8,11 @@ from PIL import Image
 import errata
 from errata.errors import InputError
 from errata.finding import pretrained
-from errata.finding.model_training import NoProgress
-from errata.finding.pretrained import unit_rows
+from errata.finding.candidates import candidates_for
+from errata.finding.model_training import FindOptions, NoProgress, passes
+from errata.finding.pretrained import FixedFeatures, unit_rows
+from errata.readers import open_data
+from errata.training.backbones import module_backbone
 
 WRONG = (3, 10, 21)
 
@@ -88,6 +93,68 @@ def test_contradictions_are_refused(images):
         errata.find(*images, backbone="lite1")
     with pytest.raises(InputError, match="a Colours describes images"):
         errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], backbone=Colours())
+
+
+class Mixed(Colours):
+    """The same with a layer that can be trained."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = torch.nn.Linear(3, 4)
+
+    def forward(self, images):
+        return self.mix(super().forward(images))
+
+
+def test_a_backbone_is_fine_tuned_on_request_and_its_frozen_features_are_kept(images, tmp_path):
+    torch.manual_seed(0)
+    found = errata.find(*images, backbone=Mixed(), model="fine-tuned", looks=2, out=tmp_path / "out")
+    assert first_three(found) == set(WRONG)
+    assert found.summary["model"] == "fine-tuned Mixed, 20 epochs"
+    assert found.summary["passes"] == 2
+    assert found.dynamics.inputs.shape == (40, 4)
+    assert found.dynamics.held_out.shape == (40, 2)
+    with pytest.raises(InputError, match="fine-tuning starts from a pretrained model"):
+        errata.find(*images, backbone="none", model="fine-tuned")
+
+
+def test_on_a_gpu_the_fine_tuned_backbone_and_a_network_are_tried_too(images, monkeypatch):
+    monkeypatch.setattr("errata.training.gather.choose_device", torch.device)
+    data = open_data(*images)
+    backbone = module_backbone(Mixed())
+    embedded = replace(data, fit_features=FixedFeatures(np.eye(40, 3, dtype=np.float32)), backbone="Mixed")
+
+    def candidates(device):
+        return candidates_for(embedded, "auto", 0, device, backbone)
+
+    assert [candidate.name for candidate in candidates("cpu")] == ["mlp", "mlp"]
+    on_gpu = candidates("cuda")
+    assert [candidate.name for candidate in on_gpu] == ["mlp", "mlp", "fine-tuned Mixed", "cnn9"]
+    assert [candidate.keeps_epochs for candidate in on_gpu] == [False, False, True, False]
+    passes_on = {
+        device: [passes(one, data, FindOptions(device=device)) for one in on_gpu] for device in ("cpu", "cuda")
+    }
+    assert passes_on == {"cpu": [1, 1, 1, 1], "cuda": [1, 1, 2, 2]}
+    assert [passes(one, data, FindOptions(device="cuda", folds=2)) for one in on_gpu] == [1, 1, 1, 1]
+    assert [passes(one, data, FindOptions(device="cuda", looks=1)) for one in on_gpu] == [1, 1, 1, 1]
+
+
+@pytest.mark.parametrize(("side", "any_side", "trained_on"), [(32, True, 128), (32, False, 16), (200, True, 16)])
+def test_small_images_are_enlarged_and_large_ones_are_cropped(tmp_path, monkeypatch, side, any_side, trained_on):
+    rng = np.random.default_rng(0)
+    for number in range(12):
+        path = tmp_path / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(rng.integers(0, 256, (side, side, 3), dtype=np.uint8)).save(path)
+    data = replace(open_data(tmp_path), fit_features=FixedFeatures(np.eye(12, 3, dtype=np.float32)), backbone="Colours")
+    backbone = replace(module_backbone(Colours()), any_side=any_side)
+    for decoded_bytes in (1 << 30, 0):  # in memory, and decoded again in every epoch
+        monkeypatch.setattr("errata.finding.candidates.MAX_DECODED_BYTES", decoded_bytes)
+        (candidate,) = candidates_for(data, "fine-tuned", 0, "cpu", backbone)
+        assert type(candidate.inputs).__name__ == ("Images" if decoded_bytes or data.root is None else "ImageFiles")
+        (raw,) = candidate.inputs.fetch([torch.arange(4)])
+        for pixels in (candidate.inputs.train(raw, None), candidate.inputs.test(raw)):
+            assert pixels.shape == (4, 3, trained_on, trained_on)
 
 
 def test_unit_rows_have_length_one_around_the_mean():
