@@ -25,7 +25,8 @@ bench = typer.Typer(help="Run the benchmark and compare its results with the pub
 app.add_typer(bench, name="bench")
 
 SuiteOption = Annotated[
-    str | None, typer.Option("--suite", help="paper, tabular, cifar, noise, boosting, wild or quick. Default: quick.")
+    str | None,
+    typer.Option("--suite", help="paper, tabular, cifar, noise, boosting, wild, pretrained or quick. [default: quick]"),
 ]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A setting, such as letter-symmetric-20. May be repeated.")
