@@ -28,9 +28,10 @@ from errata.core.neighbours import nearest
 from errata.datasets.loading import load_setting
 from errata.finding.find import rank_run
 from errata.finding.frozen_features import frozen_features
-from errata.finding.model_training import FindOptions, NoProgress, train_model
+from errata.finding.model_training import FindOptions, train_model
 from errata.finding.pretrained import FixedFeatures, unit_rows
 from errata.readers import open_data
+from errata.terminal import NoProgress
 from errata.training.backbones import Backbone, open_backbone
 from generated_images import picture, save
 

@@ -26,8 +26,9 @@ from sklearn.linear_model import LogisticRegression
 import errata
 from errata.core.noise import NoisyLabels, symmetric
 from errata.datasets.locations import data_dir
-from errata.finding.model_training import FindOptions, NoProgress, train_model
+from errata.finding.model_training import FindOptions, train_model
 from errata.readers import open_data
+from errata.terminal import NoProgress
 
 FOLDS, RATE, SEED = 5, 0.2, 0
 LETTERS = 15_000  # number of first samples, as in the paper

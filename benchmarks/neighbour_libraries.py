@@ -72,10 +72,10 @@ def core_seconds(work: Callable[[], object]) -> float:
 def main(samples: int, columns: int) -> None:
     points = features(samples, columns)
     cloud, rows = prepare_points(points, K, "euclidean"), np.linspace(0, samples - 1, CHECKED).astype(np.int64)
-    true, _ = exact_search(rows, cloud, K, lambda done: None)
+    true, _ = exact_search(rows, cloud, K)
     everything = np.arange(samples)
     table = Table("search", "seconds of all cores", "recall", title=f"{samples:,} × {columns}, k = {K}")
-    exact = core_seconds(lambda: exact_search(everything, cloud, K, lambda done: None))
+    exact = core_seconds(lambda: exact_search(everything, cloud, K))
     table.add_row("errata, exact", f"{exact:.0f}", "1")
     for name, search in searches():
         search(points[:5000])  # compiles

@@ -106,12 +106,12 @@ def unmixed_by(
     """
     blend = neighbourly(run, weights or usual)
     log_p = evidence.normalised(blend.log_probabilities)
-    heard = (
+    near = (
         log_p
         if by_all or blend.neighbour_log_probabilities is None
         else evidence.normalised(blend.neighbour_log_probabilities)
     )
-    T = count(np.exp(heard), run.labels)
+    T = count(np.exp(near), run.labels)
     log_q = true_classes(log_p, T, rounds)
     return margin(log_q + np.log(T[:, run.labels].T) if own_label else log_q, run.labels)
 
@@ -183,7 +183,7 @@ def _with_vote(run: Run, counts: Floats) -> Floats:
     return margin(blend, run.labels)
 
 
-def simifeat(run: Run, points: SpaceName, rule: Callable[..., Floats], k: int = evidence.ASKED) -> Floats:
+def simifeat(run: Run, points: SpaceName, rule: Callable[..., Floats], k: int = evidence.VOTES) -> Floats:
     """SimiFeat's vote or rank: neighbour labels only."""
     return rule(label_votes(run.labels, run.spaces.nearest(points, k), run.classes), run.labels)
 

@@ -78,7 +78,7 @@ def measure(setting: str, seed: int, table: "Table", results: Results, device: s
             setting, seed, "", "true labels", len(every), trainer.train(every, labelled.data.train_labels, seed)[1]
         )
     assert gathered.dynamics is not None
-    alone, believed = suggestions(gathered.dynamics)
+    alone, by_default = suggestions(gathered.dynamics)
     for name, method in detectors(gathered.dynamics).items():
         first = np.zeros(len(every), dtype=np.bool_)
         first[np.lexsort((every, -score(gathered.dynamics, method, budget=errors)))[:errors]] = True
@@ -86,7 +86,7 @@ def measure(setting: str, seed: int, table: "Table", results: Results, device: s
             kept = every[~first]
             table.add(setting, seed, name, "removed", len(kept), trainer.train(kept, labelled.given, seed)[1])
         if not table.has(setting, seed, name, "corrected"):
-            corrected = np.where(first, believed if name == DEFAULT else alone, labelled.given)
+            corrected = np.where(first, by_default if name == DEFAULT else alone, labelled.given)
             table.add(setting, seed, name, "corrected", len(every), trainer.train(every, corrected, seed)[1])
 
 

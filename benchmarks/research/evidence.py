@@ -19,7 +19,7 @@ from errata.dynamics.scoring import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
 
-ASKED = 10  # neighbours for the start of memorisation, as many as in SimiFeat
+VOTES = 10  # neighbours for the start of memorisation, as many as in SimiFeat
 CONVERGED = 1e-3
 MOST_ROUNDS = 100
 
@@ -69,7 +69,7 @@ def late_unless_memorising(run: Run) -> Floats:
 def neighbours_agreement(run: Run) -> float:
     """The share of samples whose label is the most frequent one among their neighbours; ties count in part."""
     space: SpaceName = "inputs" if run.is_table else "features"
-    counts = label_votes(run.labels, run.spaces.nearest(space, ASKED), run.classes)
+    counts = label_votes(run.labels, run.spaces.nearest(space, VOTES), run.classes)
     return 1 - float(simifeat_vote(counts, run.labels).mean())
 
 
@@ -104,10 +104,10 @@ def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]
     return {
-        "come round": memorising.late_fit_share(mean[-1], late, labels),
-        "turned against": memorising.confident_reversals(before, late, labels),
+        "late fit": memorising.late_fit_share(mean[-1], late, labels),
+        "confident reversals": memorising.confident_reversals(before, late, labels),
         "ruled out": int(memorising.ruled_out(np.exp(before), labels).sum()),
-        "taken back": memorising.label_reversals(np.exp(before), late, labels),
+        "reversals": memorising.label_reversals(np.exp(before), late, labels),
     }
 
 
@@ -115,8 +115,8 @@ def signs_by_sums(run: Run) -> dict[str, float]:
     """The statistics of memorisation, from running sums."""
     before, end = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
     return {
-        "come round, by sums": memorising.late_fit_share(predicted(run), end, run.labels),
-        "taken back, by sums": memorising.label_reversals(before, end, run.labels),
+        "late fit, by sums": memorising.late_fit_share(predicted(run), end, run.labels),
+        "reversals, by sums": memorising.label_reversals(before, end, run.labels),
     }
 
 

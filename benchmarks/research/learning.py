@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 RATES = (0.0, 0.01, 0.03, 0.1, 0.2)
 SEEDS = range(3)
 IMAGES, RATES_OF_IMAGES = 30_000, (0.02, 0.05)
-METHODS = ("whole run", "logits alone", "by coming round", "neighbours", "default")
-COUNT, COUNT_BY_COMING_ROUND = "that count", "that count by coming round"
+METHODS = ("whole run", "logits alone", "cut at late fit", "neighbours", "default")
+COUNT, COUNT_AT_LATE_FIT = "epochs used", "epochs cut at late fit"
 WHOLE, NEIGHBOURS = "Unmixed-MeanProb-LM", "Unmixed-kNN-RampProb-LM"
 
 
@@ -141,13 +141,13 @@ def _row(known: Dynamics, wrong: Any) -> dict[str, Any]:
     assert known.logits is not None
     bare = Dynamics.from_arrays(known.logits, known.labels, gathering="in-sample")
     alone, default = find_method(bare, None), find_method(known, None)
-    shorter = _before_coming_round(bare)
+    shorter = _before_late_fit(bare)
     found = evidence.end_of_run(known) | {
         "epochs": bare.epochs,
         COUNT: epochs_used(bare, alone),
-        COUNT_BY_COMING_ROUND: shorter,
-        "asks features": default.name == NEIGHBOURS,
-        "running sums ask features": find_method(_streamed(known), None).name == NEIGHBOURS,
+        COUNT_AT_LATE_FIT: shorter,
+        "uses features": default.name == NEIGHBOURS,
+        "running sums use features": find_method(_streamed(known), None).name == NEIGHBOURS,
     }
     if not wrong.any():
         return found
@@ -170,7 +170,7 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
     return recorder.finish(features=dynamics.features)
 
 
-def _before_coming_round(dynamics: Dynamics) -> int:
+def _before_late_fit(dynamics: Dynamics) -> int:
     """The number of epochs before the part of a run that fits many labels late: the rule before confident reversals."""
     (arrays,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)])
     mean, added = predicted_classes(arrays["log_probabilities"])
@@ -190,10 +190,10 @@ def main(out: Path, *, images: bool) -> None:
     if images:
         print(rows.to_string())
         return
-    cut, cut_by_coming_round = (int((rows[name] < rows["epochs"]).sum()) for name in (COUNT, COUNT_BY_COMING_ROUND))
-    print(f"{len(rows)} runs; cut by logits alone: {cut}, by coming round: {cut_by_coming_round};", end=" ")
-    print(f"features not used: {(~rows['asks features']).sum()}, by running sums:", end=" ")
-    print((~rows["running sums ask features"]).sum())
+    cut, cut_at_late_fit = (int((rows[name] < rows["epochs"]).sum()) for name in (COUNT, COUNT_AT_LATE_FIT))
+    print(f"{len(rows)} runs; cut by logits alone: {cut}, cut at late fit: {cut_at_late_fit};", end=" ")
+    print(f"features not used: {(~rows['uses features']).sum()}, by running sums:", end=" ")
+    print((~rows["running sums use features"]).sum())
     print(rows.groupby(["data", "network", "wrong"])[list(METHODS)].mean().round(1).to_string())
 
 

@@ -88,14 +88,14 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     methods = {name: name for name in METHODS} | {"default": default}
     found |= {title: 100 * fnr(score(dynamics, name), wrong) for title, name in methods.items()}
     by_all = candidates.unmixed_by(run, by_all=True, weights=candidates.flat)
-    found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "ranks by": default}
-    found |= {"epochs that count": epochs_used(dynamics, find_method(dynamics, None))}
+    found |= {"transitions by sample and neighbours": 100 * fnr(by_all, wrong), "method": default}
+    found |= {"epochs used": epochs_used(dynamics, find_method(dynamics, None))}
     known = Dynamics.from_arrays(dynamics.logits, labels, features=dynamics.features, gathering="in-sample")
     by_features = find_method(known, None)
-    found |= {"features alone": 100 * fnr(score(known, by_features), wrong), "features alone rank by": by_features.name}
+    found |= {"features alone": 100 * fnr(score(known, by_features), wrong), "features alone method": by_features.name}
     bare = Dynamics.from_arrays(dynamics.logits, labels, gathering="in-sample")
     alone = find_method(bare, None)
-    found |= {"logits alone": 100 * fnr(score(bare, alone), wrong), "logits alone rank by": alone.name}
+    found |= {"logits alone": 100 * fnr(score(bare, alone), wrong), "logits alone method": alone.name}
     return found | {"epochs of logits alone": epochs_used(bare, alone)}
 
 

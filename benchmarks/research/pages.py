@@ -138,14 +138,14 @@ def memorising() -> str:
     rows = []
     for run in pd.read_csv(RESEARCH / "memorising.csv").to_dict("records"):
         name = run["setting"] if run["network"] == "MLP" else f"2,000 images of CIFAR-10, {run['network']}"
-        shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "come round")]
+        shares = [f"{100 * run[share]:.0f} %" for share in ("last epoch", "late fit")]
         back = (
-            f"{100 * run['taken back']:.0f} % of {run['ruled out']}" if run["ruled out"] >= FEWEST_REJECTED else MISSING
+            f"{100 * run['reversals']:.0f} % of {run['ruled out']}" if run["ruled out"] >= FEWEST_REJECTED else MISSING
         )
         missed = {method: f"{run[method]:.1f}" for method in methods}
-        for ranks_by, method in (("ranks by", "default"), ("features alone rank by", "features alone")):
+        for ranks_by, method in (("method", "default"), ("features alone method", "features alone")):
             missed[method] += "" if "kNN" in run[ranks_by] or "HeldOut" in run[ranks_by] else " (not used)"
-        counted = [str(run[of]) for of in ("epochs that count", "epochs of logits alone")]
+        counted = [str(run[of]) for of in ("epochs used", "epochs of logits alone")]
         rows.append([name, str(run["epochs"]), *shares, back, *missed.values(), *counted])
     statistics = ["epochs", "labels fitted", "late fit", "reversals"]
     titles = [method.replace(" alone", " only") for method in methods]
@@ -176,7 +176,7 @@ def learning() -> str:
     images, others = (pd.read_csv(RESEARCH / f"learning{of}.csv") for of in ("-images", ""))
     by = ["data", "network", "wrong"]
     means = pd.concat([others.groupby(by, sort=False).mean().reset_index(), images]).dropna(subset="default")
-    shares, methods = ["come round", "taken back"], ["whole run", "by coming round", "neighbours", "default"]
+    shares, methods = ["late fit", "reversals"], ["whole run", "cut at late fit", "neighbours", "default"]
     rows = []
     for run in means.to_dict("records"):
         percents = [f"{100 * run[of]:.0f} %" for of in ("wrong", *shares)]

@@ -106,9 +106,9 @@ def signs(run: Run) -> Row:
     own = run.log_mean(candidates.flat(run))
     row: Row = {"setting": run.setting, "seed": run.seed, "mean prediction": _agreement(own, run)}
     row["last epoch"] = float(run.agreement[-1])
-    row["come round"], row["taken back"] = evidence.late_fit_share(run), evidence.label_reversals(run)
+    row["late fit"], row["reversals"] = evidence.late_fit_share(run), evidence.label_reversals(run)
     row |= evidence.signs_by_sums(run)
-    row["epochs that count"] = float(candidates.usual(run).astype(np.bool_).mean())
+    row["epochs used"] = float(candidates.usual(run).astype(np.bool_).mean())
     for points in run.spaces.points:
         counts = label_votes(run.labels, run.spaces.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)

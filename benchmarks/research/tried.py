@@ -101,7 +101,7 @@ def _families() -> Iterator[Candidate]:
     family = "neighbours' labels alone (SimiFeat)"
     for points in ("features", "inputs"):
         for name, rule in (("vote", evidence.simifeat_vote), ("rank", evidence.simifeat_rank)):
-            for k in (evidence.ASKED, 50):
+            for k in (evidence.VOTES, 50):
                 scoring = partial(candidates.simifeat, points=points, rule=rule, k=k)
                 yield Candidate(f"{name}, k = {k}, {points}", family, scoring, points == "inputs")
 

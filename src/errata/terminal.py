@@ -195,3 +195,12 @@ class TrainingProgress(Protocol):
 
     def advance(self, epochs: float) -> None:
         """That many epochs are done. A training that takes fewer epochs than expected counts each as more than one."""
+
+
+class NoProgress:
+    """Progress that is not shown."""
+
+    def say(self, line: str) -> None: ...  # noqa: D102
+    def total(self, epochs: int) -> None: ...  # noqa: D102
+    def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
+    def advance(self, epochs: float) -> None: ...  # noqa: D102

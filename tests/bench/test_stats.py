@@ -52,12 +52,11 @@ def test_friedman_is_the_textbook_formula_corrected_for_ties(table):
     spread = ((ranks.mean(axis=0) - (methods + 1) / 2) ** 2).sum()
     ties = sum(int(count) ** 3 - int(count) for row in ranks for count in np.unique(row, return_counts=True)[1])
     correction = 1 - ties / (settings * methods * (methods**2 - 1))
-    statistic, p = stats.friedman(table)
+    p = stats.friedman(table)
     if correction == 0:
-        assert (statistic, p) == (0, 1)
+        assert p == 1
         return
     expected = 12 * settings / (methods * (methods + 1)) * spread / correction
-    assert statistic == pytest.approx(expected, abs=1e-9)
     assert p == pytest.approx(scipy.stats.chi2.sf(expected, methods - 1), abs=1e-9)
 
 
@@ -132,9 +131,7 @@ def test_the_paired_bootstrap_draws_settings_and_seeds_of_these(first, second, m
     expected = np.quantile(exact, [0.095, 0.905], method="inverted_cdf")
     np.testing.assert_allclose(found.loc["new", ["low", "high"]], expected, atol=1e-6)
     assert found.loc["new", "difference"] == pytest.approx((np.mean(first) + np.mean(second)) / 2)
-    one_side = min(np.mean(exact <= 1e-12), np.mean(exact >= -1e-12))
-    assert found.loc["new", "p"] == pytest.approx(min(1, 2 * one_side), abs=0.02)
-    assert found.loc["same"].tolist() == [0, 0, 0, 1]
+    assert found.loc["same"].tolist() == [0, 0, 0]
 
 
 def test_what_both_methods_share_is_no_uncertainty_of_their_difference():
@@ -142,7 +139,6 @@ def test_what_both_methods_share_is_no_uncertainty_of_their_difference():
     cells = cells_of({"s": 5, "t": 7}, old=values, new=values + 0.25)
     found = stats.paired_bootstrap(cells, "old").loc["new"]
     np.testing.assert_allclose(found[["difference", "low", "high"]], 0.25)
-    assert found["p"] == pytest.approx(2 / (stats.DRAWS + 1))
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), min_size=1, max_size=9))

@@ -129,8 +129,7 @@ def test_a_tuning_set_of_one_kind_leaves_the_defaults_and_says_so(curves, value,
     parts = replace(parts, wrong=np.where(parts.tuning[0.01], value, parts.wrong))
     found = choose(table_of(dynamics, parts))
     default, unfit = (found[found["tuning_fraction"] == fraction] for fraction in (0.0, 0.01))
-    for column in ("value", "shared_value"):
-        assert unfit[column].tolist() == default[column].tolist()
+    assert unfit["value"].tolist() == default["value"].tolist()
     assert unfit["chosen"].tolist() == [f"{one} (default: {reason} to tune on)" for one in default["chosen"]]
     assert not found.loc[found["tuning_fraction"] > 0.01, "chosen"].str.contains("default").any()
 
@@ -170,22 +169,6 @@ def test_of_equals_the_widest_then_the_first():
     rows += [(0, "Mean-CE", "8-8", 1, 9, 0.7, 0.0)]
     found = choose(hand_made(rows).sample(frac=1, random_state=0)).set_index("method")["chosen"]
     assert found.to_dict() == {"Last-CE": "0", "Mean-CE": "0-8", "CTRL-CE": "1,2,1"}
-
-
-def test_one_choice_for_all_seeds_is_the_best_on_average():
-    rows = [
-        (0, "Mean-CE", "0-4", 5, 0, 0.1, 0.11),
-        (0, "Mean-CE", "0-8", 9, 1, 0.2, 0.12),
-        (0, "Mean-CE", "0-9", 10, 2, 0.9, 0.13),
-        (1, "Mean-CE", "0-4", 5, 0, 0.9, 0.21),
-        (1, "Mean-CE", "0-8", 9, 1, 0.2, 0.22),
-        (1, "Mean-CE", "0-9", 10, 2, 0.1, 0.23),
-    ]
-    found = choose(hand_made(rows)).set_index("seed")
-    assert found["chosen"].tolist() == ["0-4", "0-9"]
-    assert found["value"].tolist() == [0.11, 0.23]
-    assert found["shared_chosen"].tolist() == ["0-8", "0-8"]
-    assert found["shared_value"].tolist() == [0.12, 0.22]
 
 
 def test_parts_of_a_setting_are_those_of_its_labels():

@@ -58,7 +58,7 @@ def check_neighbours(curves, points):
     for cloud in clouds:
         for metric in ("euclidean", "cosine"):
             nearest(cloud, 7, metric)
-    neighbours._approximate(prepare_points(points, 7, "euclidean"), 7, lambda done: None)
+    neighbours.approximate_search(prepare_points(points, 7, "euclidean"), 7)
 
 
 def check_confident_learning(curves, points):

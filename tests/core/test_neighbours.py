@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays
 from neighbour_oracle import assert_nearest, every_distance, hard_clouds
 
 from errata.core import devices, jit, neighbours
+from errata.core._neighbour_points import Neighbours, prepare_points
 from errata.core.neighbours import nearest
 from errata.errors import InputError
 
@@ -152,13 +153,6 @@ def test_memory_does_not_hold_every_distance():
     assert peak < 6000 * 6000 * 4 / 4
 
 
-@pytest.mark.parametrize("name", ["two groups too far apart for float64", "few different points", "very small"])
-def test_progress_adds_up(name):
-    points, done = hard_clouds()[name], []
-    nearest(points, 5, progress=done.append)
-    assert sum(done) == len(points)
-
-
 @pytest.mark.parametrize(
     ("points", "k", "metric", "message"),
     [
@@ -197,11 +191,14 @@ def links_to_the_nearest(points, links):
     return np.argsort(distances, axis=1, kind="stable")[:, :links].astype(np.int32)
 
 
+def approximate(points, k, metric="euclidean"):
+    return neighbours.approximate_search(prepare_points(points, k, metric), k)
+
+
 def test_approximate_with_perfect_links_is_exact(monkeypatch):
     monkeypatch.setattr(neighbours, "_graph", links_to_the_nearest)
-    points, done = cloud(300), []
-    assert_nearest(nearest(points, 40, exact=False, progress=done.append), points, 40)
-    assert sum(done) == 300
+    points = cloud(300)
+    assert_nearest(approximate(points, 40), points, 40)
 
 
 def test_rows_with_too_few_links_are_searched_exactly(monkeypatch):
@@ -211,71 +208,57 @@ def test_rows_with_too_few_links_are_searched_exactly(monkeypatch):
         return linked
 
     monkeypatch.setattr(neighbours, "_graph", some_missing)
-    points, done = cloud(300), []
-    assert_nearest(nearest(points, 10, exact=False, progress=done.append), points, 10)
-    assert sum(done) == 300
+    points = cloud(300)
+    assert_nearest(approximate(points, 10), points, 10)
 
 
-def test_recall_is_the_share_that_was_found(monkeypatch):
+def test_the_nearest_of_the_links_are_found(monkeypatch):
     def every_other(points, links):
         return links_to_the_nearest(points, 2 * links)[:, ::2]
 
     monkeypatch.setattr(neighbours, "_graph", every_other)
     points = cloud(400)
-    found, true = nearest(points, 30, exact=False), nearest(points, 30)
+    found, true = approximate(points, 30), nearest(points, 30)
     shares = [len(set(a) & set(b)) / 30 for a, b in zip(found.index, true.index, strict=True)]
-    assert found.recall == pytest.approx(np.mean(shares))
-    assert 0.4 < found.recall < 0.6
+    assert 0.4 < np.mean(shares) < 0.6
     distances = every_distance(points, "euclidean")
     np.testing.assert_allclose(found.distance, np.take_along_axis(distances, found.index.astype(int), 1), rtol=1e-6)
-
-
-def test_equally_near_points_count_as_found(monkeypatch):
-    monkeypatch.setattr(neighbours, "_graph", lambda points, links: np.tile(np.arange(100, 100 + links), (200, 1)))
-    assert nearest(np.ones((200, 3)), 20, exact=False).recall == 1
 
 
 def test_rows_of_zeros_are_exact_in_an_approximate_search(monkeypatch):
     monkeypatch.setattr(neighbours, "_graph", links_to_the_nearest)
     points = cloud(300) * (np.arange(300) % 2)[:, None]
-    found = nearest(points, 10, "cosine", exact=False)
+    found = approximate(points, 10, "cosine")
     np.testing.assert_array_equal(found.index[0], np.arange(1, 11))
     np.testing.assert_array_equal(found.distance[::2], 1)
 
 
-@pytest.mark.parametrize(("samples", "exact", "approximate"), [(50, None, False), (51, None, True), (51, True, False)])
-def test_many_samples_are_searched_approximately(monkeypatch, samples, exact, approximate):
-    asked = []
+@pytest.mark.parametrize(("samples", "approximate"), [(50, False), (51, True)])
+def test_many_samples_are_searched_approximately(monkeypatch, samples, approximate):
+    graphs = []
     monkeypatch.setattr(neighbours, "APPROXIMATE_BEYOND", 50)
     monkeypatch.setattr(
-        neighbours, "_graph", lambda points, links: asked.append(links) or links_to_the_nearest(points, links)
+        neighbours, "_graph", lambda points, links: graphs.append(links) or links_to_the_nearest(points, links)
     )
-    nearest(cloud(samples), 3, exact=exact)
-    assert bool(asked) == approximate
+    nearest(cloud(samples), 3)
+    assert bool(graphs) == approximate
 
 
 def test_a_registered_device_is_used_if_it_is_available(monkeypatch):
     searches = []
 
-    def constant_search(cloud, k, progress):
+    def constant_search(cloud, k):
         searches.append(k)
-        progress(len(cloud.points))
-        return np.zeros((len(cloud.points), k), np.int32), np.ones((len(cloud.points), k), np.float32)
+        return Neighbours(np.zeros((len(cloud.points), k), np.int32), np.ones((len(cloud.points), k), np.float32))
 
     monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: None, lambda: constant_search])
-    points, done = cloud(60), []
-    found = nearest(points, 3, progress=done.append)
+    points = cloud(60)
+    found = nearest(points, 3)
     assert (found.index == 0).all()
     assert (found.distance == 1).all()
-    assert (found.recall, searches, done) == (1.0, [3], [60])
+    assert searches == [3]
     monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: None])
     assert_nearest(nearest(points, 3), points, 3)
-
-
-def test_an_approximate_search_uses_no_device(monkeypatch):
-    monkeypatch.setattr(devices, "DEVICE_SEARCHES", [lambda: pytest.fail("a device was used")])
-    monkeypatch.setattr(neighbours, "_graph", links_to_the_nearest)
-    nearest(cloud(60), 3, exact=False)
 
 
 def test_importing_errata_registers_the_gpu_search_and_loads_neither_numpy_nor_torch():
@@ -288,10 +271,11 @@ def test_importing_errata_registers_the_gpu_search_and_loads_neither_numpy_nor_t
 
 
 def test_without_the_package_the_message_names_the_extra(monkeypatch):
+    monkeypatch.setattr(neighbours, "APPROXIMATE_BEYOND", 50)
     monkeypatch.setitem(sys.modules, "pynndescent", None)
     monkeypatch.setattr("errata.extras.find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"among 60 samples .*exact=True.* needs pynndescent: pip install 'errata\["):
-        nearest(cloud(60), 3, exact=False)
+    with pytest.raises(InputError, match=r"neighbours among 60 samples needs pynndescent: pip install 'errata\["):
+        nearest(cloud(60), 3)
 
 
 def test_pynndescent_has_the_expected_signature():

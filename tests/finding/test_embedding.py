@@ -12,8 +12,8 @@ from errata.core import metrics
 from errata.errors import InputError
 from errata.finding import embedding
 from errata.finding.candidates import candidates_for
-from errata.finding.model_training import NoProgress
 from errata.readers import open_data
+from errata.terminal import NoProgress
 
 TOPICS = ("goal match team ball score", "vote party law minister senate", "star planet orbit moon comet")
 

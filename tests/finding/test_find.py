@@ -16,8 +16,8 @@ from errata.core import metrics
 from errata.errors import ErrataError, InputError
 from errata.finding import candidates, model_training
 from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
-from errata.finding.model_training import NoProgress
 from errata.finding.sources import DataSource
+from errata.terminal import NoProgress
 from errata.training.search import model_split
 
 

@@ -19,10 +19,10 @@ from errata.errors import InputError
 from errata.finding import frozen_features as module
 from errata.finding import stored_blocks as blocks_module
 from errata.finding.frozen_features import frozen_features
-from errata.finding.model_training import NoProgress
 from errata.readers import open_data
 from errata.readers.image_files import StoredImages
 from errata.readers.user_data import UserData
+from errata.terminal import NoProgress
 from errata.training.backbones import module_backbone, open_backbone
 
 SIDE = 8

@@ -9,9 +9,10 @@ import errata
 from errata.errors import InputError
 from errata.finding import pretrained
 from errata.finding.candidates import candidates_for
-from errata.finding.model_training import FindOptions, NoProgress, passes
+from errata.finding.model_training import FindOptions, passes
 from errata.finding.pretrained import FixedFeatures, unit_rows
 from errata.readers import open_data
+from errata.terminal import NoProgress
 from errata.training.backbones import module_backbone
 
 WRONG = (3, 10, 21)

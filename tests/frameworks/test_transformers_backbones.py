@@ -13,8 +13,8 @@ from PIL import Image
 from errata import memory
 from errata.errors import InputError
 from errata.finding.frozen_features import frozen_features
-from errata.finding.model_training import NoProgress
 from errata.readers import open_data
+from errata.terminal import NoProgress
 from errata.training.backbones import open_backbone
 from errata.training.image_preprocessing import BICUBIC, Preprocessing
 from errata.training.transformers_backbones import read_preprocessing

@@ -213,7 +213,6 @@ SPECIFIC: list[tuple[str, tuple[str, ...], Expected]] = [
         ("export", "errata-out", "--to", "label-studio", "--images-at", "javascript:x"),
         "either",
     ),
-    ("choose --search of another word", (*CHOOSE, "--search", "none"), "refused"),
     ("choose --batch-size of 2^64", (*CHOOSE, "--batch-size", HUGE), "either"),
     ("choose --out in a folder that is not there", (*CHOOSE, "--out", "gone/x.json"), "refused"),
     ("bench run --plugin that is no Python", (*BENCH_RUN, "--plugin", "data.csv"), "refused"),

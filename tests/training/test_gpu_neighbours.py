@@ -9,15 +9,15 @@ from neighbour_oracle import assert_nearest, hard_clouds
 from errata.core import devices
 from errata.core import neighbours as core_neighbours
 from errata.core._neighbour_points import prepare_points
-from errata.core.neighbours import Neighbours, nearest
+from errata.core.neighbours import nearest
 from errata.training import gpu_neighbours
 from errata.training.gpu_neighbours import search_on_device
 
 METRICS = ["euclidean", "cosine"]
 
 
-def nearest_on(device, points, k, metric="euclidean", progress=lambda done: None):
-    return Neighbours(*search_on_device(prepare_points(points, k, metric), k, progress, device), 1.0)
+def nearest_on(device, points, k, metric="euclidean"):
+    return search_on_device(prepare_points(points, k, metric), k, device)
 
 
 def cloud(samples=700, columns=17, seed=0):
@@ -68,13 +68,6 @@ def test_tensors_and_read_only_arrays_without_a_warning(tmp_path):
     assert_nearest(tensor, points, 5)
 
 
-@pytest.mark.parametrize("name", ["two groups too far apart for float64", "few different points", "very small"])
-def test_progress_adds_up(small_blocks, name):
-    points, done = hard_clouds()[name][:200], []
-    nearest_on("cpu", points, 5, progress=done.append)
-    assert sum(done) == len(points)
-
-
 @pytest.fixture
 def types_used(monkeypatch):
     used, search = [], gpu_neighbours._search_products
@@ -111,16 +104,14 @@ def test_the_current_tf32_setting_of_torch_is_read(types_used):
 
 
 def test_a_gpu_is_used_for_any_number_of_samples(monkeypatch):
-    searches, done, points = [], [], cloud(80)
+    searches, points = [], cloud(80)
     monkeypatch.setattr(
         gpu_neighbours, "search_on_device", lambda *a: searches.append(a) or search_on_device(*a, device="cpu")
     )
     monkeypatch.setattr(core_neighbours, "APPROXIMATE_BEYOND", 50)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert_nearest(nearest(points, 5, progress=done.append), points, 5)
-    assert_nearest(nearest(points, 5, exact=True), points, 5)
-    assert len(searches) == 2
-    assert sum(done) == 80
+    assert_nearest(nearest(points, 5), points, 5)
+    assert len(searches) == 1
 
 
 def test_torch_without_a_gpu_is_not_used(monkeypatch):

@@ -142,25 +142,12 @@ def test_a_search_is_deterministic_and_does_not_modify_its_input(digits, searche
     np.testing.assert_array_equal(labels, before[1])
 
 
-def test_halving_trains_few_to_the_end_and_keeps_every_learning_rate(digits, searched):
-    full, _ = searched
-    reported = []
-    halved = choose(*digits, 10, **SMALL, search="halving", device="cpu", progress=reported.append)
-    lengths = halved.table["trained"]
-    assert sorted(lengths) == [2] * 6 + [16] * 2
-    assert set(halved.table["learning_rate"][lengths == 16]) == {1e-3, 1e-2}
-    assert halved.accuracy == pytest.approx(full.accuracy, abs=0.05)
-    assert halved.accuracy == halved.table["accuracy"].max()
-    assert sum(reported) == pytest.approx(1)
-
-
-@pytest.mark.parametrize("search", ["full", "halving"])
-def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypatch, search):
+def test_a_killed_search_resumes_with_the_same_result(digits, tmp_path, monkeypatch):
     journal, arguments, ran = tmp_path / "search.json", {"widths": [(8,), (6,), (4,)], "max_epochs": 8}, []
 
     def choose_again(inputs, labels, **more):
         shares = []
-        rates = {"learning_rates": (1e-2,), "weight_decays": (0.0, 1e-3), "search": search}
+        rates = {"learning_rates": (1e-2,), "weight_decays": (0.0, 1e-3)}
         choice = choose(inputs, labels, 10, **arguments, **rates, progress=shares.append, **more)
         assert sum(shares) == pytest.approx(1)
         return choice
@@ -230,9 +217,8 @@ def test_a_diverged_candidate_is_listed_with_its_reason_and_not_chosen(data):
     assert last["learning_rate"] == 1e30
     assert last["stopped"].startswith("8 at learning rate 1e+30 and weight decay 0 diverged")
     assert np.isnan(last["accuracy"])
-    for search in ("full", "halving"):
-        with pytest.raises(InputError, match="every candidate diverged"):
-            choose(*data, CLASSES, **rates, learning_rates=(1e30,), search=search)
+    with pytest.raises(InputError, match="every candidate diverged"):
+        choose(*data, CLASSES, **rates, learning_rates=(1e30,))
 
 
 def test_bad_input_is_refused_before_training(data):
@@ -241,7 +227,6 @@ def test_bad_input_is_refused_before_training(data):
         (labels[:5], {}, "there are 5 labels for 60 samples"),
         (labels + 1, {}, r"label of sample 2 is 3, outside 0\.\.2"),
         (labels, {"max_epochs": 0}, "epochs of a recipe must be a whole number, 1 or above"),
-        (labels, {"search": "guess"}, "search must be one of full, halving, not 'guess'"),
         (labels, {"seed": -1}, "seed of a recipe must be a whole number"),
         (labels, {"device": "abacus"}, "no device named 'abacus'"),
     ):
@@ -290,13 +275,11 @@ def test_the_command_writes_the_recipe_of_the_library(run, tmp_path, monkeypatch
     inputs = iris.data - iris.data.mean(axis=0)
     noisy = symmetric(iris.target, 0.2, num_classes=3, seed=0).labels
     np.savez(tmp_path / "iris.npz", inputs=inputs, labels=np.array(["a", "b", "c"])[noisy] if named else noisy)
-    options = "--max-epochs", 12, "--batch-size", 32, "--seed", 4, "--device", "cpu", "--search", "halving"
+    options = "--max-epochs", 12, "--batch-size", 32, "--seed", 4, "--device", "cpu"
     code, printed, errors = run("iris.npz", "--out", "best.json", *options)
     assert (code, errors) == (0, "")
     standardised = open_data((inputs, noisy)).prepare().matrix  # the inputs that `errata find` trains on
-    expected = choose_recipe(
-        TableInputs(standardised), noisy, 3, max_epochs=12, batch_size=32, seed=4, search="halving"
-    )
+    expected = choose_recipe(TableInputs(standardised), noisy, 3, max_epochs=12, batch_size=32, seed=4)
     assert Recipe.load(tmp_path / "best.json") == expected.recipe
     first = next(line for line in printed.splitlines() if "%" in line)
     assert "-".join(map(str, expected.recipe.widths)) in first

@@ -120,26 +120,12 @@ class TuningResults:
 def choose(candidates: pd.DataFrame) -> pd.DataFrame:
     """The best candidate per seed, tuning fraction and method: the one with the smallest tuning_value.
 
-    Ties go to the widest window, then to the first candidate. `shared_chosen` and `shared_value` belong to the
-    candidate that is best on average over the seeds: the paper prints one window for its three seeds.
+    Ties go to the widest window, then to the first candidate.
     """
     by = ["seed", "tuning_fraction", "method"]
-    tuned = candidates[candidates["tuning_value"].notna()]
-    over_seeds = tuned.groupby(["tuning_fraction", "method", "chosen"], as_index=False, sort=False)
-    mean = over_seeds.agg(tuning_value=("tuning_value", "mean"), width=("width", "first"), place=("place", "first"))
-    best = _best(mean, by[1:])[[*by[1:], "chosen"]].merge(candidates, on=[*by[1:], "chosen"])
-    shared = best[[*by, "chosen", "value"]].rename(columns={"chosen": "shared_chosen", "value": "shared_value"})
-    own = _best(candidates, by).merge(shared, on=by, how="left")
-    own["shared_chosen"] = own["shared_chosen"].fillna(own["chosen"])
-    own["shared_value"] = own["shared_value"].fillna(own["value"])
-    first = [*by, "value", "chosen", "shared_value", "shared_chosen", "tuning_value"]
-    return own[[*first, *(column for column in candidates.columns if column not in (*first, "width", "place"))]]
-
-
-def _best(table: pd.DataFrame, by: list[str]) -> pd.DataFrame:
     methods = {name: number for number, name in enumerate((*WINDOWED_METHODS, CLUSTERED_METHOD))}
-    rounded = table["tuning_value"].round(12)  # the mean over seeds depends on their order in the last bits
-    ranked = table.assign(rounded=rounded, narrowness=-table["width"], number=table["method"].map(methods))
-    order = [*(column if column != "method" else "number" for column in by), "rounded", "narrowness", "place"]
-    best = ranked.sort_values(order).drop_duplicates(by)
-    return best.drop(columns=["rounded", "narrowness", "number"]).reset_index(drop=True)
+    ranked = candidates.assign(narrowness=-candidates["width"], number=candidates["method"].map(methods))
+    best = ranked.sort_values(["seed", "tuning_fraction", "number", "tuning_value", "narrowness", "place"])
+    first = [*by, "value", "chosen", "tuning_value"]
+    others = [column for column in candidates.columns if column not in (*first, "width", "place")]
+    return best.drop_duplicates(by).reset_index(drop=True)[[*first, *others]]

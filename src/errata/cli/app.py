@@ -12,6 +12,16 @@ from errata.errors import ErrataError
 
 PARAMETER = re.compile(r"`(\w+)=([^`]*)`")  # messages name a parameter of a Python function like this
 
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="The label column of a table; for a .npy file, the .npy file of labels.")
+]
+TextColumn = Annotated[str | None, typer.Option("--text", help="A column to read as text.")]
+IdColumn = Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")]
+IgnoredColumns = Annotated[
+    list[str] | None, typer.Option("--ignore", help="A column that the model must not use. May be repeated.")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")]
+Device = Annotated[str, typer.Option("--device", help="`auto`, `cpu` or `cuda`.")]
 ExcelSafe = Annotated[
     bool,
     typer.Option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import Device, app
 from errata.cli.data import DataDir
 from errata.errors import InputError
 from errata.extras import require
@@ -36,7 +36,6 @@ GatheringOption = Annotated[
 ]
 SeedsOption = Annotated[int | None, typer.Option("--seeds", help="Number of seeds. Default: 3; quick: 1.", min=1)]
 OutOption = Annotated[Path, typer.Option("--out", help="Folder of the results. Results that it has are reused.")]
-DeviceOption = Annotated[str, typer.Option("--device", help="`auto`, `cpu` or `cuda`.")]
 
 
 @bench.command("list")
@@ -87,7 +86,7 @@ def run(
         list[Path] | None, typer.Option(help="A Python file that defines methods. May be repeated.")
     ] = None,
     seeds: SeedsOption = None,
-    device: DeviceOption = "auto",
+    device: Device = "auto",
     out: Annotated[
         str | None,
         typer.Option(
@@ -149,7 +148,7 @@ def tune(
     suite: SuiteOption = None,
     setting: SettingOption = None,
     seeds: SeedsOption = None,
-    device: DeviceOption = "auto",
+    device: Device = "auto",
     out: OutOption = Path("results"),
     data_dir: DataDir = None,
 ) -> None:
@@ -174,7 +173,7 @@ def tune(
 @bench.command()
 def choose(
     setting: Annotated[list[str], typer.Option("--setting", help="A setting of tabular data. May be repeated.")],
-    device: DeviceOption = "auto",
+    device: Device = "auto",
     out: OutOption = Path("results"),
     data_dir: DataDir = None,
 ) -> None:

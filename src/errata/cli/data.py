@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import IdColumn, IgnoredColumns, LabelColumn, SkipBad, TextColumn, app
 from errata.errors import InputError
 from errata.extras import require
 from errata.terminal import print_table
@@ -165,11 +165,11 @@ def inspect(
     source: Annotated[
         Path, typer.Argument(help="Your data: a table, an array file, or a folder with one folder of images per class.")
     ],
-    label: Annotated[str | None, typer.Option(help="The column with the labels.")] = None,
-    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(help="A column that no model must use. May be repeated.")] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Ignore images that cannot be read.")] = False,
+    label: LabelColumn = None,
+    text: TextColumn = None,
+    id_column: IdColumn = None,
+    ignore: IgnoredColumns = None,
+    skip_bad: SkipBad = False,
 ) -> None:
     """Show how errata reads your data: samples, classes, column types, and ignored columns."""
     import numpy as np

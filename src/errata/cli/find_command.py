@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from errata.cli.app import ExcelSafe, app
+from errata.cli.app import Device, ExcelSafe, IdColumn, IgnoredColumns, LabelColumn, SkipBad, TextColumn, app
 from errata.terminal import TrainingBar, print_table
 
 if TYPE_CHECKING:
@@ -27,18 +27,14 @@ def find(
             "(.npz .npy), a dynamics folder, or a folder saved by Hugging Face datasets."
         ),
     ],
-    label: Annotated[
-        str | None, typer.Option(help="The label column of a table; for a .npy file, the .npy file with its labels.")
-    ] = None,
+    label: LabelColumn = None,
     data: Annotated[
         Path | None,
         typer.Option(help="For dynamics or saved logits: the table or folder with their samples, for the report."),
     ] = None,
-    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
-    id_column: Annotated[str | None, typer.Option("--id", help="The column with the sample ids.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A column that the model must not use. May be repeated.")
-    ] = None,
+    text: TextColumn = None,
+    id_column: IdColumn = None,
+    ignore: IgnoredColumns = None,
     backbone: Annotated[
         str | None,
         typer.Option(
@@ -71,12 +67,12 @@ def find(
         str | None,
         typer.Option(help="Train the folds on a Ray cluster: `auto` or HOST:PORT.", metavar="ADDRESS"),
     ] = None,
-    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="Folder for the ranking and the report.")] = OUT,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace results of other data in --out.")] = False,
     top: Annotated[int, typer.Option(help="How many samples to print.", min=0)] = 10,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out images that cannot be read.")] = False,
+    skip_bad: SkipBad = False,
     merge_labels: Annotated[
         bool, typer.Option("--merge-labels", help="Treat labels that differ only in case or spaces as one class.")
     ] = False,

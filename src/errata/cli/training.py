@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from errata.cli.app import app
+from errata.cli.app import Device, IgnoredColumns, LabelColumn, TextColumn, app
 from errata.errors import InputError
 from errata.extras import require
 from errata.finding.sources import DataSource
@@ -18,24 +18,14 @@ if TYPE_CHECKING:
 @app.command()
 def choose(
     source: Annotated[Path, typer.Argument(help="A table, text or arrays, in all formats that `errata find` reads.")],
-    label: Annotated[
-        str | None, typer.Option(help="The label column of a table; for a .npy file, that of labels.")
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="A column to read as text.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(help="A column that the network must not use. May be repeated.")
-    ] = None,
+    label: LabelColumn = None,
+    text: TextColumn = None,
+    ignore: IgnoredColumns = None,
     out: Annotated[Path, typer.Option(help="The file to write the recipe to (.json).")] = Path("recipe.json"),
     max_epochs: Annotated[int, typer.Option(help="Epochs to train each candidate for.", min=1)] = 800,
     batch_size: Annotated[int, typer.Option(help="Samples per batch.", min=1)] = 1024,
-    search: Annotated[
-        str,
-        typer.Option(
-            help="`full`, or `halving`: takes a third of the time, but drops small networks that learn slowly."
-        ),
-    ] = "full",
     seed: Annotated[int, typer.Option(help="Seed of the validation split and of the training.", min=0)] = 0,
-    device: Annotated[str, typer.Option(help="`auto`, `cpu` or `cuda`.")] = "auto",
+    device: Device = "auto",
 ) -> None:
     """Choose a network and its recipe by the accuracy on a validation split. Its labels are as noisy as the others."""
     if out.suffix != ".json":
@@ -54,7 +44,6 @@ def choose(
             data.num_classes,
             batch_size=batch_size,
             max_epochs=max_epochs,
-            search=search,
             seed=seed,
             device=device,
             journal=out.with_suffix(".search.json"),

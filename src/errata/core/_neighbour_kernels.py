@@ -18,7 +18,7 @@ _CHUNK = 64  # products that are compared together, without a branch for each
 
 
 class Candidates(NamedTuple):
-    """Points that may be among the k nearest of n rows: `points` (n, room), of which the first `counts` (n,) are used.
+    """Points that may be among the k nearest of n rows: the first `counts` (n,) of each row of `points` (n, room).
 
     They are sorted by row number. `lows` (n, room) are lower bounds of the squared distances, without the term that is
     the same for the whole row. `limits` (n,) are the k-th smallest upper bounds.

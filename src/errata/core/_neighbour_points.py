@@ -10,8 +10,6 @@ from errata.core.jit import BLOCK_ELEMENTS, row_blocks
 from errata.errors import InputError
 
 Metric = Literal["euclidean", "cosine"]
-IndexAndDistance = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""Index and distance (n, k) of the k nearest points of n rows."""
 
 _UNDERFLOW = float(np.finfo(np.float32).tiny)  # the smallest distance that float32 represents exactly
 _DIRECTION_NOISE = 1e-15  # rows of length 1 that are closer than this have the same direction in float64
@@ -24,6 +22,18 @@ SAME_IN_FLOAT32 = 3 * float(np.finfo(np.float32).eps)
 
 _LARGEST = 1e30  # the largest coordinate whose distances fit into float32
 _SHORTEST = 1e-140  # the squares of shorter rows underflow in float64; they count as rows of zeros
+
+
+class Neighbours(NamedTuple):
+    """The k nearest points of each of n rows, nearest first, without the row itself: index and distance (n, k)."""
+
+    index: NDArray[np.int32]  # type: ignore[assignment]  # hides tuple.index, which is not used here
+    distance: NDArray[np.float32]
+
+    @classmethod
+    def empty(cls, rows: int, k: int) -> "Neighbours":
+        """Arrays to write to."""
+        return cls(np.empty((rows, k), dtype=np.int32), np.empty((rows, k), dtype=np.float32))
 
 
 class Cloud(NamedTuple):

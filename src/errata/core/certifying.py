@@ -34,7 +34,7 @@ class Certificate:
     left: the most labels not yet found that may be wrong, with that confidence.
     recall_at_least: found / (found + left).
     reviewed, checks, unsure: verdicts in total, on random samples, and without an answer.
-    more_checks: how many more random checks suffice if all of them come back right; 0 if certified; None if not even
+    more_checks: how many more random checks suffice if all of them find right labels; 0 if certified; None if not even
     a check of every sample would, because too many verdicts are unsure.
     any_time: the statement holds however often it is computed. Otherwise, it holds once, after a number of random
     checks that was fixed before.
@@ -209,6 +209,6 @@ def checks_for_prefix(size: int, limit: float = 0.05, confidence: float = CONFID
 def _passes(
     sizes: ArrayLike, checks: ArrayLike, wrong: ArrayLike, breaking: ArrayLike, risk: float
 ) -> NDArray[np.bool_]:
-    """True if so few wrong changes among the checks are improbable, were `breaking` of all changes wrong."""
+    """True where this few wrong changes among the checks would be improbable, if `breaking` changes were wrong."""
     probabilities: Floats = at_most(sizes, checks, wrong, np.minimum(breaking, sizes))
     return np.asarray(probabilities <= risk)

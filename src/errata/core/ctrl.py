@@ -31,7 +31,7 @@ NEVER_SELECTED = np.iinfo(np.int32).max
 
 @dataclass(frozen=True)
 class Configuration:
-    """W windows of epochs, and K clusters per class, of which the Ks with the largest area are noisy."""
+    """W windows of epochs and K clusters per class; the Ks clusters with the largest area are noisy."""
 
     windows: int
     clusters: int

@@ -15,17 +15,16 @@ Choose the method (`choose_default`):
 4. Otherwise: `Unmixed-MeanProb-LM`.
 
 If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
-EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Without the sums of MeanProb, nobody can tell
-whether the features have memorised the labels; errata.dynamics.scoring, which reads the run, then says that they have
-not.
+EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Memorisation is measured from the sums of
+RampProb and MeanProb; without the latter, rule 2 assumes that the features have not memorised the labels.
 
 Score each sample. First the aggregation is applied, then HeldOut or kNN, then Unmixed, then the measure LM:
 
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
    MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
-   excluded runs that memorise. EarlyProb: equal weights until one epoch for the whole run, out of eight candidates:
-   the one whose mean agrees best with h of step 6, or, without h, the last before the model starts to memorise
-   (errata.core.early).
+   excluded runs that memorise. EarlyProb: equal weights for the epochs before a cut-off, which is the same for all
+   samples (errata.core.early). There are eight candidates for it. With h of step 6, the cut-off is the candidate whose
+   average agrees best with h. Without h, it is the last candidate before the model starts to memorise.
 6. HeldOut (errata.core.held_out), with inputs: log p'(i) = a log p(i) + (1 - a) log h(i). a is 0.7 if `find` measured
    that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from the inputs by
    models that have not seen the label of sample i: logistic regression, a random forest, a small network and nearest
@@ -37,11 +36,12 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    search is approximate, unless there is a GPU (errata.core.neighbours).
    With neither, p' = p.
 7. Unmixed (errata.core.unmixing): p'(i) predicts given labels; compute q(i), the probabilities of true classes, from
-   p' = q T by two rounds of expectation maximisation. T (K, K), how often samples of each class get each label: count
-   the labels of the samples that are typical of each class, add 1 to each count, and divide each row by its sum. With
-   h(i), these are the half of the samples of each predicted class that h is most confident about. Otherwise they are
-   the samples that are confident of the class: their probability of it in n(i), or in p(i) without n(i), is at least
-   the mean of that probability over the samples with this label (errata.core.confident_learning). If N < K², q = p'.
+   p' = q T by two rounds of expectation maximisation. T (K, K) holds how often samples of each class get each label:
+   count the labels of the samples that are typical of each class, add 1 to each count, and divide each row by its sum.
+   With h, the typical samples of a class are half of those for which h predicts it: the half with the highest h(i) of
+   the class. Otherwise, they are the samples whose probability of the class is at least the mean of this probability
+   over the samples with that label; a sample for which this holds for several classes counts for its most probable
+   class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). If N < K², q = p'.
 8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
    suspicious. The class with the largest q is the suggested label.
 9. errata.dynamics.ranking sorts by the score, highest first; of equal scores, a hash of the id decides. It also turns

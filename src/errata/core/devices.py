@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from errata.core._neighbour_points import Cloud, IndexAndDistance
+    from errata.core._neighbour_points import Cloud, Neighbours
 
 Progress = Callable[[int], object]
 """Called with the number of samples done since the last call."""
@@ -16,8 +16,8 @@ Progress = Callable[[int], object]
 class DeviceSearch(Protocol):
     """An exact search on a device."""
 
-    def __call__(self, cloud: "Cloud", k: int, progress: Progress) -> "IndexAndDistance":
-        """Index and distance (N, k) of the k nearest points of every point, as `errata.core.neighbours.nearest`."""
+    def __call__(self, cloud: "Cloud", k: int) -> "Neighbours":
+        """The k nearest points of every point, as `errata.core.neighbours.nearest` finds them."""
 
 
 DEVICE_SEARCHES: list[Callable[[], DeviceSearch | None]] = []

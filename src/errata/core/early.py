@@ -31,7 +31,7 @@ FRACTIONS = (1 / 16, 1 / 8, 3 / 16, 1 / 4, 3 / 8, 1 / 2, 3 / 4, 1.0)
 INFORMATIVE_LOSS = 0.8
 """Held-out predictions are used if their log loss is at most this share of the loss of guessing."""
 LOWEST_LOG_PROBABILITY_OF_RUN = -30.0
-"""Lower values are cut, so that one sample that is confidently wrong does not decide."""
+"""Lower values are raised to this one, so that a single sample that is confidently wrong does not decide."""
 
 
 def window_ends(epochs: int) -> list[int]:
@@ -69,7 +69,7 @@ def _closest(log_sums: NDArray[Any], held_out: Floats) -> int:
 
 
 def window_counts(log_sums: NDArray[Any], labels: Labels) -> tuple[Counts, Counts, Counts]:
-    """What rule 2 needs to know of all samples. Counts of parts of a run can be added.
+    """The counts over all samples that rule 2 uses. Counts of parts of a run can be added.
 
     (P, 2): the `reversal_counts` of the part that each window adds to the one before; 0 for the first. (P, K): how many
     labels of each class the mean over each window predicts. (K,): the same for the last part.

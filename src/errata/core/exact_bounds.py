@@ -13,7 +13,7 @@ MOST_NUMBERS = 400  # numbers of wrong labels in the first of two sets that are 
 
 
 class Sampled(NamedTuple):
-    """A set of `size` samples of which `checked` random ones were judged, and `wrong` of these are wrong."""
+    """A set of `size` samples: `checked` random ones were judged, and `wrong` of the judged labels are wrong."""
 
     size: int
     checked: int
@@ -25,10 +25,11 @@ class Sampled(NamedTuple):
 
 
 def most_wrong(size: ArrayLike, checked: ArrayLike, wrong: ArrayLike, risk: ArrayLike) -> Counts:
-    """The largest number of wrong labels in a set of `size` for which so few in the sample were still plausible.
+    """The largest plausible number of wrong labels in a set of `size`, of which a random sample was checked.
 
-    checked: the size of the sample. wrong: how many of it are wrong. Plausible: the hypergeometric probability of at
-    most `wrong` is above `risk`. The true number is larger with probability `risk` at most. Arrays are broadcast.
+    checked: the size of the sample. wrong: the wrong labels in it. A number is plausible if it gives at most `wrong`
+    wrong labels in the sample with a (hypergeometric) probability above `risk`. The true number is larger with
+    probability `risk` at most. Arrays are broadcast.
     """
     levels = np.asarray(risk, dtype=np.float64)
     shape = np.broadcast_shapes(*(np.shape(value) for value in (size, checked, wrong, levels)))

@@ -1,4 +1,4 @@
-"""Kernels: loops over arrays, which are compiled where there is enough to do, and run on all cores in blocks of rows.
+"""Kernels: loops over arrays, compiled when there are many numbers, and run on all cores in blocks of rows.
 
 Compiled kernels release the GIL, and do not use the threads of numba. Blocks of rows run on Python threads, so that
 results do not depend on the number of cores and processes can be forked.
@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-INTERPRETED_NUMBERS = 200_000  # of the arguments of all calls of a kernel; compiling it takes as long as so many do
+INTERPRETED_NUMBERS = 200_000  # in the arguments of all calls of a kernel: as slow to interpret as it is to compile
 BLOCK_ELEMENTS = 1 << 17  # numbers in a block of rows; it and derived arrays fit into the cache
 
 _most_cpus = 1 << 30
@@ -31,7 +31,7 @@ def compiled(function: Function) -> Function:
 
 
 class Kernel:
-    """A function of arrays, and how many numbers it is interpreted for before it is compiled."""
+    """A function of arrays, which is compiled after it was interpreted for `numbers_left` numbers."""
 
     def __init__(self, function: FunctionType) -> None:
         update_wrapper(self, function)
@@ -75,7 +75,7 @@ def _numbers(arguments: tuple[Any, ...]) -> int:
 
 
 def limit_cpus(most: int) -> None:
-    """Use at most so many CPUs from now on: a task on a cluster has those that it asked for."""
+    """Use at most that many CPUs from now on. A task on a cluster sets the number that it requested."""
     global _most_cpus
     _most_cpus = most
 

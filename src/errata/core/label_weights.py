@@ -36,7 +36,7 @@ def label_weights(margins: Floats) -> Floats:
 def soft_targets(labels: Labels, weights: Floats, probabilities: NDArray[Any]) -> Floats:
     """Targets (N, K): weight × given label + (1 - weight) × sharpened prediction.
 
-    probabilities (N, K): what the model believes so far. Sharpened: raised to a power, and normalised.
+    probabilities (N, K): those of the first run. Sharpened: raised to a power, and normalised.
     """
     with np.errstate(divide="ignore"):
         sharpened = softmax(SHARPENING * np.log(probabilities.astype(np.float64)), axis=1)

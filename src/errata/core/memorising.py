@@ -12,9 +12,9 @@ At the end, a model that memorises predicts wrong labels that it rejected before
 2. The late epochs. They have memorised labels if `confident_reversals` exceeds its limit: of the labels that the
    earlier epochs confidently rejected, the share that the late epochs predict.
 
-If logits are stored, the late epochs are the last quarter of the run: the epochs after round(0.75 E), or the second of
-two. Running sums have no quarters: there a straight line is fitted through the probabilities of all epochs. Its value
-at the end of the run stands for the late epochs, its value at 1/4 of the run for the earlier ones.
+If logits are stored, the late epochs are the last quarter of the run: the epochs after round(0.75 E). Of two epochs, it
+is the second. Running sums have no quarters: there a straight line is fitted through the probabilities of all epochs.
+Its value at the end of the run stands for the late epochs, its value at 1/4 of the run for the earlier ones.
 
 A model that memorises from the start rejects too few labels to be recognised; its features are used.
 """
@@ -30,7 +30,7 @@ from errata.core.checks import Floats, Labels
 Classes = NDArray[np.int64]
 Counts = NDArray[np.int64]
 
-# All constants of the rule. The evidence is described in docs/research.md; the runs are in results/research: signs.csv,
+# All constants of the rule. The evidence is described in results/research/README.md; the runs are beside it: signs.csv,
 # memorised/signs.csv, memorising.csv, learning.csv and learning-images.csv.
 # "CNNs": cnn9 on CIFAR with 20 % wrong labels or more; its features help.
 # "Transformers": on CIFAR-10 with 20 % symmetric noise, and on CIFAR-10N; their features do harm.

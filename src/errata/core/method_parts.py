@@ -7,8 +7,8 @@ The name of a method is `[Step-]*Aggregation-Measure` or `Detector-Variant`:
 - Measure (errata.core.measures): from a vector and the given label to a score.
 - Detector: a method that does not consist of these, such as confident learning.
 
-An aggregation reduces epochs one at a time: it starts a state, updates it with each epoch, and is finished once. So a
-stored run and a run of which only running sums are kept give the same bits.
+An aggregation reduces epochs one at a time: it starts a state, updates it with each epoch, and is finished once. So
+stored logits and running sums give the same bits.
 """
 
 from abc import ABC, abstractmethod

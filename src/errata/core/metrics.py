@@ -199,7 +199,7 @@ def budget_count(budget: int | float, samples: int) -> int:
 
 
 def _known(scores: ArrayLike, truth: ArrayLike) -> tuple[Floats, Bools]:
-    """Scores and truth of the samples with known truth, of which at least one is an error."""
+    """Scores and truth of the samples with known truth; at least one of them must be an error."""
     checked = check_scores(scores)
     wrong, known = _read_truth(truth)
     if len(checked) != len(wrong):

@@ -4,7 +4,7 @@ The exact search first bounds all distances with matrix products in float32. It 
 points that may be among the nearest. It never holds N × N numbers.
 """
 
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,9 @@ from errata.core._neighbour_kernels import (
     nearest_of_links,
     select_nearest,
 )
-from errata.core._neighbour_points import Cloud, IndexAndDistance, Metric, Rounded, prepare_points, rounded
+from errata.core._neighbour_points import Cloud, Metric, Neighbours, Rounded, prepare_points, rounded
 from errata.core.checks import Floats, Labels
-from errata.core.devices import Progress, find_device_search
+from errata.core.devices import find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
 from errata.extras import require
 
@@ -33,73 +33,43 @@ METRICS: dict[SpaceName, Metric] = {"features": "cosine", "inputs": "euclidean"}
 _ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
 _CANDIDATES = 1 << 19  # the most candidates of all rows of a block together
 _ROWS_OF_ALL_DISTANCES = 16
-_RECALL_ROWS = 1_000  # rows that are searched exactly to estimate the recall of an approximate search
 _FEWEST_LINKS = 31  # a graph with fewer links per node misses clearly more of the nearest
 
 
-class Neighbours(NamedTuple):
-    """The k nearest samples of each sample, nearest first, without itself: index (N, k) and distance (N, k).
-
-    `recall` is the share of the true nearest that are in it: 1 for an exact search, else estimated on some rows.
-    """
-
-    index: NDArray[np.int32]  # type: ignore[assignment]  # hides tuple.index, which is not used here
-    distance: NDArray[np.float32]
-    recall: float
-
-
-def nearest(
-    points: Any,
-    k: int,
-    metric: Metric = "euclidean",
-    *,
-    exact: bool | None = None,
-    progress: Progress | None = None,
-    name: str = "points",
-) -> Neighbours:
+def nearest(points: Any, k: int, metric: Metric = "euclidean", name: str = "points") -> Neighbours:
     """The k nearest of every row of points (N, D); of equally near ones the lower row comes first.
 
-    With the cosine metric, a row of zeros has distance 1 to all others. exact=None: exact on a GPU and, on a CPU, for
-    up to APPROXIMATE_BEYOND samples. A GPU is used only if torch is already imported.
-    `progress` is called with the size of each block of samples that is done. name: the points in messages.
+    With the cosine metric, a row of zeros has distance 1 to all others. The search is exact on a GPU, which is used if
+    torch is already imported, and on a CPU for up to APPROXIMATE_BEYOND samples. name: the points in messages.
     """
     cloud = prepare_points(points, k, metric, name)
-    report = progress or (lambda done: None)
-    device_search = None if exact is False else find_device_search()
+    samples, device_search = len(cloud.points), find_device_search()
     if device_search is not None:
-        return Neighbours(*device_search(cloud, k, report), 1.0)
-    samples = len(cloud.points)
-    if exact or (exact is None and samples <= APPROXIMATE_BEYOND):
-        return Neighbours(*exact_search(np.arange(samples), cloud, k, report), 1.0)
-    require(
-        "pynndescent",
-        "pynndescent",
-        "neighbours",
-        f"an approximate search among {samples:,} samples (exact=True does without it, but takes long)",
-    )
-    return _approximate(cloud, k, report)
+        return device_search(cloud, k)
+    if samples <= APPROXIMATE_BEYOND:
+        return exact_search(np.arange(samples), cloud, k)
+    require("pynndescent", "pynndescent", "neighbours", f"a search for neighbours among {samples:,} samples")
+    return approximate_search(cloud, k)
 
 
-def exact_search(rows: Rows, cloud: Cloud, k: int, progress: Progress) -> IndexAndDistance:
-    """Index and distance (n, k) of the k nearest points of each of `rows` (n,) in the whole cloud.
+def exact_search(rows: Rows, cloud: Cloud, k: int) -> Neighbours:
+    """The k nearest points of each of `rows` (n,) in the whole cloud.
 
     In most clouds, products in float32 leave few candidates. Rows with too many (points far from the centre and close
     to each other) are searched again in float64. For rows that still have too many (equal points) and for rows of zeros
     with the cosine metric, all distances are computed.
     """
-    result = np.empty((len(rows), k), dtype=np.int32), np.empty((len(rows), k), dtype=np.float32)
+    result = Neighbours.empty(len(rows), k)
     has_direction = cloud.scale[rows] > 0
     left = np.flatnonzero(has_direction)
     for dtype in (np.float32, np.float64):
         if len(left):
-            left = _search_products(left, rows, cloud, rounded(cloud, dtype), result, progress)
-    _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, result, progress)
+            left = _search_products(left, rows, cloud, rounded(cloud, dtype), result)
+    _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, result)
     return result
 
 
-def _search_products(
-    places: Rows, rows: Rows, cloud: Cloud, near: Rounded, result: IndexAndDistance, progress: Progress
-) -> Rows:
+def _search_products(places: Rows, rows: Rows, cloud: Cloud, near: Rounded, result: Neighbours) -> Rows:
     """Write the neighbours of `rows[places]`; returns the places of the rows that have too many candidates."""
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -122,12 +92,11 @@ def _search_products(
             add_candidates(products, tile.start, block_rows, k, near, candidates)
             if (candidates.counts == OVERFLOW).all():
                 return
-        selected = np.empty((len(block_rows), k), dtype=np.int32), np.empty((len(block_rows), k), dtype=np.float32)
+        selected = Neighbours.empty(len(block_rows), k)
         select_nearest(block_rows, cloud, near, candidates, *selected)
         done = candidates.counts != OVERFLOW
         solved[block] = done
-        index[places[block][done]], distance[places[block][done]] = selected[0][done], selected[1][done]
-        progress(int(done.sum()))
+        index[places[block][done]], distance[places[block][done]] = selected.index[done], selected.distance[done]
 
     # One thread per block: its products then stay in the cache of one core.
     with ThreadpoolController().limit(limits=1, user_api="blas"):
@@ -135,40 +104,36 @@ def _search_products(
     return places[~solved]
 
 
-def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, result: IndexAndDistance, progress: Progress) -> None:
+def _search_all_distances(places: Rows, rows: Rows, cloud: Cloud, result: Neighbours) -> None:
     """Write the neighbours of `rows[places]` from the distances to all points."""
     index, distance = result
 
     def work(block: slice) -> None:
         block_rows = rows[places[block]]
-        shape = len(block_rows), index.shape[1]
-        selected = np.empty(shape, dtype=np.int32), np.empty(shape, dtype=np.float32)
+        selected = Neighbours.empty(len(block_rows), index.shape[1])
         nearest_of_all(block_rows, cloud, *selected)
         index[places[block]], distance[places[block]] = selected
-        progress(len(block_rows))
 
     over_blocks(len(places), _ROWS_OF_ALL_DISTANCES, work)
 
 
-def _approximate(cloud: Cloud, k: int, progress: Progress) -> Neighbours:
+def approximate_search(cloud: Cloud, k: int) -> Neighbours:
     """The k nearest of every point among its links in an approximate graph; rows with fewer links exactly."""
     samples = len(cloud.points)
     linked = _graph(rounded(cloud, np.float32).coordinates, min(max(k + 1, _FEWEST_LINKS), samples))
     linked.sort(axis=1)
-    index, distance = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
+    index, distance = result = Neighbours.empty(samples, k)
     enough = np.empty(samples, dtype=np.bool_)
 
     def work(block: slice) -> None:
         rows = np.arange(block.start, block.stop)
         nearest_of_links(rows, linked[block], cloud, enough[block], index[block], distance[block])
-        progress(int(enough[block].sum()))
 
     over_blocks(samples, max(1, BLOCK_ELEMENTS // linked.shape[1]), work)
     # With the cosine metric a row of zeros is equally far from all others, so its links are arbitrary.
     exact_rows = np.flatnonzero(~enough | (cloud.scale == 0))
-    index[exact_rows], distance[exact_rows] = exact_search(exact_rows, cloud, k, progress)
-    checked = np.unique(np.linspace(0, samples - 1, _RECALL_ROWS).astype(np.int64))
-    return Neighbours(index, distance, _recall(checked, cloud, distance))
+    index[exact_rows], distance[exact_rows] = exact_search(exact_rows, cloud, k)
+    return result
 
 
 def _graph(coordinates: NDArray[np.float32], links: int) -> NDArray[np.int32]:
@@ -178,12 +143,6 @@ def _graph(coordinates: NDArray[np.float32], links: int) -> NDArray[np.int32]:
     # A fixed seed, so that two searches give the same result.
     graph: NDArray[np.int32] = NNDescent(coordinates, n_neighbors=links, random_state=0).neighbor_graph[0]
     return graph
-
-
-def _recall(rows: Rows, cloud: Cloud, distance: NDArray[np.float32]) -> float:
-    """The share of the true k nearest of `rows` in the result; any point as near as the k-th counts."""
-    _, true_distance = exact_search(rows, cloud, distance.shape[1], lambda done: None)
-    return float((distance[rows] <= true_distance[:, -1:]).mean())
 
 
 def label_votes(labels: Labels, near: NDArray[np.int32], classes: int) -> Floats:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from errata.core.checks import as_numpy, check_seed, check_whole
 from errata.errors import InputError
 
-EVERY = 10  # one position of a review queue in so many is a random draw
+EVERY = 10  # one of this many positions of a review queue is a random draw
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 Rows = NDArray[np.int64]
 

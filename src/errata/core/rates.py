@@ -168,7 +168,7 @@ class TwoGroups(NamedTuple):
 
 
 def fit_two_groups(scores: Floats) -> TwoGroups:
-    """The two Gaussians that fit finite scores (N,) best; the scores must not all be equal. Of many, some are used."""
+    """The two Gaussians that fit finite scores (N,) best; the scores must not all be equal. Large runs are thinned."""
     points = _even_points(np.sort(scores))
     centre, scale = points.mean(), points.std() or 1.0
     fit = _likeliest_mixture((points - centre) / scale)

@@ -1,6 +1,6 @@
-"""What the steps of a method may know about all samples besides their logits and labels.
+"""What is known about all samples besides their logits and labels; the steps of a method get it as `context`.
 
-A step gets it as `context`: features and inputs, in which neighbours are searched, and held-out predictions.
+Features and inputs, in which neighbours are searched, and held-out predictions.
 """
 
 from collections.abc import Callable, Hashable, Mapping
@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core._neighbour_points import Neighbours
 from errata.core.checks import Floats, check_points
-from errata.core.neighbours import METRICS, Neighbours, SpaceName, nearest
+from errata.core.neighbours import METRICS, SpaceName, nearest
 
 Result = TypeVar("Result")
 
@@ -20,8 +21,8 @@ class SampleContext:
 
     features: (N, D), activations of the trained model, compared by cosine distance. inputs: (N, D), scaled columns of a
     table or embeddings that the model was not trained on, compared by Euclidean distance. names: the files of the two,
-    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. A search
-    for neighbours is kept, and repeated only if more of them are asked for.
+    for messages. held_out: log-probabilities (N, K) of the labels by models that have not seen them. The result of a
+    search for neighbours is kept; the search is repeated only if more neighbours are needed.
     """
 
     def __init__(
@@ -44,13 +45,13 @@ class SampleContext:
         return self.held_out is not None or "inputs" in self.points
 
     def finite_points(self, space: SpaceName) -> NDArray[Any]:
-        """The points (N, D); refused by name if some are not finite, which is not known of files before."""
+        """The points (N, D). If some are not finite, the error names them: values of files are not checked earlier."""
         points = self.points[space]
         check_points(self._names.get(space, space), points, len(points))
         return points
 
     def computed_once(self, key: Hashable, compute: Callable[[], Result]) -> Result:
-        """The result of `compute`, which is called the first time only: what depends on these samples alone."""
+        """The result of `compute`, which is called once per key: for results that depend on these samples only."""
         if key not in self._computed:
             self._computed[key] = compute()
         result: Result = self._computed[key]

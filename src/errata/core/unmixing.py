@@ -9,10 +9,10 @@ samples these are:
 
 - HeldOut: for each predicted class, the half of its samples that the held-out predictions h(i) are most confident
   about. Far from other classes, a label of another class is noise and not overlap (`transition_of_typical`).
-- kNN: the samples that are confidently of one class by the probabilities n(i) of their neighbours. The confident joint
-  of confident learning counts them (`transition`). A model that has memorised its labels is confident that all of them
-  are correct; its neighbours are not.
-- None of the two: the same, by the model's own p.
+- kNN: the samples that are confident of one class by the probabilities n(i) of their neighbours. The confident joint
+  of confident learning counts them (`transition_of_joint`). A model that has memorised its labels is confident that all
+  of them are correct; the neighbours are not.
+- Neither: the samples that are confident of one class by the model's own p.
 
 Expectation maximisation then finds q, starting at q = p:
 

@@ -157,7 +157,7 @@ class Recorder:
             raise InputError("no whole epoch was recorded")
         if self._recorded.any():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
-        return self._run.finish(swa_logits, features, inputs, held_out)
+        return self._run.finish(swa_logits=swa_logits, features=features, inputs=inputs, held_out=held_out)
 
     def close(self) -> None:
         """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost."""

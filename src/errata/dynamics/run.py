@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import check_aligned, check_points, warn_if_probabilities
+from errata.core.checks import warn_if_probabilities
 from errata.core.methods import Method
 from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array
 from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import describe, has_manifest, is_stored, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import Dynamics, open_folder, start_folder
+from errata.dynamics.store import Dynamics, added_arrays, open_folder, start_folder
 from errata.errors import InputError, StoreError
 from errata.locks import WriteLock, lock_folder
 from errata.wording import counted
@@ -149,20 +149,11 @@ class Run:
             self._file.sync()
             write_manifest(self._folder, self._manifest)
 
-    def finish(
-        self, swa_logits: Any | None, features: Any | None, inputs: Any | None, held_out: Any | None
-    ) -> Dynamics:
-        """The dynamics of all whole epochs. Releases the folder."""
+    def finish(self, **arrays: Any) -> Dynamics:
+        """The dynamics of all whole epochs with the arrays of `added_arrays`. Releases the folder."""
         self._hold_lock()
         self.sync()
-        samples = self._dynamics.samples
-        arrays = {
-            "swa_logits": check_aligned("swa_logits", swa_logits, samples, self.classes),
-            "features": check_points("features", features, samples),
-            "inputs": check_points("inputs", inputs, samples),
-            "held_out": check_aligned("held_out", held_out, samples, self.classes),
-        }
-        passed: dict[str, Any] = {name: array for name, array in arrays.items() if array is not None}
+        passed = added_arrays(self._dynamics.samples, self.classes, **arrays)
         self._dynamics = replace(self._dynamics, **passed)
         if self._folder is not None:
             for name, array in passed.items():

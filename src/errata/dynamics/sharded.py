@@ -23,7 +23,7 @@ from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics, described_run
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
 from errata.wording import counted
@@ -98,13 +98,9 @@ def open_shards(place: Place) -> ShardedDynamics:
         logits=None,
         labels=labels,
         ids=ids,
-        num_classes=manifest["num_classes"],
-        classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
-        gathering=manifest["gathering"],
-        allow_missing=manifest["partial"] == "allow",
-        settings=manifest["settings"],
         reducers=_empty_sums(manifest),
         shards=tuple(shards),
+        **described_run(manifest),
         **_optional_arrays(shards),
     )
 

@@ -40,7 +40,7 @@ from errata.dynamics.ids import SampleIds, portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics, described_run
 from errata.errors import InputError, StoreError
 from errata.wording import listed
 
@@ -243,12 +243,8 @@ def read_shard(shard: ShardInfo) -> Dynamics:
             logits=logits,
             labels=shard.array("labels.npy"),
             ids=shard.array("ids.npy"),
-            num_classes=classes,
-            classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
-            gathering=manifest["gathering"],
-            allow_missing=manifest["partial"] == "allow",
-            settings=manifest["settings"],
             reducers=reducers,
+            **described_run(manifest),
             **shard.optional_arrays(),
         )
     except (ValueError, KeyError, EOFError) as error:

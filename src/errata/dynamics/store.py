@@ -34,7 +34,8 @@ from errata.dynamics.manifest import check_gathering, describe, has_manifest, id
 from errata.dynamics.reducers import SUMS, Reducers
 from errata.errors import InputError, StoreError
 
-OPTIONAL_ARRAYS = ("fold", "features", "inputs", "held_out", "swa_logits")
+POINTS = ("features", "inputs")  # in which neighbours are searched
+OPTIONAL_ARRAYS = ("fold", *POINTS, "held_out", "swa_logits")
 
 
 @dataclass(frozen=True)
@@ -109,13 +110,12 @@ class Dynamics:
             num_classes=num_classes,
             classes=None if classes is None else check_classes(classes, num_classes),
             fold=check_aligned("fold", fold, samples),
-            features=check_points("features", features, samples),
-            inputs=check_points("inputs", inputs, samples),
-            held_out=check_aligned("held_out", held_out, samples, num_classes),
-            swa_logits=check_aligned("swa_logits", swa_logits, samples, num_classes),
             gathering="out-of-sample" if gathering is None and fold is not None else check_gathering(gathering),
             allow_missing=check_partial(partial),
             settings=dict(settings or {}),
+            **added_arrays(
+                samples, num_classes, features=features, inputs=inputs, held_out=held_out, swa_logits=swa_logits
+            ),
         )
 
     @classmethod
@@ -222,7 +222,7 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
     if epochs < 1:
         raise StoreError(f"{folder} holds no whole epoch yet")
     logits = _load_logits(folder, manifest) if manifest["keep"] == "all" else None
-    arrays = {name: load_array(folder / f"{name}.npy") for name in ("labels", "ids")}
+    arrays: dict[str, Any] = {name: load_array(folder / f"{name}.npy") for name in ("labels", "ids")}
     for name in OPTIONAL_ARRAYS:
         if (folder / f"{name}.npy").exists():
             arrays[name] = load_array(folder / f"{name}.npy", mapped=True)
@@ -235,22 +235,33 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
     for name, same in unchanged.items():
         if not same:
             raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
-    return Dynamics(
-        logits=logits,
-        num_classes=num_classes,
-        classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
-        gathering=manifest["gathering"],
-        allow_missing=manifest["partial"] == "allow",
-        settings=manifest["settings"],
-        reducers=Reducers.load(folder, epochs, samples, num_classes) if logits is None else None,
-        path=folder,
-        **arrays,
-    )
+    reducers = Reducers.load(folder, epochs, samples, num_classes) if logits is None else None
+    return Dynamics(logits=logits, reducers=reducers, path=folder, **described_run(manifest), **arrays)
+
+
+def described_run(manifest: dict[str, Any]) -> dict[str, Any]:
+    """The fields of Dynamics that a manifest holds."""
+    return {
+        "num_classes": manifest["num_classes"],
+        "classes": None if manifest["classes"] is None else tuple(manifest["classes"]),
+        "gathering": manifest["gathering"],
+        "allow_missing": manifest["partial"] == "allow",
+        "settings": manifest["settings"],
+    }
+
+
+def added_arrays(samples: int, num_classes: int, **arrays: Any) -> dict[str, Any]:
+    """The features, inputs, held_out and swa_logits that a run has, checked: those that are not None."""
+    return {
+        name: check_points(name, array, samples) if name in POINTS else check_aligned(name, array, samples, num_classes)
+        for name, array in arrays.items()
+        if array is not None
+    }
 
 
 def _check_array(file: Path, name: str, array: NDArray[Any], samples: int, num_classes: int) -> None:
     try:
-        if name in ("features", "inputs"):
+        if name in POINTS:
             check_points(str(file), array, samples, finite=False)  # values are checked when they are used
         else:
             check_aligned(str(file), array, samples, num_classes if name in ("swa_logits", "held_out") else None)

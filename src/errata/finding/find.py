@@ -23,7 +23,6 @@ from errata.finding.found import Found, check_folder, confused_pairs, no_conflic
 from errata.finding.found_files import read_summary
 from errata.finding.model_training import (
     FindOptions,
-    NoProgress,
     RunToRank,
     changed_options,
     check_options,
@@ -35,7 +34,7 @@ from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretr
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
-from errata.terminal import TrainingProgress
+from errata.terminal import NoProgress, TrainingProgress
 from errata.version import installed_version
 
 if TYPE_CHECKING:

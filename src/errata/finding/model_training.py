@@ -24,7 +24,7 @@ from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
 from errata.readers.features import FrameFeatures
-from errata.terminal import TrainingProgress
+from errata.terminal import NoProgress, TrainingProgress
 from errata.wording import counted
 
 if TYPE_CHECKING:
@@ -49,15 +49,6 @@ STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
 COPIES, COPIES_WITH_OTHERS = 15, 30
 
 
-class NoProgress:
-    """Progress that is not shown."""
-
-    def say(self, line: str) -> None: ...  # noqa: D102
-    def total(self, epochs: int) -> None: ...  # noqa: D102
-    def begin(self, name: str, epochs: int) -> None: ...  # noqa: D102
-    def advance(self, epochs: float) -> None: ...  # noqa: D102
-
-
 @dataclass(frozen=True)
 class FindOptions:
     """How `find` trains: model, folds (None: in-sample), device, seed.
@@ -65,7 +56,8 @@ class FindOptions:
     backbone: the name of the pretrained model that computes features of images or texts (None: `open_pretrained`
     decides). allow_download: whether it may be downloaded.
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
-    looks: 2 trains a second time, on what the first run believes about the labels; None: see `passes`.
+    looks: 2 trains a second time, on the labels that the first run trusts and on its predictions for the others; None:
+    see `passes`.
     ray: the address of a Ray cluster that trains the folds; it does not change the results.
     """
 

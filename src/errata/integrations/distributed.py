@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
 
-from errata.core.checks import as_numpy, check_aligned, check_points
+from errata.core.checks import as_numpy
 from errata.core.methods import Method
 from errata.core.noise import label_hash
 from errata.dynamics.growing_shards import GrowingShard, RunLayout, stored_layout, write_rows
@@ -24,7 +24,7 @@ from errata.dynamics.manifest import id_hash
 from errata.dynamics.places import Place, is_url
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.run import Run
-from errata.dynamics.store import Dynamics
+from errata.dynamics.store import Dynamics, added_arrays
 from errata.errors import ErrataError, InputError
 from errata.locks import WriteLock, lock_folder
 from errata.wording import counted
@@ -130,14 +130,8 @@ class DistributedRecorder:
         entries: dict[int, dict[str, list[int]]] = {}
         with self._ranks.together():
             if self._ranks.own == 0:
-                samples, classes = self._layout.samples, self._batches.empty.num_classes
-                arrays = {
-                    "swa_logits": check_aligned("swa_logits", swa_logits, samples, classes),
-                    "features": check_points("features", features, samples),
-                    "inputs": check_points("inputs", inputs, samples),
-                    "held_out": check_aligned("held_out", held_out, samples, classes),
-                }
-                passed = {name: array for name, array in arrays.items() if array is not None}
+                arrays = {"swa_logits": swa_logits, "features": features, "inputs": inputs, "held_out": held_out}
+                passed = added_arrays(self._layout.samples, self._batches.empty.num_classes, **arrays)
                 entries = write_rows(self._place, self._layout, passed)
         entries = self._ranks.gather(entries)[0]
         for number, shard in self._shards.items():

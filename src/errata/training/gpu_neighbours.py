@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, IndexAndDistance, Rounded, rounded
-from errata.core.devices import Progress
+from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, Neighbours, Rounded, rounded
 
 _PRODUCTS = 1 << 26  # numbers in a block of products
 _DIFFERENCES = 1 << 24  # numbers in a block of differences, several of which are in memory as float64
@@ -25,8 +24,8 @@ class _Cloud(NamedTuple):
 
 
 @torch.no_grad()
-def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.device | str = "cuda") -> IndexAndDistance:
-    """Index and distance (N, k) of the nearest points of every point; `progress` is called with the points done.
+def search_on_device(cloud: Cloud, k: int, device: torch.device | str = "cuda") -> Neighbours:
+    """The k nearest points of every point.
 
     As on a CPU, rows with too many candidates in float32 are searched in float64, and the rest from all distances.
     """
@@ -34,23 +33,20 @@ def search_on_device(cloud: Cloud, k: int, progress: Progress, device: torch.dev
     on_device = _Cloud(
         torch.tensor(cloud.points, device=device), torch.tensor(cloud.scale, device=device), cloud.cosine
     )
-    samples = len(cloud.points)
-    result = np.empty((samples, k), dtype=np.int32), np.empty((samples, k), dtype=np.float32)
+    result = Neighbours.empty(len(cloud.points), k)
     left = torch.nonzero(on_device.scale).squeeze(1)
     with torch.autocast(device.type, enabled=False):
         for dtype in _precise_types():
             if len(left):
-                left = _search_products(left, on_device, rounded(cloud, dtype), result, progress)
+                left = _search_products(left, on_device, rounded(cloud, dtype), result)
         without_direction = torch.nonzero(on_device.scale == 0).squeeze(1)
-        _search_all_distances(torch.cat([left, without_direction]), on_device, result, progress)
+        _search_all_distances(torch.cat([left, without_direction]), on_device, result)
     return result
 
 
-def _search_products(
-    rows: Tensor, cloud: _Cloud, near: Rounded, result: IndexAndDistance, progress: Progress
-) -> Tensor:
+def _search_products(rows: Tensor, cloud: _Cloud, near: Rounded, result: Neighbours) -> Tensor:
     """Write the neighbours of `rows`; returns the rows that have too many candidates."""
-    device, samples, k = rows.device, len(cloud.points), result[0].shape[1]
+    device, samples, k = rows.device, len(cloud.points), result.index.shape[1]
     coordinates, squares, lows = (
         torch.tensor(array, device=device) for array in (near.coordinates, near.squares, near.lows)
     )
@@ -67,11 +63,10 @@ def _search_products(
         sure = (lowest.amax(dim=1) > limit) | (room == samples - 1)
         _select_nearest(block[sure], candidates[sure], cloud, result)
         left.append(block[~sure])
-        progress(int(sure.sum()))
     return torch.cat(left)
 
 
-def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, result: IndexAndDistance) -> None:
+def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, result: Neighbours) -> None:
     """Write the nearest of `rows` (n,) among their candidates (n, m): of equal ones the lower row comes first."""
     candidates = candidates.sort(dim=1).values
     distances = _distances(rows, candidates, cloud)
@@ -83,11 +78,10 @@ def _select_nearest(rows: Tensor, candidates: Tensor, cloud: _Cloud, result: Ind
     distance[places] = nearest[:, :k].cpu().numpy()
 
 
-def _search_all_distances(rows: Tensor, cloud: _Cloud, result: IndexAndDistance, progress: Progress) -> None:
+def _search_all_distances(rows: Tensor, cloud: _Cloud, result: Neighbours) -> None:
     everything = torch.arange(len(cloud.points), device=rows.device)
     for block in torch.split(rows, max(1, _PRODUCTS // len(everything))):
         _select_nearest(block, everything.expand(len(block), -1), cloud, result)
-        progress(len(block))
 
 
 def _distances(rows: Tensor, candidates: Tensor, cloud: _Cloud) -> Tensor:

@@ -1,4 +1,4 @@
-"""The second training pass: a fresh model is trained on what the first run believes about each label.
+"""The second training pass: a fresh model is trained on the labels weighted by the first run, and on its predictions.
 
 The target of a sample is its given label, weighted by how far the first run trusts it, and the sharpened prediction so
 far. Images are shown in two views, one augmented as in the first run and one strongly. Predictions and weights are

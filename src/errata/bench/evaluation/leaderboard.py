@@ -28,7 +28,7 @@ class Leaderboard:
     settings_run: number of the requested settings with results of the method. fnr_percent_*: mean over the compared
     settings, with its interval over samples and seeds. wins: settings where no method is lower. difference_*: to the
     leader in percentage points, with its interval over settings and seeds. p: Wilcoxon test over settings; p_holm:
-    after Holm's correction; p_bootstrap: from the draws of the interval. groups: numbers of the cliques of the method.
+    after Holm's correction. groups: numbers of the cliques of the method.
     The comparison columns are missing in the row of the leader. With one setting, only the difference is there.
 
     ranking is None if there are too few methods or settings to test. left_out: sentences on what is not compared.
@@ -166,8 +166,7 @@ def _numbers(shared: pd.DataFrame, table: pd.DataFrame, draws: pd.DataFrame) -> 
     leader = str(frame.index[0])
     drawn, p = stats.paired_bootstrap(shared, leader), stats.wilcoxon_p(table, leader)
     names = {"difference": "difference_mean", "low": "difference_low", "high": "difference_high"}
-    points = (100 * drawn[[*names]]).rename(columns=names)
-    compared = points.assign(p=p, p_holm=stats.holm(p), p_bootstrap=drawn["p"])
+    compared = (100 * drawn).rename(columns=names).assign(p=p, p_holm=stats.holm(p))
     if len(table) == 1:
         compared.loc[:, compared.columns != "difference_mean"] = float("nan")  # one setting cannot be resampled
     return frame.join(compared)

@@ -38,13 +38,12 @@ def ranks(table: pd.DataFrame) -> pd.DataFrame:
     return table.round(_DECIMALS).rank(axis=1, method="average")
 
 
-def friedman(table: pd.DataFrame) -> tuple[float, float]:
-    """Statistic and p-value of Friedman's chi-square test with correction for ties."""
+def friedman(table: pd.DataFrame) -> float:
+    """The p-value of Friedman's chi-square test with correction for ties."""
     rounded = table.round(_DECIMALS)
     if (rounded.nunique(axis=1) == 1).all():
-        return 0.0, 1.0  # only ties: their correction would divide by zero
-    statistic, p = friedmanchisquare(*(rounded[method] for method in rounded))
-    return float(statistic), float(p)
+        return 1.0  # only ties: their correction would divide by zero
+    return float(friedmanchisquare(*(rounded[method] for method in rounded)).pvalue)
 
 
 def nemenyi_critical_difference(methods: int, settings: int) -> float:
@@ -76,12 +75,11 @@ def compare_ranks(table: pd.DataFrame) -> RankComparison:
     rank, fnr = bootstrap_interval(ranks(table)), 100 * bootstrap_interval(table)
     intervals = pd.concat([rank.add_prefix("rank_"), fnr.add_prefix("fnr_percent_")], axis=1)
     frame = intervals.loc[ranked.index].rename_axis("method").reset_index()
-    statistic, p = friedman(table)
+    p = friedman(table)
     numbers = frame.assign(
         groups=[" ".join(str(n) for n, group in enumerate(groups, 1) if name in group) for name in frame["method"]],
         settings=len(table),
         critical_difference=difference,
-        friedman_statistic=statistic,
         friedman_p=p,
     )
     return RankComparison(numbers, groups, len(table), p, difference)
@@ -109,21 +107,15 @@ def paired_bootstrap(cells: pd.DataFrame, reference: str) -> pd.DataFrame:
     """Every other method compared with the reference on resampled settings and seeds, the same for both methods.
 
     cells: one row per (setting, seed), without gaps. One row per method (index): difference, the mean over settings of
-    method - reference; low and high of its percentile interval; p, two-sided. With few settings, interval and p are too
-    optimistic; use `wilcoxon_p` then.
+    method - reference; low and high of its percentile interval. With few settings the interval is too narrow; use
+    `wilcoxon_p` then.
     """
     differences = _differences(cells, reference)
     settings = differences.index.get_level_values("setting")
     means = _cell_weights(settings) @ differences.to_numpy()
     low, high = percentile_interval(means)
-    side = np.minimum((means <= 0).sum(axis=0), (means >= 0).sum(axis=0))
-    columns = {
-        "difference": differences.groupby(settings, sort=False).mean().mean(),
-        "low": low,
-        "high": high,
-        "p": np.minimum(1, 2 * (side + 1) / (DRAWS + 1)),  # the data count as one draw: p is never 0
-    }
-    return pd.DataFrame(columns, index=differences.columns)
+    mean = differences.groupby(settings, sort=False).mean().mean()
+    return pd.DataFrame({"difference": mean, "low": low, "high": high}, index=differences.columns)
 
 
 def _differences(table: pd.DataFrame, reference: str) -> pd.DataFrame:

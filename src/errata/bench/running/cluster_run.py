@@ -14,6 +14,7 @@ from errata.datasets.loading import load_setting
 from errata.dynamics.files import replace_atomically
 from errata.errors import ErrataError, InputError, MissingDataError
 from errata.ray_cluster import Files, FolderJob, Needs, RayCluster
+from errata.terminal import NoProgress
 from errata.training.recipes import AnyRecipe, BoostingRecipe
 
 PROCESS_BYTES = 1 << 30
@@ -22,13 +23,6 @@ PROCESS_BYTES = 1 << 30
 
 class SkippedCellError(ErrataError):
     """A worker cannot train the cell; the message says why."""
-
-
-class _Quiet:
-    def say(self, line: str) -> None: ...
-    def total(self, epochs: int) -> None: ...
-    def begin(self, name: str, epochs: int) -> None: ...
-    def advance(self, epochs: float) -> None: ...
 
 
 def run_on_cluster(benchmark: BenchmarkRun, address: str, cells: Sequence[Cell]) -> CampaignOutcome:
@@ -98,7 +92,7 @@ def _run_cell(folder: Path, cell: Cell, options: RunOptions, recipe: AnyRecipe, 
     results.recipe_path(cell.setting).parent.mkdir()
     recipe.save(results.recipe_path(cell.setting))
     here = replace(options, plugins=tuple(folder / name for name in plugins))
-    outcome = BenchmarkRun(folder, here, _Quiet()).run([cell])
+    outcome = BenchmarkRun(folder, here, NoProgress()).run([cell])
     if cell in outcome.skipped:
         raise SkippedCellError(outcome.skipped[cell])
     if cell in outcome.failed:

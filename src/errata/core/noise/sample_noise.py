@@ -115,7 +115,7 @@ def long_tailed(labels: ArrayLike, ratio: float, num_classes: int | None = None,
 
 @dataclass(frozen=True, eq=False)
 class OpenSetNoise(NoisyLabels):
-    """Labels of samples, some of which belong to none of the classes."""
+    """Labels of samples. Some of the samples belong to none of the classes."""
 
     rows: Labels
     """The sorted rows (M,) of the samples that remain; labels and truth are (M,). `realised` has all K classes."""
@@ -148,7 +148,7 @@ def open_set(
 
 
 def _rows_at_rate(outside: NDArray[np.bool_], rate: float, rng: np.random.Generator) -> Labels:
-    """The most rows of which a share of `rate` is `outside` (N,), sorted."""
+    """As many rows as possible, sorted, such that the share of rows that are `outside` (N,) is `rate`."""
     parts = [np.flatnonzero(outside), np.flatnonzero(~outside)]
     shares = [rate, 1 - rate]
     total = min(len(part) / share for part, share in zip(parts, shares, strict=True))
