@@ -132,6 +132,24 @@ def test_a_class_name_means_one_thing():
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
+def test_texts_are_plain_words():
+    """Metaphors, and phrases that need a second reading; CONTRIBUTING has an example of what not to write."""
+    stumbles = re.compile(
+        r"\b(told|heard|believe[sd]?|comes? round|came round|taken back|turned against|amid|so many|of which)\b",
+        re.IGNORECASE,
+    )
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.py")]
+    generated = {ROOT / "docs" / name for name in ("generated", "gallery")}
+    found = [
+        f"{file.relative_to(ROOT)}:{number} {line.strip()}"
+        for file in [*FILES, *pages]
+        if not generated.intersection(file.parents)
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1)
+        if stumbles.search(line) and "not `told`" not in line
+    ]
+    assert found == []
+
+
 def test_names_are_plain_words():
     assert [f"{where(file, node)} {name}" for file, node, name in _names() if name.strip("_") in BANNED] == []
 

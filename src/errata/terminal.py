@@ -34,21 +34,15 @@ def check_out(out: Path) -> None:
 
 
 def write_table(table: "pd.DataFrame", out: Path, *, excel_safe: bool = False) -> None:
-    """Write a .csv or .parquet file, completely or not at all.
-
-    excel_safe: in a .csv file, text that spreadsheets would run as a formula gets an apostrophe in front.
-    """
-    from errata.dynamics.files import replace_atomically
-
-    table = _formula_safe(table, excel_safe and out.suffix == ".csv")
-    writer = table.to_csv if out.suffix == ".csv" else table.to_parquet
-    replace_atomically(out, lambda file: writer(file, index=False))
+    """Write a .csv or .parquet file, completely or not at all."""
+    write_tables([table], str(out), excel_safe=excel_safe)
 
 
 def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool = False) -> int:
     """Write tables with equal columns one after the other as one .csv or .parquet file; returns the number of rows.
 
     out: a local file, or a URL such as s3://bucket/scores.parquet. It becomes visible only when it is complete.
+    excel_safe: in a .csv file, text that spreadsheets would run as a formula gets an apostrophe in front.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter

@@ -12,7 +12,6 @@ from PIL import Image
 from scipy import sparse
 from scipy.special import log_softmax
 from sklearn.feature_selection import mutual_info_classif
-from sklearn.metrics import mutual_info_score
 
 from errata.dynamics.ids import match_ids
 from errata.dynamics.recorder import Recorder
@@ -27,7 +26,6 @@ from errata.report.table_contents import (
     MOST_COLUMNS,
     MOST_EXCLUDED,
     binned,
-    mutual_information,
 )
 
 
@@ -137,13 +135,6 @@ def test_texts_come_first_then_informative_columns_then_excluded_ones(tmp_path):
     by_neighbours = np.array(["strong", "weak", "noise"])[np.argsort(-information)].tolist()
     assert [name for name in names if name in by_neighbours] == by_neighbours
     assert set(names[1:3]) == {"strong", "colour"}
-
-
-@given(seed=st.integers(0, 1000), samples=st.integers(1, 200), parts=st.integers(1, 12), classes=st.integers(1, 5))
-def test_mutual_information_is_scikit_learns(seed, samples, parts, classes):
-    rng = np.random.default_rng(seed)
-    column, labels = rng.integers(0, parts, samples), rng.integers(0, classes, samples)
-    assert mutual_information(column, labels) == pytest.approx(mutual_info_score(column, labels), abs=1e-9)
 
 
 @given(values=st.lists(st.one_of(st.none(), st.floats(-5, 5), st.just(1.0)), min_size=1, max_size=80))

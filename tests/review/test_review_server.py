@@ -374,7 +374,7 @@ def test_a_port_in_use_is_refused(folder, errata_command):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (["--overlap", "200%"], "--overlap must be between 0% and 100%, not '200%'"),
+        (["--overlap", "200%"], "--overlap must be a share such as 5% or 0.05, from 0% to 100%, not '200%'"),
         (["--reviewer", "a\nb"], "the name of a reviewer must be 1 to 40 letters"),
         (["--reviewer", "ana", "--reviewer", "ana"], "each --reviewer needs a name of their own"),
         (["--host", "0.0.0.0"], "pass --tls-cert and --tls-key, or with a proxy that does TLS its public address"),

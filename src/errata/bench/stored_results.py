@@ -15,7 +15,7 @@ CHECK = ".errata-write-check"
 
 
 class StoredResults(Results):
-    """Results in a store, of which a local folder holds a part."""
+    """Results in a store; a local folder holds a part of them."""
 
     def __init__(self, place: Place, folder: Path, settings: Iterable[str]) -> None:
         """Copy recipes and the results of these settings to the folder; refuses a store that cannot be written."""

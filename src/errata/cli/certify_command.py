@@ -115,10 +115,11 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
     return decisions
 
 
-def as_share(option: str, text: str) -> float:
-    """A share between 0 and 1 from `5%`, `5 %` or `0.05`."""
+def as_share(option: str, text: str, *, ends: bool = False) -> float:
+    """A share between 0 and 1 from `5%`, `5 %` or `0.05`. ends: whether it may be 0 or 1."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?|\.\d+)\s*(%?)", text.strip())
-    share = float(match[1]) / (100 if match[2] else 1) if match else 0.0
-    if not 0 < share < 1:
-        raise InputError(f"{option} must be a share such as 5% or 0.05, not {text!r}")
+    share = float(match[1]) / (100 if match[2] else 1) if match else -1.0
+    if not (0 < share < 1 or (ends and share in (0, 1))):
+        limits = ", from 0% to 100%" if ends else ""
+        raise InputError(f"{option} must be a share such as 5% or 0.05{limits}, not {text!r}")
     return share

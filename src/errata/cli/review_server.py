@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from errata.cli.app import app
+from errata.cli.certify_command import as_share
 from errata.cli.find_command import OUT as FOUND
 from errata.errors import InputError
 from errata.extras import require
@@ -62,7 +63,7 @@ def review(
     from errata.review.server.review_session import ReviewSession
     from errata.review.server.serving import ServerAddress, links, listen, serve
 
-    names, share = _names(reviewer or []), _share(overlap)
+    names, share = _names(reviewer or []), as_share("--overlap", overlap, ends=True)
     address = ServerAddress(host, port, tls_cert, tls_key, behind_proxy)
     if not address.is_loopback:
         print(f"errata: warning: everyone who reaches {host} can try the links", file=sys.stderr)
@@ -104,17 +105,6 @@ def _own_name() -> str:
     except (OSError, KeyError):
         return "reviewer"
     return name if NAME.fullmatch(name) else "reviewer"
-
-
-def _share(text: str) -> float:
-    """`10%` and `0.1` are a tenth."""
-    try:
-        share = float(text.strip().removesuffix("%")) / (100 if text.strip().endswith("%") else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise InputError(f"--overlap must be between 0% and 100%, not {text!r}")
-    return share
 
 
 def _import(session: "ReviewSession", files: list[Path], reviewer: str) -> None:

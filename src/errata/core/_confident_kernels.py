@@ -14,26 +14,6 @@ SAMPLED_VALUES = 1024
 
 
 @compiled
-def rows_by_class(labels: NDArray[Any], num_classes: int, order: NDArray[Any]) -> NDArray[np.int64]:
-    """Fill `order` (N,) with the rows of class 0, then of class 1, ...; returns where each class ends (K,)."""
-    sizes = np.zeros(num_classes, np.int64)
-    for label in labels:
-        sizes[label] += 1
-    ends = np.empty(num_classes, np.int64)
-    place = np.empty(num_classes, np.int64)
-    total = 0
-    for k in range(num_classes):
-        place[k] = total
-        total += sizes[k]
-        ends[k] = total
-    for row in range(len(labels)):
-        label = labels[row]
-        order[place[label]] = row
-        place[label] += 1
-    return ends
-
-
-@compiled
 def compensated_sum(values: NDArray[Any]) -> tuple[float, float]:
     """The sum of `values` as a float and a remainder: exact to about 100 bits, so independent of their order."""
     total = 0.0

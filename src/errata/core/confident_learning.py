@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
-from errata.core._confident_kernels import ROUNDING, confident_classes, flag_largest, flag_margins, rows_by_class
+from errata.core._confident_kernels import ROUNDING, confident_classes, flag_largest, flag_margins
 from errata.core.aggregations import Last
-from errata.core.checks import Floats, Labels, as_numpy, check_labels
+from errata.core.checks import Floats, Labels, as_numpy, check_labels, rows_by_class
 from errata.core.confident_rules import CLEANLAB, PAPER, Counts, Probabilities, Rows, Rules, over_classes
 from errata.core.jit import over_blocks
 from errata.core.method_parts import Detector, MethodResult, SampleArrays, VectorAggregation
@@ -113,9 +113,8 @@ def calibrate(counts: Counts, class_counts: Counts) -> Floats:
 
 def members_of_classes(y: Classes, num_classes: int) -> list[Rows]:
     """The rows of every class, ascending."""
-    order = np.empty(len(y), np.int32 if len(y) <= np.iinfo(np.int32).max else np.int64)
-    ends = rows_by_class(y, num_classes, order)
-    return np.split(order, ends[:-1])
+    narrow = np.int32 if len(y) <= np.iinfo(np.int32).max else np.int64  # half of the memory
+    return [rows.astype(narrow) for rows in rows_by_class(y, num_classes)]
 
 
 def find_confident_classes(P: Probabilities, y: Classes, thresholds: Floats, slack: float) -> tuple[Classes, Flags]:

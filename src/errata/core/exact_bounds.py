@@ -25,7 +25,7 @@ class Sampled(NamedTuple):
 
 
 def most_wrong(size: ArrayLike, checked: ArrayLike, wrong: ArrayLike, risk: ArrayLike) -> Counts:
-    """The largest plausible number of wrong labels in a set of `size`, of which a random sample was checked.
+    """The largest plausible number of wrong labels in a set of `size`, after a random sample of it was checked.
 
     checked: the size of the sample. wrong: the wrong labels in it. A number is plausible if it gives at most `wrong`
     wrong labels in the sample with a (hypergeometric) probability above `risk`. The true number is larger with

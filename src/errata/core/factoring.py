@@ -208,7 +208,7 @@ class FactoredConfidentLearning(_Joint):
 
 
 class FactoredVectors(_Joint):
-    """One vector per sample, of which EarlyProb chooses the window, and the step Unmixed after it, or no step."""
+    """One vector per sample (EarlyProb first chooses its window), and the step Unmixed after it, or no step."""
 
     @property
     def _chooses(self) -> bool:

@@ -54,8 +54,9 @@ class InjectedNoise(Noise):
         """The part of the setting's name that names the noise."""
         return f"{self.kind}-{round(100 * self.rate)}"
 
-    def _about(self, drawn: core_noise.NoisyLabels, **more: Any) -> dict[str, Any]:
-        return {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
+    def _samples(self, data: PreparedData, drawn: core_noise.NoisyLabels, **more: Any) -> NoisySamples:
+        about = {"kind": self.kind, "nominal_rate": self.rate, **more} | drawn.metadata()
+        return NoisySamples(data, drawn.labels, drawn.truth, about)
 
 
 class TransitionNoise(InjectedNoise):
@@ -64,8 +65,7 @@ class TransitionNoise(InjectedNoise):
     def label(self, data: PreparedData) -> NoisySamples:
         """Draw each label from its class's row of the transition matrix."""
         matrix = core_noise.NOISE_MODELS[self.kind](data.num_classes, self.rate)
-        drawn = core_noise.inject(data.train_labels, matrix, seed=self.seed)
-        return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
+        return self._samples(data, core_noise.inject(data.train_labels, matrix, seed=self.seed))
 
 
 class SymmetricNoise(TransitionNoise):
@@ -98,8 +98,7 @@ class AsymmetricNoise(ExtraNoise):
         """Draw the labels of the flipped classes."""
         flips = {data.classes.index(true): data.classes.index(given) for true, given in self.flips}
         drawn = core_noise.asymmetric(data.train_labels, self.rate, flips, data.num_classes, seed=self.seed)
-        about = self._about(drawn, flips=[list(pair) for pair in self.flips])
-        return NoisySamples(data, drawn.labels, drawn.truth, about)
+        return self._samples(data, drawn, flips=[list(pair) for pair in self.flips])
 
 
 class InstanceNoise(ExtraNoise):
@@ -112,7 +111,7 @@ class InstanceNoise(ExtraNoise):
         drawn = core_noise.instance_dependent(
             data.train_labels, _scaled_inputs(data), self.rate, data.num_classes, seed=self.seed
         )
-        return NoisySamples(data, drawn.labels, drawn.truth, self._about(drawn))
+        return self._samples(data, drawn)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +130,7 @@ class LongTailNoise(ExtraNoise):
         remark = f"long-tailed classes: {len(rows):,} of {len(data.train_labels):,} training samples"
         subset = _subset(data, rows, np.arange(len(data.test_labels)), remark)
         drawn = core_noise.symmetric(subset.train_labels, self.rate, data.num_classes, seed=self.seed)
-        return NoisySamples(subset, drawn.labels, drawn.truth, self._about(drawn, ratio=self.ratio))
+        return self._samples(subset, drawn, ratio=self.ratio)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +152,7 @@ class HeldOutClassNoise(ExtraNoise):
         remark = f"{', '.join(held_out)} held out: {len(drawn.rows):,} of {len(data.train_labels):,} training samples"
         subset = _subset(data, drawn.rows, test, remark)
         subset = replace(subset, classes=classes, train_labels=np.where(drawn.truth, UNKNOWN, subset.train_labels))
-        return NoisySamples(subset, drawn.labels, drawn.truth, self._about(drawn, held_out=list(held_out)))
+        return self._samples(subset, drawn, held_out=list(held_out))
 
 
 def extra_noises(flips: tuple[tuple[str, str], ...], held_out: int) -> tuple[ExtraNoise, ...]:

@@ -1,4 +1,4 @@
-"""ShardedDynamics: the shards of a place as one run, of which one shard is in memory at a time."""
+"""ShardedDynamics: the shards of a place as one run. One shard is in memory at a time."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

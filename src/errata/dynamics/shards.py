@@ -273,7 +273,7 @@ def _manifest(place: Place, file: str, size: int) -> dict[str, Any]:
 
 
 def _check_one_run(shards: Sequence[ShardInfo]) -> None:
-    """Refuse shards that differ in what a run has in common, and a run of which shards are missing."""
+    """Refuse shards that differ in what a run has in common, and a run without all of its shards."""
     first = shards[0]
     for shard in shards:
         for key in SAME:

@@ -18,7 +18,7 @@ from errata.readers.features import FrameFeatures
 from errata.terminal import TrainingProgress
 from errata.wording import counted, one_line
 
-BLOCK = 512  # texts per file of vectors; after Ctrl-C at most so many are embedded again
+BLOCK = 512  # texts per file of vectors; after Ctrl-C at most one file is embedded again
 MODEL_FILES = ("modules.json", "config.json", "config_sentence_transformers.json")  # a model folder has one of these
 HOW_TO_SAVE = "SentenceTransformer(NAME).save(FOLDER) downloads a model and writes it to a folder"
 

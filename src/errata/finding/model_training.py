@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LookAgain = Callable[[NDArray[Any]], Dynamics]
 RECORDED = "as recorded"  # the model of dynamics that were not trained here
 MIN_SAMPLES = 10
-CHECKPOINT_SECONDS = 10.0  # at most so much training is lost on Ctrl-C
+CHECKPOINT_SECONDS = 10.0  # of training, at most, are lost on Ctrl-C
 # Epochs to train, as a multiple of the number with the lowest validation loss. The ranking averages over epochs, and
 # the first ones are undecided: on Satellite, boosting then misses 7.9 % of the errors instead of 8.9 %. Models of words
 # memorise too early for this.

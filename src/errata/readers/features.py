@@ -29,7 +29,7 @@ NamedColumn = tuple[str, NDArray[np.float64]]
 MICROSECONDS_PER_DAY = 86_400e6
 MAX_TERMS = 4096  # on TREC, half as many cost 1 to 2 points of accuracy; twice as many give no clear gain
 MAX_SPARSE_TERMS = 20_000  # of each kind, where the matrix stays sparse
-MIN_TEXTS_FOR_RARE_TERMS = 100  # with at least so many texts, terms that occur in one text only are dropped
+MIN_TEXTS_FOR_RARE_TERMS = 100  # with at least this many texts, terms that occur in one text only are dropped
 MAX_WORD_LETTERS = 12  # on average; with longer words, the script has no spaces between words
 
 

@@ -107,22 +107,14 @@ def _frame(inputs: Any, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> 
 
 def _by_information(frame: "pd.DataFrame", labels: NDArray[np.int64], treatments: dict[str, str]) -> list[int]:
     """Column positions: texts first, then by mutual information with the given labels, highest first."""
+    from sklearn.metrics import mutual_info_score
 
     def sort_key(number: int) -> tuple[int, float]:
         if treatments.get(str(frame.columns[number])) == "text":
             return 0, 0.0
-        return 1, -mutual_information(binned(frame.iloc[:, number]), labels)
+        return 1, -float(mutual_info_score(labels, binned(frame.iloc[:, number])))
 
     return sorted(range(frame.shape[1]), key=sort_key)
-
-
-def mutual_information(bins: NDArray[np.int64], labels: NDArray[np.int64]) -> float:
-    """The mutual information of two integer codings (n,) of the same samples, in nats."""
-    width = int(labels.max()) + 1
-    joint = np.bincount(bins * width + labels, minlength=(int(bins.max()) + 1) * width).reshape(-1, width) / len(labels)
-    independent = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0)
-    positive = joint > 0
-    return float((joint[positive] * np.log(joint[positive] / independent[positive])).sum())
 
 
 def binned(column: "pd.Series[Any]") -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from torch import Tensor
 from errata.core._neighbour_points import COSINE_NOISE, SAME_IN_FLOAT32, Cloud, Neighbours, Rounded, rounded
 
 _PRODUCTS = 1 << 26  # numbers in a block of products
-_DIFFERENCES = 1 << 24  # numbers in a block of differences, several of which are in memory as float64
+_DIFFERENCES = 1 << 24  # numbers in a block of differences; several blocks are in memory as float64
 
 
 class _Cloud(NamedTuple):

@@ -67,7 +67,7 @@ class Recipe(_StoredRecipe):
     weight_decay: L2 added to the gradient, also for Adam; for AdamW, the weights shrink by it instead.
     schedule: pairs (epoch, factor); from that epoch on, the learning rate is factor times the *initial* rate.
     widths: the hidden layers of an MLP.
-    parts: an epoch is one of so many parts of a pass over the data (a mini-epoch).
+    parts: an epoch is one of this many parts of a pass over the data (a mini-epoch).
     """
 
     epochs: int
@@ -159,7 +159,7 @@ def rise_and_fall(epochs: int, rise: float) -> tuple[tuple[int, float], ...]:
 
 
 def batch_size(samples: int, batches: Sequence[tuple[int, int]], largest: int) -> int:
-    """Samples per batch: the first size in pairs (most samples, size) that is for so many, or the largest."""
+    """Samples per batch: of pairs (most samples, size), the size of the first that fits, or the largest size."""
     return without_single_rest(samples, next((size for most, size in batches if samples <= most), largest))
 
 

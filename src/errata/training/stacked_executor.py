@@ -139,7 +139,7 @@ def _cut(numbers: list[int], size: int) -> list[list[int]]:
 
 
 def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tensor, *, large: bool) -> None:
-    """Call `work` on every item: on a CPU by one thread per core, each of which computes with a single thread.
+    """Call `work` on every item: on a CPU by one thread per core, and each computes with a single thread.
 
     A single large item may use all cores, except in float64: sums over several threads round differently.
     """

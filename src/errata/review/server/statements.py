@@ -41,5 +41,5 @@ def _certificate(certificate: Certificate) -> str:
         return f"{open_}: no label was judged wrong."
     if certificate.more_checks is None:
         unsure = counted(certificate.unsure, "unsure sample")
-        return f"{open_}: decide some of the {unsure}, each of which counts as an error that is not found."
+        return f"{open_}: decide some of the {unsure}: each counts as an error that is not found."
     return f"{open_}: {counted(certificate.more_checks, 'more random check')} would show it if every label is right."

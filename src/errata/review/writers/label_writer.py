@@ -100,7 +100,7 @@ class LabelWriter(ABC):
 
     @property
     def labels_are(self) -> str:
-        """Where the labels are, and of which type: `column 'kind' of data.parquet has the type int64`."""
+        """Where the labels are, and their type: `column 'kind' of data.parquet has the type int64`."""
         return f"{self.path} contains text"
 
     def read_label(self, text: str) -> Any:
