@@ -23,7 +23,6 @@ from errata.errors import InputError
 
 rates = st.floats(0.0, 1.0)
 class_counts = st.integers(2, 12)
-DRAWS = ("independent", "exact")
 
 
 @st.composite
@@ -72,28 +71,26 @@ def test_noise_models_are_found_by_name():
 
 
 @settings(deadline=None, max_examples=60)
-@given(labelled(), st.data(), st.sampled_from(DRAWS), st.integers(0, 2**31))
-def test_the_result_describes_the_labels(case, data, draw, seed):
+@given(labelled(), st.data(), st.integers(0, 2**31))
+def test_the_result_describes_the_labels(case, data, seed):
     labels, num_classes = case
     matrix = data.draw(transition_matrices(num_classes))
-    noisy = inject(labels, matrix, draw=draw, seed=seed)
+    noisy = inject(labels, matrix, seed=seed)
     assert noisy.labels.dtype == np.int64
     np.testing.assert_array_equal(noisy.truth, noisy.labels != labels)
-    np.testing.assert_array_equal(noisy.matrix, matrix)
     assert (matrix[labels, noisy.labels] > 0).all(), "a label of probability 0 was given"
     assert noisy.count == noisy.realised.sum() - np.trace(noisy.realised) == noisy.truth.sum()
     assert noisy.rate == noisy.count / len(labels)
     np.testing.assert_array_equal(noisy.realised.sum(axis=1), np.bincount(labels, minlength=num_classes))
     np.testing.assert_array_equal(noisy.realised.sum(axis=0), np.bincount(noisy.labels, minlength=num_classes))
-    again = inject(labels, matrix, draw=draw, seed=seed)
+    again = inject(labels, matrix, seed=seed)
     np.testing.assert_array_equal(again.labels, noisy.labels)
     assert again.metadata() == noisy.metadata()
 
 
-@pytest.mark.parametrize("draw", DRAWS)
-def test_seeds_differ(draw):
+def test_seeds_differ():
     labels = np.arange(1000) % 10
-    hashes = {symmetric(labels, 0.2, draw=draw, seed=seed).hash for seed in range(20)}
+    hashes = {symmetric(labels, 0.2, seed=seed).hash for seed in range(20)}
     assert len(hashes) == 20
 
 
@@ -122,45 +119,10 @@ def test_pairflip_gives_no_other_class_than_the_next():
     np.testing.assert_array_equal(noisy.labels[noisy.truth], (labels[noisy.truth] + 1) % 5)
 
 
-@settings(deadline=None, max_examples=60)
-@given(labelled(), st.data(), st.integers(0, 100))
-def test_exact_draws_give_every_pair_of_classes_the_floor_or_ceiling_of_its_quota(case, data, seed):
-    labels, num_classes = case
-    matrix = data.draw(transition_matrices(num_classes))
-    quotas = np.bincount(labels, minlength=num_classes)[:, None] * matrix
-    realised = inject(labels, matrix, draw="exact", seed=seed).realised
-    assert (np.abs(realised - quotas) < 1 - 1e-9).all()
-    remainders = quotas - np.floor(quotas + 1e-9)
-    for given_more, remainder in zip(realised > quotas + 1e-9, remainders, strict=True):
-        if given_more.any() and not given_more.all():
-            assert remainder[given_more].min() >= remainder[~given_more].max() - 1e-9, "the largest comes first"
-
-
-def test_exact_draws_of_a_balanced_dataset_change_exactly_the_rate():
-    labels = np.repeat(np.arange(10), 500)
-    noisy = symmetric(labels, 0.2, draw="exact")
-    assert noisy.count == 1000
-    assert set(noisy.realised[~np.eye(10, dtype=bool)]) == {11, 12}
-    paired = pairflip(labels, 0.2, draw="exact")
-    np.testing.assert_array_equal(paired.realised, 400 * np.eye(10) + 100 * np.roll(np.eye(10), 1, axis=1))
-
-
-def test_exact_draws_are_uniform_over_classes_and_rows():
-    labels = np.zeros(50, int)
-    matrix = symmetric_matrix(5, 0.2)
-    draws = [inject(labels, matrix, draw="exact", seed=seed) for seed in range(1000)]
-    # 10 changed labels in 4 classes are 2.5 each: two classes get 3, and each class gets 3 in half of the draws.
-    assert all(sorted(noisy.realised[0, 1:]) == [2, 2, 3, 3] for noisy in draws)
-    extra = np.sum([noisy.realised[0, 1:] == 3 for noisy in draws], axis=0)
-    assert chisquare(extra, [500] * 4).pvalue > 1e-3
-    changed = np.sum([noisy.truth for noisy in draws], axis=0)
-    assert chisquare(changed, [200] * 50).pvalue > 1e-3
-
-
 def test_the_number_of_classes_is_by_default_that_of_the_highest_label():
-    assert symmetric([0, 1, 2], 0.5).matrix.shape == (3, 3)
-    assert pairflip([0, 1, 2], 0.5).matrix.shape == (3, 3)
-    assert symmetric([0, 1, 2], 0.5, num_classes=5).matrix.shape == (5, 5)
+    assert symmetric([0, 1, 2], 0.5).realised.shape == (3, 3)
+    assert pairflip([0, 1, 2], 0.5).realised.shape == (3, 3)
+    assert symmetric([0, 1, 2], 0.5, num_classes=5).realised.shape == (5, 5)
     assert pairflip([0, 1, 2], 0.5, 4).realised.shape == (4, 4)
 
 
@@ -168,7 +130,7 @@ def test_no_noise_and_all_noise():
     labels = np.arange(100) % 4
     assert symmetric(labels, 0.0).count == 0
     assert symmetric(labels, 1.0).count == 100
-    assert pairflip(labels, 1.0, draw="exact").labels.tolist() == ((labels + 1) % 4).tolist()
+    assert pairflip(labels, 1.0).labels.tolist() == ((labels + 1) % 4).tolist()
 
 
 def test_the_hash_is_of_the_label_vector_as_little_endian_int64():
@@ -186,7 +148,6 @@ def test_metadata_is_plain():
         "count": noisy.count,
         "rate": noisy.rate,
         "hash": label_hash(noisy.labels),
-        "draw": "independent",
         "seed": 7,
     }
 
@@ -200,12 +161,12 @@ def test_transition_counts_true_by_given():
         transition([0, 2], [0, 1], 2)
 
 
-def test_inputs_are_copied():
+def test_inputs_are_not_changed():
     labels, matrix = np.arange(50) % 3, symmetric_matrix(3, 0.5)
-    labels.flags.writeable = False
-    noisy = inject(labels, matrix)
-    matrix[:] = 0
-    assert noisy.matrix[0, 0] == 0.5
+    before = matrix.copy()
+    labels.flags.writeable = matrix.flags.writeable = False
+    inject(labels, matrix)
+    np.testing.assert_array_equal(matrix, before)
 
 
 @pytest.mark.parametrize(
@@ -236,7 +197,6 @@ def test_an_invalid_matrix_is_refused(matrix, sentence):
         (lambda: symmetric(["cat", "dog"], 0.2), "labels are names"),
         (lambda: inject([], np.eye(2)), "labels are empty"),
         (lambda: inject(np.array([], int), np.eye(2)), "labels are empty"),
-        (lambda: inject([0, 1], np.eye(2), draw="some"), "draw must be"),
         (lambda: label_hash([0.5]), "label of sample 0 is 0.5"),
     ],
 )

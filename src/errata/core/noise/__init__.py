@@ -15,8 +15,6 @@ from errata.core.noise.sample_noise import instance_transitions as instance_tran
 from errata.core.noise.sample_noise import long_tailed as long_tailed
 from errata.core.noise.sample_noise import open_set as open_set
 from errata.core.noise.transition_noise import NOISE_MODELS as NOISE_MODELS
-from errata.core.noise.transition_noise import Draw as Draw
-from errata.core.noise.transition_noise import MatrixNoise as MatrixNoise
 from errata.core.noise.transition_noise import NoisyLabels as NoisyLabels
 from errata.core.noise.transition_noise import asymmetric as asymmetric
 from errata.core.noise.transition_noise import asymmetric_matrix as asymmetric_matrix

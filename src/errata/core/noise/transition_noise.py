@@ -6,7 +6,6 @@ A matrix (K, K) has one row per true class and one column per given label.
 import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,7 +13,6 @@ from numpy.typing import ArrayLike, NDArray
 from errata.core.checks import Floats, Labels, check_labels, check_seed, rows_by_class
 from errata.errors import InputError
 
-Draw = Literal["independent", "exact"]
 MatrixFunction = Callable[[int, float], Floats]
 
 NOISE_MODELS: dict[str, MatrixFunction] = {}
@@ -128,60 +126,29 @@ class NoisyLabels:
         return {"count": self.count, "rate": self.rate, "hash": self.hash, "seed": self.seed}
 
 
-@dataclass(frozen=True, eq=False)
-class MatrixNoise(NoisyLabels):
-    """Labels drawn from a transition matrix."""
-
-    matrix: Floats
-    """The transition matrix, (K, K)."""
-    draw: Draw
-
-    def metadata(self) -> dict[str, int | float | str]:
-        """Plain values that describe this noise in a result file."""
-        return super().metadata() | {"draw": self.draw}
-
-
-def inject(labels: ArrayLike, matrix: ArrayLike, *, draw: Draw = "independent", seed: int = 0) -> MatrixNoise:
-    """Draw a label for every sample of `labels` (N,) from its class's row of `matrix` (K, K).
-
-    "independent" draws each label independently, so that the realised rate varies. "exact" flips for every pair of
-    classes the nearest whole number of samples, and draws which ones.
-    """
-    if draw not in ("independent", "exact"):
-        raise InputError(f"draw must be 'independent' or 'exact', not {draw!r}")
+def inject(labels: ArrayLike, matrix: ArrayLike, *, seed: int = 0) -> NoisyLabels:
+    """Draw a label for every sample of `labels` (N,) from its class's row of `matrix` (K, K), independently."""
     transitions = check_matrix(matrix)
     true = check_some_labels(labels, len(transitions))
-    rng = np.random.default_rng(check_seed(seed))
-    given = (_draw_independent if draw == "independent" else _draw_exact)(true, transitions, rng)
-    realised = transition(true, given, len(transitions))
-    return MatrixNoise(given, given != true, realised, int(seed), transitions, draw)
+    given = _draw_labels(true, transitions, np.random.default_rng(check_seed(seed)))
+    return NoisyLabels(given, given != true, transition(true, given, len(transitions)), int(seed))
 
 
-def symmetric(
-    labels: ArrayLike, rate: float, num_classes: int | None = None, *, draw: Draw = "independent", seed: int = 0
-) -> MatrixNoise:
+def symmetric(labels: ArrayLike, rate: float, num_classes: int | None = None, *, seed: int = 0) -> NoisyLabels:
     """Symmetric noise on `labels` (N,): see `symmetric_matrix` and `inject`."""
-    return inject(labels, symmetric_matrix(count_classes(labels, num_classes), rate), draw=draw, seed=seed)
+    return inject(labels, symmetric_matrix(count_classes(labels, num_classes), rate), seed=seed)
 
 
-def pairflip(
-    labels: ArrayLike, rate: float, num_classes: int | None = None, *, draw: Draw = "independent", seed: int = 0
-) -> MatrixNoise:
+def pairflip(labels: ArrayLike, rate: float, num_classes: int | None = None, *, seed: int = 0) -> NoisyLabels:
     """Pairflip noise on `labels` (N,): see `pairflip_matrix` and `inject`."""
-    return inject(labels, pairflip_matrix(count_classes(labels, num_classes), rate), draw=draw, seed=seed)
+    return inject(labels, pairflip_matrix(count_classes(labels, num_classes), rate), seed=seed)
 
 
 def asymmetric(
-    labels: ArrayLike,
-    rate: float,
-    flips: Mapping[int, int],
-    num_classes: int | None = None,
-    *,
-    draw: Draw = "independent",
-    seed: int = 0,
-) -> MatrixNoise:
+    labels: ArrayLike, rate: float, flips: Mapping[int, int], num_classes: int | None = None, *, seed: int = 0
+) -> NoisyLabels:
     """Asymmetric noise on `labels` (N,), from the classes in `flips`: see `asymmetric_matrix` and `inject`."""
-    return inject(labels, asymmetric_matrix(count_classes(labels, num_classes), rate, flips), draw=draw, seed=seed)
+    return inject(labels, asymmetric_matrix(count_classes(labels, num_classes), rate, flips), seed=seed)
 
 
 def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
@@ -210,7 +177,7 @@ def check_some_labels(labels: ArrayLike, num_classes: int) -> Labels:
     return checked
 
 
-def _draw_independent(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
+def _draw_labels(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
     uniform = rng.random(len(true))
     given = np.empty_like(true)
     for row, rows in zip(matrix, rows_by_class(true, len(matrix)), strict=True):
@@ -218,22 +185,3 @@ def _draw_independent(true: Labels, matrix: Floats, rng: np.random.Generator) ->
         # Divided by the last value, because a row may sum to 1 - 1e-16.
         given[rows] = np.searchsorted(cumulative / cumulative[-1], uniform[rows], side="right")
     return given
-
-
-def _draw_exact(true: Labels, matrix: Floats, rng: np.random.Generator) -> Labels:
-    given = np.empty_like(true)
-    for row, rows in zip(matrix, rows_by_class(true, len(matrix)), strict=True):
-        counts = _largest_remainder(len(rows) * row / row.sum(), rng)
-        given[rng.permutation(rows)] = np.repeat(np.arange(len(row)), counts)
-    return given
-
-
-def _largest_remainder(quotas: Floats, rng: np.random.Generator) -> Labels:
-    """Whole numbers near `quotas` (K,) with the same sum; equal remainders are rounded up in random order."""
-    # Rounded, so that remainders that differ only by a rounding error are equal.
-    rounded = quotas.round(9)
-    counts = np.floor(rounded).astype(np.int64)
-    left = round(float(quotas.sum())) - int(counts.sum())
-    rounded_up = np.lexsort((rng.permutation(len(quotas)), -(rounded - counts).round(9)))[:left]
-    counts[rounded_up] += 1
-    return counts
