@@ -27,8 +27,9 @@ import errata
 from errata.core.neighbours import nearest
 from errata.datasets.loading import load_setting
 from errata.finding.find import rank_run
+from errata.finding.find_options import FindOptions
 from errata.finding.frozen_features import frozen_features
-from errata.finding.model_training import FindOptions, train_model
+from errata.finding.model_training import train_model
 from errata.finding.pretrained import FixedFeatures, unit_rows
 from errata.readers import open_data
 from errata.terminal import NoProgress

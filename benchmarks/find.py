@@ -26,7 +26,8 @@ from sklearn.linear_model import LogisticRegression
 import errata
 from errata.core.noise import NoisyLabels, symmetric
 from errata.datasets.locations import data_dir
-from errata.finding.model_training import FindOptions, train_model
+from errata.finding.find_options import FindOptions
+from errata.finding.model_training import train_model
 from errata.readers import open_data
 from errata.terminal import NoProgress
 

@@ -15,7 +15,6 @@ from errata.core.measures import LM
 from errata.core.neighbours import SpaceName, label_votes
 from errata.core.sample_context import SampleContext
 from errata.core.smoothing import log_neighbour_mean
-from errata.dynamics.scoring import run_arrays
 from errata.dynamics.store import Dynamics
 from runs import Run
 
@@ -99,7 +98,7 @@ def label_reversals(run: Run) -> float:
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     """The statistics of memorisation, from the last quarter of complete dynamics."""
-    (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)])
+    (arrays,) = dynamics.sample_arrays([ComposedMethod(LastQuarter(), LM)])
     log_sums, labels = arrays["log_probabilities"], dynamics.labels
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]

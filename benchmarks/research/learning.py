@@ -27,7 +27,7 @@ from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_cla
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import epochs_used, find_method, run_arrays, score
+from errata.dynamics.scoring import epochs_used, find_method, score
 from errata.dynamics.store import Dynamics
 from errata.training.gather import gather
 from errata.training.jobs import TrainingOptions
@@ -172,7 +172,7 @@ def _streamed(dynamics: Dynamics) -> Dynamics:
 
 def _before_late_fit(dynamics: Dynamics) -> int:
     """The number of epochs before the part of a run that fits many labels late: the rule before confident reversals."""
-    (arrays,) = run_arrays(dynamics, [ComposedMethod(EarlyProb(), LM)])
+    (arrays,) = dynamics.sample_arrays([ComposedMethod(EarlyProb(), LM)])
     mean, added = predicted_classes(arrays["log_probabilities"])
     share = len(mean) - 1
     while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:

@@ -11,7 +11,6 @@ import errata
 from errata.dynamics import ranking
 from errata.dynamics.ranking import COMPARED, analyse, ranking_table, wrong_probabilities
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.scoring import run_arrays
 
 COLUMNS = [
     "id",
@@ -93,10 +92,17 @@ def test_the_table_of_a_named_method_has_flags_if_the_method_has(curves, method,
 
 
 def test_the_logits_are_read_once_after_the_method_is_chosen(curves, monkeypatch):
-    passes = []
-    monkeypatch.setattr(ranking, "run_arrays", lambda *args: passes.append(args) or run_arrays(*args))
+    passes, read = [], errata.Dynamics.sample_arrays
+
+    def counted_read(dynamics, statistics, *rest):
+        passes.append([statistic.name for statistic in statistics])
+        return read(dynamics, statistics, *rest)
+
+    monkeypatch.setattr(errata.Dynamics, "sample_arrays", counted_read)
     errata.find(errata.Dynamics.from_arrays(*curves(0)[:2]))
-    assert len(passes) == 1
+    to_choose, to_rank = passes
+    assert to_choose == ["LastQuarter-LM"]
+    assert {"Unmixed-MeanProb-LM", *ranking.COMPARED[:4]} <= set(to_rank)
 
 
 @pytest.mark.parametrize("epochs", [1, None])

@@ -14,10 +14,11 @@ from sklearn.metrics import log_loss as sklearn_log_loss
 import errata
 from errata.core import metrics
 from errata.errors import ErrataError, InputError
-from errata.finding import candidates, model_training
-from errata.finding.candidates import SMALL_BATCHES, batch_size, candidates_for
+from errata.finding import candidates, find_options, model_training
+from errata.finding.candidates import MAX_BATCH, SMALL_BATCHES, candidates_for
 from errata.finding.sources import DataSource
 from errata.terminal import NoProgress
+from errata.training.recipes import batch_size
 from errata.training.search import model_split
 
 
@@ -234,7 +235,7 @@ def slow_network(monkeypatch):
 
 def test_no_batch_has_a_single_sample_left():
     for samples in range(10, 3_000):
-        size = batch_size(samples, SMALL_BATCHES)
+        size = batch_size(samples, SMALL_BATCHES, MAX_BATCH)
         assert samples % size != 1
 
 
@@ -353,7 +354,7 @@ def test_the_memory_estimate_for_many_classes_is_close(monkeypatch, text):
     for name in ("MAX_EPOCHS", "MIN_EPOCHS"):
         monkeypatch.setattr(f"errata.finding.candidates.{name}", 2)
     estimated: list[float] = []
-    monkeypatch.setattr(model_training, "check_fits", lambda size, what: estimated.append(size))
+    monkeypatch.setattr(find_options, "check_fits", lambda size, what: estimated.append(size))
     labels = np.arange(2_000) % 500
     words = [f"number {label % 50} of many, page {row}" for row, label in enumerate(labels.tolist())]
     inputs = words if text else np.random.default_rng(0).random((2_000, 4))

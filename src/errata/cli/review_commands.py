@@ -104,8 +104,8 @@ def apply_command(
 
 def _earlier_find(source: Path, found: Path | None) -> tuple[Path | None, dict[str, Any]]:
     """The output folder of `errata find` for this source, if there is one, and the options of that command."""
+    from errata.finding.find_options import changed_options
     from errata.finding.found_files import SUMMARY, read_summary
-    from errata.finding.model_training import changed_options
     from errata.finding.sources import DataSource
 
     folder = found or FOUND

@@ -62,7 +62,7 @@ def choose(
 
 def _read_table(source: DataSource, device: str, seed: int) -> "UserData":
     """The samples, a table or texts, checked before the search starts."""
-    from errata.finding.model_training import FindOptions, check_options
+    from errata.finding.find_options import FindOptions, check_options
     from errata.readers import UserData
 
     data = source.open()

@@ -22,7 +22,7 @@ from errata.core.methods import Method, parse
 from errata.core.metrics import budget_count
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
-from errata.dynamics.scoring import epochs_used, find_method, require_dynamics, run_arrays
+from errata.dynamics.scoring import epochs_used, find_method, require_dynamics
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
@@ -98,7 +98,7 @@ def analyse(
     others = compared_methods(dynamics) if compare else []
     with_probabilities = chosen if isinstance(chosen, ComposedMethod) and chosen.uses_other_samples else None
     suggests = with_probabilities is None and _can_answer(viewed, SuggestedLabel())
-    arrays, *answers = run_arrays(viewed, [chosen, *others, *([SuggestedLabel()] if suggests else [])])
+    arrays, *answers = viewed.sample_arrays([chosen, *others, *([SuggestedLabel()] if suggests else [])])
     suggestion: SampleArrays = answers.pop() if suggests else {}
     compared = {
         other.name: other.result(answer, viewed.labels, None, viewed.spaces)

@@ -15,7 +15,8 @@ from errata.dynamics.files import new_folder, remove_unfinished, require_empty, 
 from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import describe, has_manifest, is_stored, read_manifest, write_manifest
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import Dynamics, added_arrays, open_folder, start_folder
+from errata.dynamics.run_folder import open_folder, start_folder
+from errata.dynamics.store import Dynamics, added_arrays
 from errata.errors import InputError, StoreError
 from errata.locks import WriteLock, lock_folder
 from errata.wording import counted

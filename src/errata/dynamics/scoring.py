@@ -26,13 +26,11 @@ from errata.core.memorising import Memorisation
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
-from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
 from errata.dynamics.sharded import (
     Mapper,
     ShardedDynamics,
     late_epochs_have_memorised,
-    sharded_arrays,
     sharded_results,
 )
 from errata.dynamics.store import Dynamics
@@ -123,7 +121,7 @@ def method_results(
         return sharded_results(viewed, chosen, count)
     return {
         method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
-        for method, arrays in zip(chosen, run_arrays(viewed, chosen, progress), strict=True)
+        for method, arrays in zip(chosen, viewed.sample_arrays(chosen, progress), strict=True)
     }
 
 
@@ -200,34 +198,23 @@ def _memorisation(dynamics: Dynamics, mapper: Mapper) -> Memorisation:
     if isinstance(dynamics, ShardedDynamics):
         return Memorisation(features=False, late_epochs=late_epochs_have_memorised(dynamics, mapper))
     if dynamics.reducers is None:
-        (arrays,) = run_arrays(dynamics, [ComposedMethod(LastQuarter(), LM)])
+        (arrays,) = dynamics.sample_arrays([ComposedMethod(LastQuarter(), LM)])
         return memorising.from_logits(arrays["log_probabilities"], dynamics.labels)
     mean, ramp = parse(MEAN_OF_ALL_EPOCHS), parse(WITH_FEATURES)
     if not dynamics.reducers.supports(mean):
         return Memorisation(features=False, late_epochs=False)
-    log_mean, log_ramp = (arrays["log_probabilities"] for arrays in run_arrays(dynamics, [mean, ramp]))
+    log_mean, log_ramp = (arrays["log_probabilities"] for arrays in dynamics.sample_arrays([mean, ramp]))
     return memorising.from_sums(log_mean, log_ramp, dynamics.labels)
 
 
 def epochs_used(dynamics: Dynamics, method: Method, arrays: SampleArrays | None = None) -> int:
     """How many epochs the method uses, from the first on; all, except for EarlyProb.
 
-    arrays: what `run_arrays` returned for the method, if it was called before.
+    arrays: the sample arrays of the method, if they are computed already.
     """
     if not isinstance(method, ComposedMethod) or not isinstance(method.aggregation, EarlyProb):
         return dynamics.epochs
     if arrays is None:
-        (arrays,) = run_arrays(dynamics, [method])
+        (arrays,) = dynamics.sample_arrays([method])
     chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.spaces)
     return early.window_ends(dynamics.epochs)[chosen]
-
-
-def run_arrays(
-    dynamics: Dynamics, statistics: Sequence[SampleStatistic], progress: Progress | None = None
-) -> list[SampleArrays]:
-    """The sample arrays of each statistic, from logits or from running sums."""
-    if isinstance(dynamics, ShardedDynamics):
-        return sharded_arrays(dynamics, statistics, progress)
-    if dynamics.reducers is not None:
-        return dynamics.reducers.arrays(statistics, dynamics.labels, dynamics.swa_logits, progress)
-    return replay_arrays(dynamics.replayable(), statistics, progress)

@@ -18,12 +18,13 @@ from errata.core.factoring import FactoredMethod, Part, State, factored, merge
 from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
-from errata.core.replay import SampleStatistic, replay_arrays
+from errata.core.replay import SampleStatistic
 from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
+from errata.dynamics.run_folder import described_run
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics, described_run
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
 from errata.wording import counted
@@ -61,6 +62,25 @@ class ShardedDynamics(Dynamics):
     def save(self, path: Any) -> Dynamics:
         """Refused: a run in shards is stored already."""
         raise InputError(f"{self} is stored in shards already; copy its folder instead")
+
+    def sample_arrays(
+        self, statistics: Sequence[SampleStatistic], progress: Progress | None = None
+    ) -> list[SampleArrays]:
+        """The sample arrays of all samples, if they fit into memory; they are read shard by shard."""
+        whole: list[SampleArrays] = [{} for _ in statistics]
+        first = 0
+        for shard in self.shards:
+            for arrays, own in zip(whole, read_shard(shard).sample_arrays(statistics), strict=True):
+                for key, values in own.items():
+                    if key not in arrays:
+                        size = self.samples * (values.nbytes // max(1, len(values)))
+                        check_fits(size, f"an array of all samples of {shard.place.url}")
+                        arrays[key] = np.empty((self.samples, *values.shape[1:]), dtype=values.dtype)
+                    arrays[key][first : first + shard.samples] = values
+            first += shard.samples
+            if progress is not None:
+                progress(shard.samples)
+        return whole
 
     def in_memory(self) -> Dynamics:
         """The same run with all its logits in memory, if they fit."""
@@ -164,7 +184,7 @@ def process_shard(task: ShardTask) -> Any:
     """A pure function of a task: states of the methods, or ids (n,) and the results of the methods."""
     run = read_shard(task.shard)
     statistics = [factor.method for factor in task.methods]
-    parts = [Part(arrays, run.labels, task.first) for arrays in shard_arrays(run, statistics)]
+    parts = [Part(arrays, run.labels, task.first) for arrays in run.sample_arrays(statistics)]
     jobs = zip(task.methods, parts, task.known, strict=True)
     if task.number is None:
         return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
@@ -178,15 +198,8 @@ def late_epochs_have_memorised(dynamics: ShardedDynamics, mapper: Mapper = map) 
 
 def _late_reversals(shard: ShardInfo) -> NDArray[np.int64]:
     run = read_shard(shard)
-    (arrays,) = shard_arrays(run, [ComposedMethod(LastQuarter(), LM)])
+    (arrays,) = run.sample_arrays([ComposedMethod(LastQuarter(), LM)])
     return memorising.late_reversals(arrays["log_probabilities"], run.labels)
-
-
-def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[SampleArrays]:
-    """The sample arrays of each statistic for one shard."""
-    if run.reducers is not None:
-        return run.reducers.arrays(statistics, run.labels, run.swa_logits)
-    return replay_arrays(run.replayable(), statistics)
 
 
 def score_shards(
@@ -235,27 +248,6 @@ def sharded_results(
             whole = None if flags[0] is None else np.concatenate(flags)
             results[method.name] = MethodResult(np.concatenate(scores), whole)
         else:
-            (arrays,) = sharded_arrays(dynamics, [method])
+            (arrays,) = dynamics.sample_arrays([method])
             results[method.name] = method.result(arrays, dynamics.labels, budget, dynamics.spaces)
     return results
-
-
-def sharded_arrays(
-    dynamics: ShardedDynamics, statistics: Sequence[SampleStatistic], progress: Progress | None = None
-) -> list[SampleArrays]:
-    """The sample arrays of all samples, if they fit into memory."""
-    whole: list[SampleArrays] = [{} for _ in statistics]
-    first = 0
-    for shard in dynamics.shards:
-        run = read_shard(shard)
-        for arrays, own in zip(whole, shard_arrays(run, statistics), strict=True):
-            for key, values in own.items():
-                if key not in arrays:
-                    size = dynamics.samples * (values.nbytes // max(1, len(values)))
-                    check_fits(size, f"an array of all samples of {shard.place.url}")
-                    arrays[key] = np.empty((dynamics.samples, *values.shape[1:]), dtype=values.dtype)
-                arrays[key][first : first + shard.samples] = values
-        first += shard.samples
-        if progress is not None:
-            progress(shard.samples)
-    return whole

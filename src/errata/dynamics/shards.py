@@ -40,7 +40,8 @@ from errata.dynamics.ids import SampleIds, portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics, described_run
+from errata.dynamics.run_folder import described_run
+from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
 from errata.wording import listed
 

@@ -21,17 +21,17 @@ from errata.core.checks import (
     warn_if_probabilities,
     warn_if_softmax_twice,
 )
-from errata.core.methods import Gathering
+from errata.core.devices import Progress
+from errata.core.method_parts import Gathering, SampleArrays
 from errata.core.neighbours import METRICS
-from errata.core.noise import label_hash
-from errata.core.replay import Epochs
+from errata.core.replay import Epochs, SampleStatistic, replay_arrays
 from errata.core.sample_context import SampleContext
 from errata.core.windows import Window, check_window
-from errata.dynamics.files import DYNAMICS, check_path, load_array, new_folder, save_array
-from errata.dynamics.ids import SampleIds, portable_ids, refuse_same_text
+from errata.dynamics.files import DYNAMICS, check_path, new_folder
+from errata.dynamics.ids import SampleIds
 from errata.dynamics.logits_file import LogitsFile
-from errata.dynamics.manifest import check_gathering, describe, has_manifest, id_hash, read_manifest, write_manifest
-from errata.dynamics.reducers import SUMS, Reducers
+from errata.dynamics.manifest import check_gathering, describe, has_manifest, read_manifest, write_manifest
+from errata.dynamics.reducers import Reducers
 from errata.errors import InputError, StoreError
 
 POINTS = ("features", "inputs")  # in which neighbours are searched
@@ -126,6 +126,7 @@ class Dynamics:
         presented as one run (errata.dynamics.sharded).
         """
         from errata.dynamics.places import Place, is_url
+        from errata.dynamics.run_folder import open_folder
         from errata.dynamics.sharded import open_shards
         from errata.dynamics.shards import has_shards
 
@@ -140,6 +141,8 @@ class Dynamics:
 
     def save(self, path: str | Path) -> "Dynamics":
         """Write to a new folder, and open it from there."""
+        from errata.dynamics.run_folder import start_folder
+
         folder = check_path(path)
         keep = "stream" if self.logits is None else "all"
         manifest = describe(self, dtype=self._stored_dtype, keep=keep)
@@ -198,6 +201,14 @@ class Dynamics:
             raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
         return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
 
+    def sample_arrays(
+        self, statistics: Sequence[SampleStatistic], progress: Progress | None = None
+    ) -> list[SampleArrays]:
+        """The sample arrays of each statistic, from logits or from running sums."""
+        if self.reducers is not None:
+            return self.reducers.arrays(statistics, self.labels, self.swa_logits, progress)
+        return replay_arrays(self.replayable(), statistics, progress)
+
     def class_name(self, number: int) -> Any:
         """The name of a class, or its number if it has none."""
         return number if self.classes is None else self.classes[number]
@@ -216,40 +227,6 @@ class Dynamics:
         return f"Dynamics({self.epochs} epochs, {self.samples:,} samples, {self.num_classes} classes{sums}{where})"
 
 
-def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
-    """The dynamics in a folder with this manifest; epochs beyond it are ignored."""
-    epochs, samples, num_classes = (manifest[key] for key in ("epochs", "samples", "num_classes"))
-    if epochs < 1:
-        raise StoreError(f"{folder} holds no whole epoch yet")
-    logits = _load_logits(folder, manifest) if manifest["keep"] == "all" else None
-    arrays: dict[str, Any] = {name: load_array(folder / f"{name}.npy") for name in ("labels", "ids")}
-    for name in OPTIONAL_ARRAYS:
-        if (folder / f"{name}.npy").exists():
-            arrays[name] = load_array(folder / f"{name}.npy", mapped=True)
-    for name, array in arrays.items():
-        _check_array(folder / f"{name}.npy", name, array, samples, num_classes)
-    unchanged = {
-        "labels": _are_labels(arrays["labels"], manifest),
-        "ids": id_hash(arrays["ids"]) == manifest["id_hash"],
-    }
-    for name, same in unchanged.items():
-        if not same:
-            raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
-    reducers = Reducers.load(folder, epochs, samples, num_classes) if logits is None else None
-    return Dynamics(logits=logits, reducers=reducers, path=folder, **described_run(manifest), **arrays)
-
-
-def described_run(manifest: dict[str, Any]) -> dict[str, Any]:
-    """The fields of Dynamics that a manifest holds."""
-    return {
-        "num_classes": manifest["num_classes"],
-        "classes": None if manifest["classes"] is None else tuple(manifest["classes"]),
-        "gathering": manifest["gathering"],
-        "allow_missing": manifest["partial"] == "allow",
-        "settings": manifest["settings"],
-    }
-
-
 def added_arrays(samples: int, num_classes: int, **arrays: Any) -> dict[str, Any]:
     """The features, inputs, held_out and swa_logits that a run has, checked: those that are not None."""
     return {
@@ -257,52 +234,6 @@ def added_arrays(samples: int, num_classes: int, **arrays: Any) -> dict[str, Any
         for name, array in arrays.items()
         if array is not None
     }
-
-
-def _check_array(file: Path, name: str, array: NDArray[Any], samples: int, num_classes: int) -> None:
-    try:
-        if name in POINTS:
-            check_points(str(file), array, samples, finite=False)  # values are checked when they are used
-        else:
-            check_aligned(str(file), array, samples, num_classes if name in ("swa_logits", "held_out") else None)
-            if name in ("labels", "ids") and array.ndim != 1:
-                raise InputError(f"{file} must have shape ({samples},), not {array.shape}")
-    except InputError as error:
-        raise StoreError(f"{error}; the manifest says {samples} samples and {num_classes} classes") from None
-
-
-def _are_labels(array: NDArray[Any], manifest: dict[str, Any]) -> bool:
-    try:
-        return bool(label_hash(array) == manifest["label_hash"])
-    except InputError:  # not class numbers
-        return False
-
-
-def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
-    path = folder / "logits.npy"
-    logits = load_array(path, mapped=True)
-    expected = tuple(manifest[key] for key in ("epochs", "samples", "num_classes"))
-    if logits.shape[1:] != expected[1:] or len(logits) < expected[0] or str(logits.dtype) != manifest["dtype"]:
-        raise StoreError(
-            f"{path} holds {logits.dtype} {logits.shape}, but the manifest says {manifest['dtype']} {expected}"
-        )
-    return logits[: expected[0]]
-
-
-def start_folder(folder: Path, manifest: dict[str, Any], run: Dynamics) -> None:
-    """Write the files that exist before the first epoch; the manifest first, so that a crashed run can be resumed.
-
-    Files of an earlier run, which ends with its manifest, are removed.
-    """
-    refuse_same_text(run.ids)
-    write_manifest(folder, manifest)
-    for pattern in (*(f"{name}.npy" for name in ("logits", *OPTIONAL_ARRAYS)), SUMS):
-        for file in folder.glob(pattern):
-            file.unlink()  # rather than changed: it may be memory-mapped
-    arrays = {"labels": run.labels, "ids": portable_ids(run.ids)}
-    for name, array in (arrays | {name: getattr(run, name) for name in OPTIONAL_ARRAYS}).items():
-        if array is not None:
-            save_array(folder / f"{name}.npy", np.asarray(array))
 
 
 def check_partial(partial: str) -> bool:

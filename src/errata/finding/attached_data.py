@@ -12,8 +12,9 @@ from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ids import match_ids
 from errata.dynamics.store import Dynamics
 from errata.errors import ErrataError, InputError, StoreError
+from errata.finding.find_options import FindOptions, changed_options
 from errata.finding.found_files import SUMMARY, read_summary
-from errata.finding.model_training import FindOptions, RunToRank, changed_options
+from errata.finding.model_training import RunToRank
 from errata.finding.sources import DataSource
 from errata.readers import UserData
 from errata.readers.data_frames import frame_index

@@ -19,16 +19,10 @@ from errata.errors import InputError
 from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_read
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
+from errata.finding.find_options import FindOptions, changed_options, check_options, load_recipe
 from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
 from errata.finding.found_files import read_summary
-from errata.finding.model_training import (
-    FindOptions,
-    RunToRank,
-    changed_options,
-    check_options,
-    load_recipe,
-    train_model,
-)
+from errata.finding.model_training import RunToRank, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
 from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
 from errata.finding.sources import DataSource

@@ -1,7 +1,7 @@
 """Choose a model for a user's data, train it, and return the dynamics of every sample."""
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import check_seed, check_whole
 from errata.core.default import BEATS_HELD_OUT, DEFAULTS_FROM_SUMS
 from errata.core.held_out_models import held_out_predictions, log_loss
-from errata.core.neighbours import APPROXIMATE_BEYOND
 from errata.core.pooling import pool
 from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.extras import require
-from errata.finding.candidates import ModelName, candidates_for, check_model
-from errata.finding.cluster_folds import train_folds
+from errata.finding.candidates import candidates_for
+from errata.finding.find_options import FindOptions, load_recipe, uses_other_samples
 from errata.finding.sources import DataSource
 from errata.memory import check_fits
 from errata.readers import UserData
@@ -29,13 +26,11 @@ from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.training.backbones import Backbone
-    from errata.training.recipes import Recipe
     from errata.training.search import ModelTrial
     from errata.training.trials import Candidate
 
 LookAgain = Callable[[NDArray[Any]], Dynamics]
 RECORDED = "as recorded"  # the model of dynamics that were not trained here
-MIN_SAMPLES = 10
 CHECKPOINT_SECONDS = 10.0  # of training, at most, are lost on Ctrl-C
 # Epochs to train, as a multiple of the number with the lowest validation loss. The ranking averages over epochs, and
 # the first ones are undecided: on Satellite, boosting then misses 7.9 % of the errors instead of 8.9 %. Models of words
@@ -44,42 +39,6 @@ EXTEND, EXTEND_FOR_TERMS = 1.5, 1.0
 # Above this size of all logits in bytes, running sums are kept instead. In memory, logits are held twice for a moment.
 MAX_LOGITS, MAX_LOGITS_ON_DISK = 1 << 28, 1 << 30
 STREAMED = tuple(dict.fromkeys([*COMPARED, *DEFAULTS_FROM_SUMS]))
-# Arrays of samples × classes held at once, counted as float32 and measured at the peak: 9 running sums, probabilities
-# as float64, and with other samples the means over neighbours or the held-out predictions of each model, and blends.
-COPIES, COPIES_WITH_OTHERS = 15, 30
-
-
-@dataclass(frozen=True)
-class FindOptions:
-    """How `find` trains: model, folds (None: in-sample), device, seed.
-
-    backbone: the name of the pretrained model that computes features of images or texts (None: `open_pretrained`
-    decides). allow_download: whether it may be downloaded.
-    recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
-    looks: 2 trains a second time, on the labels that the first run trusts and on its predictions for the others; None:
-    see `passes`.
-    ray: the address of a Ray cluster that trains the folds; it does not change the results.
-    """
-
-    model: ModelName = "auto"
-    folds: int | None = None
-    device: str = "auto"
-    seed: int = 0
-    backbone: str | None = None
-    recipe: str | None = None
-    allow_download: bool = False
-    looks: int | None = None
-    ray: str | None = None
-
-    def stored(self, data: UserData) -> dict[str, Any]:
-        """What determines the results, with the hash of the data."""
-        return {name: value for name, value in asdict(self).items() if name != "ray"} | {"data": data.content_hash}
-
-
-def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, by name, that differ from the defaults of `FindOptions`."""
-    defaults = asdict(FindOptions())
-    return {name: options[name] for name in defaults if options.get(name, defaults[name]) != defaults[name]}
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,47 +142,6 @@ def _title(chosen: "Candidate", data: UserData) -> str:
     return f"{chosen.title} on features of {data.backbone}" if on_features else chosen.title
 
 
-def load_recipe(path: str) -> "Recipe":
-    """The recipe of an MLP in a file that `errata choose` wrote."""
-    from errata.training.recipes import Recipe
-
-    recipe = Recipe.load(path)
-    if recipe.parts > 1:
-        raise InputError(f"{path}: an epoch of this recipe is a part of a pass over the data, which find cannot rank")
-    return recipe
-
-
-def check_options(data: UserData, options: FindOptions) -> None:
-    """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
-    require("torch", "torch", "torch", "training")
-    from errata.training.gather import choose_device
-
-    check_model(data, options.model)
-    if options.recipe is not None:
-        load_recipe(options.recipe)
-        if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
-            raise InputError("`recipe=` is for an MLP on a table or text: pass neither images nor another `model=`")
-    if options.looks not in (None, 1, 2):
-        raise InputError(f"looks must be 1 or 2, not {options.looks!r}")
-    if options.looks == 2 and options.folds is not None:
-        raise InputError("a second pass needs a model that is trained on all samples: pass no `folds=` with `looks=2`")
-    if options.ray is not None and options.folds is None:
-        raise InputError("a Ray cluster trains the folds of a run: pass `folds=` with `ray=`, or leave out `ray=`")
-    if options.looks == 2 and options.model == "boosting":
-        raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
-    choose_device(options.device)
-    check_seed(options.seed)
-    if options.folds is not None:
-        check_whole("folds", options.folds, 2)
-    if data.samples < MIN_SAMPLES:
-        raise InputError(f"there are {data.samples} samples; finding wrong labels needs at least {MIN_SAMPLES}")
-    if options.folds is not None and options.folds > data.samples:
-        raise InputError(f"{data.samples:,} samples cannot be split into {options.folds} folds; use 2 to 10")
-    copies = COPIES_WITH_OTHERS if _uses_other_samples(data) else COPIES
-    size = copies * 4.0 * data.samples * data.num_classes
-    check_fits(size, f"the predictions for {data.samples:,} samples and {data.num_classes:,} classes")
-
-
 def _train(
     chosen: "Candidate",
     data: UserData,
@@ -250,6 +168,8 @@ def _train(
         stream=STREAMED if streams else None,
     )
     if options.ray is not None and options.folds is not None and folder is not None:
+        from errata.finding.cluster_folds import train_folds
+
         folds = options.folds, options.seed, training_options, options.device
         train_folds(options.ray, chosen, data, *folds, folder, progress)
         progress = NoProgress().advance  # the folds are done, and are merged
@@ -361,7 +281,7 @@ def _described(
     the validation split, if it was tried.
     """
     described = replace(dynamics, ids=data.ids, classes=data.classes, features=None, inputs=None, path=None)
-    if not _uses_other_samples(data):
+    if not uses_other_samples(data):
         return described
     features = dynamics.features if options.folds is None else None
     if data.fit_features is None:
@@ -398,9 +318,4 @@ def _records_features(chosen: "Candidate", data: UserData) -> bool:
 
     TF-IDF terms give poor distances, and a model of them memorises. Features of a backbone are known before training.
     """
-    return _uses_other_samples(data) and not data.is_terms and (chosen.name == "mlp" or not data.embedded)
-
-
-def _uses_other_samples(data: UserData) -> bool:
-    """For very many samples, the search for neighbours would take longer than the training, and more memory."""
-    return data.samples <= APPROXIMATE_BEYOND
+    return uses_other_samples(data) and not data.is_terms and (chosen.name == "mlp" or not data.embedded)
