@@ -115,6 +115,12 @@ def _is_whole_or_in_own_package(file: Path, name: ast.expr) -> bool:
     return re.match(rf"f'({re.escape(own_package)}|{{(\w+\.)?__name__}})\.", ast.unparse(name)) is not None
 
 
+def test_files_are_short():
+    """A longer file usually holds two ideas."""
+    lines = {str(file.relative_to(SOURCE)): len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {name: count for name, count in lines.items() if count > 350} == {}
+
+
 def test_a_module_name_means_one_thing():
     places = defaultdict(list)
     for file in FILES:

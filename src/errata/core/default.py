@@ -23,14 +23,15 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
    MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
    excluded runs that memorise. EarlyProb: equal weights for the epochs before a cut-off, which is the same for all
-   samples (errata.core.early). There are eight candidates for it. With h of step 6, the cut-off is the candidate whose
-   average agrees best with h. Without h, it is the last candidate before the model starts to memorise.
+   samples (errata.core.early). There are eight candidates for it. If h of step 6 predicts the given labels clearly
+   better than their frequencies do, the cut-off is the candidate whose average agrees best with h. Otherwise, it is the
+   last candidate before the model starts to memorise.
 6. HeldOut (errata.core.held_out), with inputs: log p'(i) = a log p(i) + (1 - a) log h(i). a is 0.7 if `find` measured
    that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from the inputs by
    models that have not seen the label of sample i: logistic regression, a random forest, a small network and nearest
    neighbours; for inputs that are mostly zeros, such as words, logistic regression, naive Bayes and nearest neighbours
    (errata.core.held_out_models). They are pooled with the weights that predict the given labels best
-   (errata.core.pooling).
+   (errata.core.pooling). With fewer than 10 samples or a single class, there is no h, and p' = p.
    kNN (errata.core.smoothing), with features only: log p'(i) = 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of p over
    the 50 nearest samples by cosine distance. With fewer samples there are fewer neighbours; with more than 300,000 the
    search is approximate, unless there is a GPU (errata.core.neighbours).
