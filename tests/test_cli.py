@@ -10,10 +10,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 
 import errata
 from errata import Dynamics, cli
-from errata.cli.app import as_options
+from errata.cli.app import app, as_options
 
 METHODS = ["Mean-LM", "MeanProb-LM", "CL-PBNR (IS)"]
 
@@ -124,6 +125,20 @@ def test_default_is_accepted_as_a_method(run, files, tmp_path):
     np.testing.assert_array_equal(scores.iloc[:, 0], errata.score(dynamics))
     assert run("rank", "run", "--method", "default", "--out", "ranking.csv")[0] == 0
     pd.testing.assert_frame_equal(read(tmp_path / "ranking.csv"), errata.rank(dynamics), check_exact=True)
+
+
+def help_texts(command):
+    """The help of a command, of its parameters and of the commands below it."""
+    yield command.help or ""
+    yield from (parameter.help or "" for parameter in command.params)
+    for below in getattr(command, "commands", {}).values():
+        yield from help_texts(below)
+
+
+def test_no_help_has_brackets_which_the_terminal_would_leave_out_as_markup():
+    texts = list(help_texts(typer.main.get_command(app)))
+    assert len(texts) > 100
+    assert [text for text in texts if re.search(r"\[[a-z]", text)] == []
 
 
 def test_names_and_ids_with_brackets_are_printed_verbatim(run, tmp_path, curves):

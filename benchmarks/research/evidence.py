@@ -104,7 +104,7 @@ def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     before, late = log_sums[:, 0], added[-1]
     return {
         "late fit": memorising.late_fit_share(mean[-1], late, labels),
-        "confident reversals": memorising.confident_reversals(before, late, labels),
+        "confident reversals": memorising.reversed_share(memorising.reversal_counts(before, late, labels)),
         "ruled out": int(memorising.ruled_out(np.exp(before), labels).sum()),
         "reversals": memorising.label_reversals(np.exp(before), late, labels),
     }

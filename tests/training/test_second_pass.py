@@ -15,7 +15,7 @@ WRONG = np.arange(0, 60, 7)
 
 @pytest.fixture(scope="module")
 def images():
-    """60 dark and bright images (N, 3, 8, 8), given labels of which nine are wrong, and the predictions of a first run."""
+    """60 dark and bright images (N, 3, 8, 8), labels with nine errors, and predictions of a first run."""
     rng = np.random.default_rng(0)
     true = np.arange(60) % 2
     pixels = np.clip(rng.normal(60 + 130 * true[:, None, None, None], 20, (60, 3, 8, 8)), 0, 255).astype(np.uint8)

@@ -38,7 +38,7 @@ def find(
     backbone: Annotated[
         str | None,
         typer.Option(
-            help="A pretrained model. Images: `lite0` (the default, with errata[images]), `lite2`, a folder or "
+            help="A pretrained model. Images: `lite0` (the default, with the extra `images`), `lite2`, a folder or "
             "OWNER/NAME of an image model for transformers, or `none`. Texts: a folder of a sentence model."
         ),
     ] = None,

@@ -9,8 +9,8 @@ At the end, a model that memorises predicts wrong labels that it rejected before
    - `label_reversals`: of the labels that the earlier epochs ruled out, the share that late epochs predict.
    The first is not enough. If few labels are wrong, most labels that the mean does not predict are correct but hard,
    and a model that still learns fits them late. But it was undecided about them before, and had not ruled them out.
-2. The late epochs. They have memorised labels if `confident_reversals` exceeds its limit: of the labels that the
-   earlier epochs confidently rejected, the share that the late epochs predict.
+2. The late epochs. They have memorised labels if the share of confident reversals exceeds its limit: of the labels
+   that the earlier epochs confidently rejected, the share that the late epochs predict (`reversal_counts`).
 
 If logits are stored, the late epochs are the last quarter of the run: the epochs after round(0.75 E). Of two epochs, it
 is the second. Running sums have no quarters: there a straight line is fitted through the probabilities of all epochs.
@@ -59,7 +59,7 @@ CONFIDENT_OTHER, CONFIDENT_LABEL = 0.6, 0.2
 """A label is confidently rejected if another class has a probability above the first and the label below the second."""
 
 CONFIDENT_REVERSALS_LIMIT = 0.1
-"""Above this, `confident_reversals` shows that late epochs have memorised labels.
+"""Above this, the share of confident reversals shows that late epochs have memorised labels.
 
 Measured: runs that only learned have 0.1 at most, runs that memorised more. CONFIDENT_OTHER, CONFIDENT_LABEL and this
 limit were chosen on four tables trained until they memorise, and on the transformers.
@@ -133,7 +133,7 @@ def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels)
 
 def label_reversals(before: Floats, late_classes: Classes, labels: Labels) -> float:
     """Of the labels (N,) ruled out by earlier probabilities (N, K), the share that is predicted late."""
-    return _share(_counts(ruled_out(before, labels), late_classes, labels))
+    return reversed_share(_counts(ruled_out(before, labels), late_classes, labels))
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
@@ -141,18 +141,11 @@ def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:
     return np.asarray(before.max(axis=1) > RULED_OUT_RATIO * before[np.arange(len(labels)), labels])
 
 
-def confident_reversals(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that a model confidently rejected, the share that it predicts late.
-
-    log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs.
-    """
-    return _share(reversal_counts(log_sums, late_classes, labels))
-
-
 def reversal_counts(log_sums: NDArray[Any], late_classes: Classes, labels: Labels) -> Counts:
-    """How many labels were confidently rejected, and how many of these are predicted late: (2,).
+    """How many labels (N,) were confidently rejected, and how many of these are predicted late: (2,).
 
-    Arguments as `confident_reversals` has. Counts of parts of a run can be added.
+    log_sums: logarithms of the probabilities (N, K) summed over the earlier epochs. Counts of parts of a run can be
+    added.
     """
     before = softmax(log_sums, axis=1)
     rejected = (before.max(axis=1) > CONFIDENT_OTHER) & (before[np.arange(len(labels)), labels] < CONFIDENT_LABEL)
@@ -161,14 +154,14 @@ def reversal_counts(log_sums: NDArray[Any], late_classes: Classes, labels: Label
 
 def reverses(counts: Counts) -> bool:
     """Whether the late part of a run must be left out, from its `reversal_counts`."""
-    return _share(counts) > CONFIDENT_REVERSALS_LIMIT
+    return reversed_share(counts) > CONFIDENT_REVERSALS_LIMIT
 
 
 def _counts(rejected: NDArray[np.bool_], late_classes: Classes, labels: Labels) -> Counts:
     return np.array([rejected.sum(), (late_classes == labels)[rejected].sum()])
 
 
-def _share(counts: Counts) -> float:
+def reversed_share(counts: Counts) -> float:
     """Of the rejected labels, the share that is predicted late; 0 if there are too few of them."""
     rejected, predicted = counts.tolist()
     return predicted / rejected if rejected >= FEWEST_REJECTED else 0.0
