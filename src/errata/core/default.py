@@ -8,8 +8,8 @@ it predicts, out-of-sample if each sample was predicted by a model that was not 
 Choose the method (`choose_default`):
 
 1. Inputs, or held-out predictions from them, are known: `Unmixed-HeldOut-EarlyProb-LM`.
-2. Otherwise, features are known and have not memorised the labels: `Unmixed-kNN-RampProb-LM`. They have not if they
-   are those of a pretrained model before it was trained on the labels, or by the statistics of errata.core.memorising.
+2. Otherwise, features are known and have not memorised the labels: `Unmixed-kNN-RampProb-LM`. Features of a pretrained
+   model that was not trained on these labels have not. For others, the statistics of errata.core.memorising decide.
 3. Otherwise, the run is in-sample and its late epochs have memorised labels (errata.core.memorising):
    `Unmixed-EarlyProb-LM`.
 4. Otherwise: `Unmixed-MeanProb-LM`.
