@@ -9,7 +9,8 @@ import errata
 from errata.errors import InputError
 from errata.finding import pretrained
 from errata.finding.candidates import candidates_for
-from errata.finding.model_training import FindOptions, passes
+from errata.finding.find_options import FindOptions
+from errata.finding.model_training import passes
 from errata.finding.pretrained import FixedFeatures, unit_rows
 from errata.readers import open_data
 from errata.terminal import NoProgress
