@@ -23,6 +23,7 @@ SHARD, CLASSES, EPOCHS = 100_000, 10, 5
 
 def make(folder: Path, samples: int) -> None:
     from errata.dynamics.shards import write_shard
+    from errata.dynamics.store import Dynamics
 
     for number in range(samples // SHARD):
         rng = np.random.default_rng(number)
@@ -30,7 +31,7 @@ def make(folder: Path, samples: int) -> None:
         logits = rng.normal(size=(EPOCHS, SHARD, CLASSES)).astype(np.float32)
         logits[:, np.arange(SHARD), labels] += 2
         ids = np.arange(SHARD) + number * SHARD
-        write_shard(str(folder), f"{number:05d}", run_id="scale", ids=ids, labels=labels, logits=logits)
+        write_shard(str(folder), f"{number:05d}", Dynamics.from_arrays(logits, labels, ids=ids), run_id="scale")
 
 
 def score(folder: Path, method: str, ray: list[str]) -> None:

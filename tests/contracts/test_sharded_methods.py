@@ -40,10 +40,8 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
     ids = np.random.default_rng(0).permutation(SAMPLES)
     for number in np.unique(shard_of):
         rows = shard_of == number
-        swa = logits[0, rows]
-        write_shard(
-            place, f"{number}", run_id="r", ids=ids[rows], labels=labels[rows], logits=logits[:, rows], swa_logits=swa
-        )
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=ids[rows], swa_logits=logits[0, rows])
+        write_shard(place, f"{number}", part, run_id="r")
     whole = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=logits[0])
     sharded = Dynamics.open(place)
     assert (sharded.samples, sharded.epochs, sharded.num_classes) == (SAMPLES, EPOCHS, CLASSES)
@@ -67,9 +65,8 @@ def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
     labels, logits = rng.integers(0, 3, 60), rng.normal(size=(4, 60, 3))
     for number in range(3):
         rows = slice(20 * number, 20 * number + 20)
-        write_shard(
-            str(tmp_path), f"{number}", run_id="r", ids=np.arange(60)[rows], labels=labels[rows], logits=logits[:, rows]
-        )
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=np.arange(60)[rows])
+        write_shard(str(tmp_path), f"{number}", part, run_id="r")
     names = ["CTRL-CE", "CL-PBNR(cleanlab=1) (IS)"]
     whole = method_results(Dynamics.from_arrays(logits, labels), names)
     for name, result in method_results(open_shards(Place(str(tmp_path))), names).items():
@@ -86,8 +83,8 @@ def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, exp
     logits += rng.normal(size=logits.shape)
     for number in range(3):
         rows = slice(100 * number, 100 * number + 100)
-        ids = np.arange(300)[rows]
-        write_shard(str(tmp_path), f"{number}", run_id="r", ids=ids, labels=labels[rows], logits=logits[:, rows])
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=np.arange(300)[rows], gathering="in-sample")
+        write_shard(str(tmp_path), f"{number}", part, run_id="r")
     whole, sharded = Dynamics.from_arrays(logits, labels, gathering="in-sample"), Dynamics.open(str(tmp_path))
     early = "EarlyProb-CE"
     expected_results, results = (method_results(run, ["default", early]) for run in (whole, sharded))

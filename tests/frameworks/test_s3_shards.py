@@ -97,10 +97,8 @@ def store():
         s3fs.S3FileSystem().mkdir("bucket")
         for number in range(3):
             rows = slice(100 * number, 100 * number + 100)
-            ids = np.arange(300)[rows]
-            write_shard(
-                "s3://bucket/run", f"{number}", run_id="r", ids=ids, labels=LABELS[rows], logits=LOGITS[:, rows]
-            )
+            part = Dynamics.from_arrays(LOGITS[:, rows], LABELS[rows], ids=np.arange(300)[rows])
+            write_shard("s3://bucket/run", f"{number}", part, run_id="r")
         yield environment
     proxy.shutdown()
     moto.stop()
@@ -182,7 +180,7 @@ def test_a_shard_whose_writer_was_stopped_is_named(store, monkeypatch):
     """The manifest cannot be written: the shard has all its files, and is none."""
     monkeypatch.setattr(FaultyProxy, "always", "/half/shards/0/manifest.json")
     with pytest.raises(StoreError, match=r"half/shards/0/manifest.json cannot be written"):
-        write_shard("s3://bucket/half", "0", run_id="r", ids=[0, 1], labels=[0, 1], logits=np.eye(2))
+        write_shard("s3://bucket/half", "0", Dynamics.from_arrays(3 * np.eye(2), [0, 1]), run_id="r")
     assert s3fs.S3FileSystem().exists("bucket/half/shards/0/logits.npy")
     with pytest.raises(StoreError, match=r"shard '0' of s3://bucket/half has no manifest"):
         Dynamics.open("s3://bucket/half")

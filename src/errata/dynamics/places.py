@@ -28,9 +28,13 @@ class Place:
 
     url: str
 
+    def __post_init__(self) -> None:
+        """Find the folder now: in another process, a relative path would be another folder."""
+        _ = self._folder
+
     @cached_property
     def _folder(self) -> Path | None:
-        return None if is_url(self.url) else check_path(self.url)
+        return None if is_url(self.url) else check_path(self.url).absolute()
 
     @cached_property
     def _store(self) -> tuple[Any, str]:

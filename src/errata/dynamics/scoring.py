@@ -138,7 +138,7 @@ def _paper_methods(dynamics: Dynamics) -> list[Method]:
         method
         for method in paper_methods()
         if method.gathering == (dynamics.gathering or "in-sample")
-        and (method.reduction.aggregation.reads != "no epoch" or dynamics.swa_logits is not None)
+        and (method.reduction.aggregation.reads != "no epoch" or dynamics.knows("swa_logits"))
         and (dynamics.reducers is None or dynamics.reducers.supports(method))
     ]
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -22,8 +22,9 @@ from errata.core.replay import SampleStatistic, replay_arrays
 from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
+from errata.dynamics.shard_ids import refuse_repeated_ids
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
+from errata.dynamics.store import Dynamics
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
 from errata.wording import counted
@@ -32,15 +33,75 @@ Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Like `map`: calls a function with each of some tasks, and returns the results in their order."""
 
 
-@dataclass(frozen=True, repr=False)
 class ShardedDynamics(Dynamics):
-    """A run in shards. ids (N,) and labels (N,) are in memory; logits and running sums are read shard by shard.
+    """A run in shards. Logits and running sums are read shard by shard.
 
     Samples are in the order of the names of their shards. Methods that factor (errata.core.factoring) hold one shard
-    at a time. Others read the arrays (N, K) or (N, E) that they need into memory.
+    at a time. Others read the arrays (N, K) or (N, E) that they need into memory; ids, labels and the optional arrays
+    of all samples are read when they are first used.
     """
 
-    shards: tuple[ShardInfo, ...] = ()
+    shards: tuple[ShardInfo, ...]
+
+    def __init__(self, shards: Sequence[ShardInfo]) -> None:
+        manifest = shards[0].manifest
+        self.__dict__ |= {
+            "shards": tuple(shards),
+            "logits": None,
+            "swa_logits": None,  # read shard by shard
+            "num_classes": manifest["num_classes"],
+            "classes": None if manifest["classes"] is None else tuple(manifest["classes"]),
+            "gathering": manifest["gathering"],
+            "allow_missing": manifest["partial"] == "allow",
+            "settings": manifest["settings"],
+            "reducers": _empty_sums(manifest),
+            "path": None,
+        }
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """The ids (N,)."""
+        return self._whole("ids")
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The labels (N,)."""
+        return self._whole("labels")
+
+    @cached_property
+    def fold(self) -> NDArray[Any] | None:
+        """The folds (N,), if they are known."""
+        return self._whole("fold") if self.knows("fold") else None
+
+    @cached_property
+    def features(self) -> NDArray[Any] | None:
+        """The features (N, D), if they are known."""
+        return self._whole("features") if self.knows("features") else None
+
+    @cached_property
+    def inputs(self) -> NDArray[Any] | None:
+        """The inputs (N, D), if they are known."""
+        return self._whole("inputs") if self.knows("inputs") else None
+
+    @cached_property
+    def held_out(self) -> NDArray[Any] | None:
+        """The logits of held-out models (N, K), if they are known."""
+        return self._whole("held_out") if self.knows("held_out") else None
+
+    def knows(self, array: str) -> bool:
+        """Whether all shards have this optional array."""
+        return all(f"{array}.npy" in shard.manifest["files"] for shard in self.shards)
+
+    def _whole(self, array: str) -> NDArray[Any]:
+        """An array of all samples."""
+        size = sum(shard.manifest["files"][f"{array}.npy"][0] for shard in self.shards)
+        check_fits(2 * size, f"the {array} of {self.shards[0].place.url}")
+        return np.concatenate([shard.array(f"{array}.npy") for shard in self.shards])
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return sum(shard.samples for shard in self.shards)
 
     @property
     def epochs(self) -> int:
@@ -68,11 +129,10 @@ class ShardedDynamics(Dynamics):
             raise InputError(f"{self} has running sums only; the logits of every epoch are needed here (keep='all')")
         size = sum(size for shard in self.shards for size, _ in shard.manifest["files"].values())
         check_fits(2 * size, f"the logits of {self.shards[0].place.url}")
-        runs = [read_shard(shard) for shard in self.shards]
+        logits = np.concatenate([shard.logits() for shard in self.shards], axis=1)
+        averaged = self._whole("swa_logits") if self.knows("swa_logits") else None
         fields = {item.name: getattr(self, item.name) for item in dataclass_fields(Dynamics)}
-        averaged = [run.swa_logits for run in runs if run.swa_logits is not None]
-        fields["swa_logits"] = np.concatenate(averaged) if len(averaged) == len(runs) else None
-        return Dynamics(**fields | {"logits": np.concatenate([run.logits for run in runs], axis=1)})
+        return Dynamics(**fields | {"logits": logits, "swa_logits": averaged})
 
     def verify(self) -> None:
         """Read every shard and compare it with its checksums."""
@@ -87,26 +147,10 @@ class ShardedDynamics(Dynamics):
 def open_shards(place: Place) -> ShardedDynamics:
     """The shards of a place as one run; refuses missing, duplicate and torn shards, and a sample in two shards."""
     shards = list_shards(place)
-    manifest = shards[0].manifest
-    if not manifest["epochs"]:
+    if not shards[0].manifest["epochs"]:
         raise StoreError(f"{place.url} holds no whole epoch yet")
-    check_fits(sum(shard.samples for shard in shards) * 24, f"the ids and labels of {place.url}")
-    ids = _same_type([(shard, shard.array("ids.npy")) for shard in shards])
-    labels: Labels = np.concatenate([shard.array("labels.npy") for shard in shards])
-    _refuse_repeated(ids, labels, shards)
-    return ShardedDynamics(
-        logits=None,
-        labels=labels,
-        ids=ids,
-        num_classes=manifest["num_classes"],
-        classes=None if manifest["classes"] is None else tuple(manifest["classes"]),
-        gathering=manifest["gathering"],
-        allow_missing=manifest["partial"] == "allow",
-        settings=manifest["settings"],
-        reducers=_empty_sums(manifest),
-        shards=tuple(shards),
-        **_optional_arrays(shards),
-    )
+    refuse_repeated_ids(shards)
+    return ShardedDynamics(shards)
 
 
 def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
@@ -114,43 +158,6 @@ def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
     if manifest["keep"] == "all":
         return None
     return Reducers([parse(name) for name in manifest.get("methods") or ()], 0, manifest["num_classes"])
-
-
-def _optional_arrays(shards: Sequence[ShardInfo]) -> dict[str, Any]:
-    """Arrays of all samples besides logits, if all shards have them; swa_logits are read shard by shard."""
-    names = [name for name in OPTIONAL_ARRAYS if all(f"{name}.npy" in shard.manifest["files"] for shard in shards)]
-    names = [name for name in names if name != "swa_logits"]
-    size = sum(shard.manifest["files"][f"{name}.npy"][0] for shard in shards for name in names)
-    check_fits(2 * size, f"the features and other arrays of {shards[0].place.url}")
-    parts = [shard.optional_arrays(names) for shard in shards]
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
-
-
-def _same_type(parts: list[tuple[ShardInfo, NDArray[Any]]]) -> NDArray[Any]:
-    first, ids = parts[0]
-    for shard, own in parts:
-        if own.dtype.kind != ids.dtype.kind:
-            raise StoreError(
-                f"shard {shard.name!r} has ids of type {own.dtype}, but shard {first.name!r} of {ids.dtype}"
-            )
-        if len(own) != shard.samples:
-            raise StoreError(f"shard {shard.name!r} is damaged: it has {len(own)} ids for {shard.samples} samples")
-    return np.concatenate([own for _, own in parts])
-
-
-def _refuse_repeated(ids: NDArray[Any], labels: Labels, shards: Sequence[ShardInfo]) -> None:
-    """Refuse an id that occurs twice, with the names of its shards."""
-    order = np.argsort(ids, kind="stable")
-    again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
-    if len(again):
-        one, other = int(order[again[0]]), int(order[again[0] + 1])
-        ends = np.cumsum([shard.samples for shard in shards])
-        names = [shards[int(np.searchsorted(ends, row, side="right"))].name for row in (one, other)]
-        labelled = "" if labels[one] == labels[other] else f", with the labels {labels[one]} and {labels[other]}"
-        where = (
-            f"twice in shard {names[0]!r}" if names[0] == names[1] else f"in the shards {names[0]!r} and {names[1]!r}"
-        )
-        raise StoreError(f"sample {ids[one : one + 1].tolist()[0]!r} is {where}{labelled}; delete the duplicate shard")
 
 
 @dataclass(frozen=True)

@@ -198,6 +198,10 @@ class Dynamics:
             raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
         return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
 
+    def knows(self, array: str) -> bool:
+        """Whether this optional array is known."""
+        return getattr(self, array) is not None
+
     def class_name(self, number: int) -> Any:
         """The name of a class, or its number if it has none."""
         return number if self.classes is None else self.classes[number]
