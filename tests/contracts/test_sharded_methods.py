@@ -1,11 +1,15 @@
 """Every method that factors has the same scores and flags in shards as in one piece, bit for bit."""
 
+import itertools
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
+from errata.core import factored_ctrl
 from errata.core.factoring import factored
 from errata.core.methods import all_methods
 from errata.dynamics.places import Place
@@ -57,7 +61,31 @@ def test_the_methods_that_factor():
     names = {method.name for method in METHODS}
     assert {"MeanProb-LM", "SWA-CE", "Mean-CPD", "LateStopping-CPD", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"} <= names
     assert {"EarlyProb-CE", "Unmixed-EarlyProb-LM"} <= names
-    assert not {"CTRL-CE", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
+    assert {"CTRL-CE", "CTRL-LM"} <= names
+    assert not {"kNN-MeanProb-LM", "HeldOut-MeanProb-LM", "CL-PBNR(cleanlab=1) (IS)"} & names
+
+
+def test_ctrl_votes_on_all_samples_by_the_clusters_of_some(tmp_path, monkeypatch):
+    """The same for every split into shards, close to the clusters of all samples, and exact within small classes."""
+    rng = np.random.default_rng(0)
+    true = rng.choice(3, 3000, p=[0.6, 0.38, 0.02])  # the last class is small enough to be in the sample completely
+    labels = np.where(rng.random(3000) < 0.2, (true + 1) % 3, true)
+    learned = np.linspace(0, 4, 8)[:, None, None] * np.eye(3)[true]
+    logits = (learned + rng.normal(size=learned.shape)).astype(np.float32)
+    whole = method_results(Dynamics.from_arrays(logits, labels), ["CTRL-CE"], budget=600)["CTRL-CE"]
+    monkeypatch.setattr(factored_ctrl, "SAMPLE_OF_CLASS", 300)
+    results = []
+    for name, ends in (("two", [0, 1700, 3000]), ("many", [0, 10, 400, 401, 2999, 3000])):
+        for number, (first, end) in enumerate(itertools.pairwise(ends)):
+            part = Dynamics.from_arrays(logits[:, first:end], labels[first:end], ids=np.arange(first, end))
+            write_shard(str(tmp_path / name), f"{number}", part, run_id="r")
+        run = Dynamics.open(str(tmp_path / name))
+        results.append(method_results(run, ["CTRL-CE"], budget=600)["CTRL-CE"])
+    two, many = results
+    assert two.scores.tobytes() == many.scores.tobytes()
+    assert (two.flags == many.flags).all()
+    assert 0.93 < (two.flags == whole.flags).mean() < 1
+    assert spearmanr(two.scores, whole.scores).statistic > 0.9
 
 
 def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
@@ -67,7 +95,7 @@ def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
         rows = slice(20 * number, 20 * number + 20)
         part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=np.arange(60)[rows])
         write_shard(str(tmp_path), f"{number}", part, run_id="r")
-    names = ["CTRL-CE", "CL-PBNR(cleanlab=1) (IS)"]
+    names = ["CL-PBC(cleanlab=1) (IS)", "CL-PBNR(cleanlab=1) (IS)"]
     whole = method_results(Dynamics.from_arrays(logits, labels), names)
     for name, result in method_results(open_shards(Place(str(tmp_path))), names).items():
         assert result.scores.tobytes() == whole[name].scores.tobytes()

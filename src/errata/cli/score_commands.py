@@ -130,7 +130,7 @@ def _score_shards(
         if ray is None and any(factored(method) is None for method in methods):
             tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
         else:
-            scored = score_shards(dynamics, methods, mapper)
+            scored = score_shards(dynamics, methods, mapper, budget)
             tables = (
                 pd.DataFrame({"id": ids} | {name: result.scores for name, result in results.items()})
                 for ids, results in scored

@@ -10,12 +10,11 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
   values in this one bin are then compared. So flags are exact, and the histograms are no approximation.
 - Unmixed needs the same two states for T.
 - EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
+- CTRL clusters a sample of the curves (errata.core.factored_ctrl).
 
-All others (CTRL, neighbours, held-out models, the rules of cleanlab) need arrays of the whole run.
+All others (neighbours, held-out models, the rules of cleanlab) need arrays of the whole run.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -26,62 +25,20 @@ from scipy.special import log_softmax
 from errata.core import confident_learning as cl
 from errata.core import early
 from errata.core._confident_kernels import compensated_sum
-from errata.core.aggregations import EarlyProb
-from errata.core.checks import Floats, Labels
+from errata.core.aggregations import CTRL, EarlyProb
+from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
 from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
+from errata.core.factored_ctrl import FactoredCTRL
+from errata.core.factored_method import FactoredMethod, Part, State
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
-from errata.core.method_parts import Aggregation, Detector, MethodResult, SampleArrays, VectorAggregation
+from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
 from errata.core.sample_context import SampleContext
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
-State = dict[Any, Any]
-"""Arrays that are added, and tuples that are concatenated."""
 HISTOGRAM_CELLS, MOST_BINS, FEWEST_BINS = 1 << 22, 1024, 16
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one method needs of some samples: its sample arrays, labels (n,), and the number of the first in the run."""
-
-    arrays: SampleArrays
-    labels: Labels
-    first: int
-
-
-def merge(states: tuple[State, State]) -> State:
-    """The sum of two states."""
-    one, other = states
-    return {
-        key: one[key] + other[key] if key in one and key in other else one.get(key, other.get(key))
-        for key in one | other
-    }
-
-
-@dataclass(frozen=True)
-class FactoredMethod(ABC):
-    """A method as rounds of map and reduce."""
-
-    method: ComposedMethod | Detector
-    rounds = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to other processes by its name: measures are functions, which cannot be sent."""
-        return factored_by_name, (self.method.name,)
-
-    def map(self, number: int, part: Part, known: State) -> State:
-        """The state of one part in a round; `known` is what earlier rounds made known."""
-        raise AssertionError("this method has no rounds")
-
-    def reduce(self, number: int, state: State, known: State) -> State:
-        """What is known after a round, from the sum of the states of all parts."""
-        raise AssertionError("this method has no rounds")
-
-    @abstractmethod
-    def result(self, part: Part, known: State) -> MethodResult:
-        """Scores and flags of one part."""
 
 
 class OwnSample(FactoredMethod):
@@ -276,6 +233,8 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
         return None if method.cleanlab else FactoredConfidentLearning(method)
     if isinstance(method, Detector):
         return None
+    if isinstance(method.aggregation, CTRL):
+        return FactoredCTRL(method)
     early_window = isinstance(method.aggregation, EarlyProb)
     plain = type(method.aggregation).result is Aggregation.result and not method.aggregation.uses_other_samples
     if not plain and not early_window:

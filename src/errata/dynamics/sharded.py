@@ -14,7 +14,8 @@ from errata.core.aggregations import LastQuarter
 from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.devices import Progress
-from errata.core.factoring import FactoredMethod, Part, State, factored, merge
+from errata.core.factored_method import BUDGET, SAMPLES, FactoredMethod, Part, State, merge
+from errata.core.factoring import factored
 from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
@@ -201,12 +202,12 @@ def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[S
 
 
 def score_shards(
-    dynamics: ShardedDynamics, methods: Sequence[Method], mapper: Mapper = map
+    dynamics: ShardedDynamics, methods: Sequence[Method], mapper: Mapper = map, budget: int | None = None
 ) -> Iterator[tuple[NDArray[Any], dict[str, MethodResult]]]:
     """For each shard, its ids (n,) and the results of all methods, as from the whole run."""
     factors = tuple(_require_factored(method) for method in methods)
     firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
-    known: dict[FactoredMethod, State] = {factor: {} for factor in factors}
+    known: dict[FactoredMethod, State] = {factor: {BUDGET: budget, SAMPLES: dynamics.samples} for factor in factors}
 
     def over_shards(chosen: tuple[FactoredMethod, ...], number: int | None) -> Iterable[Any]:
         states = tuple(known[factor] for factor in chosen)
@@ -239,7 +240,7 @@ def sharded_results(
     """Scores (N,) and flags (N,) of all methods; those that do not factor get arrays of all samples."""
     factors = [method for method in methods if factored(method) is not None]
     results: dict[str, MethodResult] = {}
-    parts = [result for _, result in score_shards(dynamics, factors)] if factors else []
+    parts = [result for _, result in score_shards(dynamics, factors, budget=budget)] if factors else []
     for method in methods:
         if parts and method.name in parts[0]:
             scores, flags = zip(*(part[method.name] for part in parts), strict=True)
