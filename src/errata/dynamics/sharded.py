@@ -13,6 +13,7 @@ from errata.core import memorising
 from errata.core.aggregations import LastQuarter
 from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod
+from errata.core.default import MEAN_OF_ALL_EPOCHS, WITH_FEATURES
 from errata.core.devices import Progress
 from errata.core.factored_method import BUDGET, SAMPLES, FactoredMethod, Part, State, merge
 from errata.core.factoring import factored
@@ -20,6 +21,7 @@ from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.replay import SampleStatistic, replay_arrays
+from errata.core.sample_context import SampleContext
 from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
@@ -32,6 +34,10 @@ from errata.wording import counted
 
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Like `map`: calls a function with each of some tasks, and returns the results in their order."""
+
+
+OF_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_FEATURES)
+"""Methods whose running sums show whether the features have memorised labels."""
 
 
 class ShardedDynamics(Dynamics):
@@ -92,6 +98,12 @@ class ShardedDynamics(Dynamics):
     def knows(self, array: str) -> bool:
         """Whether all shards have this optional array."""
         return all(f"{array}.npy" in shard.manifest["files"] for shard in self.shards)
+
+    @cached_property
+    def known_spaces(self) -> SampleContext:
+        """A context of no samples."""
+        none = {name: np.empty((0, 1)) if self.knows(name) else None for name in ("features", "inputs", "held_out")}
+        return SampleContext(none["features"], none["inputs"], held_out=none["held_out"])
 
     def _whole(self, array: str) -> NDArray[Any]:
         """An array of all samples."""
@@ -183,15 +195,21 @@ def process_shard(task: ShardTask) -> Any:
     return tuple(factor.map(task.number, part, known) for factor, part, known in jobs)
 
 
-def late_epochs_have_memorised(dynamics: ShardedDynamics, mapper: Mapper = map) -> bool:
-    """Whether the late epochs of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
-    return memorising.reverses(np.sum(list(mapper(_late_reversals, dynamics.shards)), axis=0))
+def memorisation_of_shards(dynamics: ShardedDynamics, mapper: Mapper = map) -> memorising.Memorisation:
+    """Which parts of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
+    counts = np.sum(list(mapper(_memorisation_counts, dynamics.shards)), axis=0)
+    if dynamics.running_sums:
+        return memorising.from_counts(counts, memorising.LATE_FIT_LIMIT_OF_SUMS)
+    return memorising.from_counts(counts)
 
 
-def _late_reversals(shard: ShardInfo) -> NDArray[np.int64]:
+def _memorisation_counts(shard: ShardInfo) -> NDArray[np.int64]:
     run = read_shard(shard)
-    (arrays,) = shard_arrays(run, [ComposedMethod(LastQuarter(), LM)])
-    return memorising.late_reversals(arrays["log_probabilities"], run.labels)
+    if run.reducers is None:
+        (arrays,) = shard_arrays(run, [ComposedMethod(LastQuarter(), LM)])
+        return memorising.counts_of_logits(arrays["log_probabilities"], run.labels)
+    mean, ramp = (arrays["log_probabilities"] for arrays in shard_arrays(run, [parse(name) for name in OF_SUMS]))
+    return memorising.counts_of_sums(mean, ramp, run.labels)
 
 
 def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[SampleArrays]:
