@@ -38,20 +38,19 @@ def make(folder: Path, samples: int) -> None:
         write_shard(str(folder), f"{number:05d}", Dynamics.from_arrays(logits, labels, ids=ids), run_id="scale")
 
 
-def score(folder: Path, method: str, ray: list[str]) -> None:
-    from errata.cli.app import app
+def score(folder: Path, method: str, ray: str | None) -> None:
+    from errata.cli.score_commands import score as command
 
     with tempfile.TemporaryDirectory() as out:
-        names = [word for name in method.split("+") for word in ("--method", name)]
-        app(["score", str(folder), *names, "--out", f"{out}/scores.parquet", *ray], standalone_mode=False)
+        command(str(folder), f"{out}/scores.parquet", method=method.split("+"), ray=ray)
 
 
-def start_ray(workers: int) -> list[str]:
-    """The option of a new local cluster with that many workers of one core each."""
+def start_ray(workers: int) -> str:
+    """The address of a new local cluster with that many workers of one core each."""
     from ray.cluster_utils import Cluster
 
     node = {"num_cpus": workers, "include_dashboard": False, "object_store_memory": 500 << 20}
-    return ["--ray", Cluster(initialize_head=True, head_node_args=node).address]
+    return Cluster(initialize_head=True, head_node_args=node).address
 
 
 def waited() -> dict[int, float]:
@@ -85,7 +84,7 @@ def cleanlab(folder: Path) -> None:
 def work(folder: Path, what: str) -> None:
     """Score some samples that do not count, then the run; print times and the peak of the memory."""
     workers, method = what.split(" ", 1) if what[0] in "12" else ("", what)
-    ray = start_ray(int(workers)) if workers else []
+    ray = start_ray(int(workers)) if workers else None
 
     def once(where: Path) -> None:
         cleanlab(where) if method == "cleanlab" else score(where, method, ray)

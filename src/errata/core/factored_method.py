@@ -10,6 +10,8 @@ from errata.core.method_parts import Detector, MethodResult, SampleArrays
 
 State = dict[Any, Any]
 """Arrays that are added, and tuples that are concatenated."""
+NEIGHBOURS, OWN_WEIGHT = "neighbours", "own weight"
+"""The sample array of what neighbours predict, log-probabilities (n, K), and what is known of the weight against it."""
 BUDGET, SAMPLES = "budget", "samples"
 """What is known of every run before the first round: the samples that will be inspected (or None), and all samples."""
 

@@ -11,8 +11,10 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
 - Unmixed needs the same two states for T.
 - EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
 - CTRL clusters a sample of the curves (errata.core.factored_ctrl).
+- kNN needs what the neighbours of each sample predict, from a search before the first round
+  (errata.dynamics.shard_neighbours).
 
-All others (neighbours, held-out models, the rules of cleanlab) need arrays of the whole run.
+All others (held-out models, the rules of cleanlab) need arrays of the whole run.
 """
 
 from fractions import Fraction
@@ -20,7 +22,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from errata.core import confident_learning as cl
 from errata.core import early
@@ -31,11 +33,12 @@ from errata.core.composed_method import ComposedMethod
 from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.factored_ctrl import FactoredCTRL
-from errata.core.factored_method import FactoredMethod, Part, State
+from errata.core.factored_method import NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
 from errata.core.sample_context import SampleContext
+from errata.core.smoothing import KNN, blend
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
 HISTOGRAM_CELLS, MOST_BINS, FEWEST_BINS = 1 << 22, 1024, 16
@@ -77,7 +80,7 @@ class _Joint(FactoredMethod):
             float(total / int(size)) if size else np.inf
             for total, size in zip(state["sums"], state["sizes"], strict=True)
         ]
-        return {"thresholds": np.array(means), "sizes": state["sizes"]}
+        return known | {"thresholds": np.array(means), "sizes": state["sizes"]}
 
 
 class FactoredConfidentLearning(_Joint):
@@ -179,7 +182,11 @@ class FactoredVectors(_Joint):
     @property
     def rounds(self) -> int:  # type: ignore[override]
         """One for the window of EarlyProb, and two for T of Unmixed."""
-        return self._chooses + 2 * len(self._method.steps)
+        return self._chooses + 2 * self._unmixes
+
+    @property
+    def _unmixes(self) -> bool:
+        return bool(self._method.steps) and isinstance(self._method.steps[-1], Unmix)
 
     def map(self, number: int, part: Part, known: State) -> State:
         """The counts of windows first, if there are windows."""
@@ -195,10 +202,12 @@ class FactoredVectors(_Joint):
             return super().reduce(number, state, known)
         if number:
             return known | super().reduce(number - 1, state, known)
-        return {"window": early.before_reversals(state[0], state[1], state[2])}
+        return known | {"window": early.before_reversals(state[0], state[1], state[2])}
 
     def probabilities(self, part: Part, known: State) -> Floats:
-        """Probabilities of given labels (n, K)."""
+        """Probabilities of given labels (n, K): those of the neighbours, if they are used."""
+        if known.get(OWN_WEIGHT, 1.0) < 1:
+            return np.asarray(softmax(part.arrays[NEIGHBOURS], axis=1))
         return np.asarray(np.exp(self._logs(part, known)))
 
     def _vector(self, part: Part, known: State) -> Floats:
@@ -207,15 +216,19 @@ class FactoredVectors(_Joint):
             return vectors
         return np.asarray(log_softmax(vectors[:, known["window"]].astype(np.float64), axis=1))
 
+    def _blended(self, part: Part, known: State) -> Floats:
+        own, weight = self._vector(part, known), known.get(OWN_WEIGHT, 1.0)
+        return blend(own, part.arrays[NEIGHBOURS], weight) if weight < 1 else own
+
     def _logs(self, part: Part, known: State) -> Floats:
-        return np.asarray(log_softmax(self._vector(part, known), axis=1), dtype=np.float64)
+        return np.asarray(log_softmax(self._blended(part, known), axis=1), dtype=np.float64)
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Scores of one part."""
-        logs = self._vector(part, known)
+        logs = self._blended(part, known)
         classes = logs.shape[1]
-        if self._method.steps and known["sizes"].sum() >= classes**2:
-            (step,) = self._method.steps
+        if self._unmixes and known["sizes"].sum() >= classes**2:
+            step = self._method.steps[-1]
             assert isinstance(step, Unmix)
             T, rounds, own = as_transition(known["counts"].T.astype(np.float64)), step.rounds, self._logs(part, known)
             logs = np.empty_like(own)
@@ -241,8 +254,9 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
         return None
     if not method.steps:
         return FactoredVectors(method) if early_window else OwnSample(method)
-    unmixes = len(method.steps) == 1 and isinstance(method.steps[0], Unmix)
-    return FactoredVectors(method) if unmixes and isinstance(method.aggregation, VectorAggregation) else None
+    steps = tuple(map(type, method.steps))
+    factors = steps == (Unmix,) or (steps in ((KNN,), (KNN, Unmix)) and not early_window)
+    return FactoredVectors(method) if factors and isinstance(method.aggregation, VectorAggregation) else None
 
 
 def factored_by_name(name: str) -> FactoredMethod | None:

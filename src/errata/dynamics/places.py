@@ -1,6 +1,7 @@
 """Places that hold shards and results: a local folder, or a folder in any store that fsspec supports."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -118,6 +119,16 @@ class Place:
             store, root = self._store
             if store.exists(f"{root}/{name}"):
                 store.rm_file(f"{root}/{name}")
+
+    def delete(self) -> None:
+        """Delete this folder with all its files, if there is one."""
+        with self._errors(self.url, "cannot be deleted"):
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return
+            store, root = self._store
+            if store.exists(root):
+                store.rm(root, recursive=True)
 
     @contextlib.contextmanager
     def _errors(self, what: object, failure: str) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """ShardedDynamics: the shards of a place as one run, of which one shard is in memory at a time."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
@@ -15,18 +16,19 @@ from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod
 from errata.core.default import MEAN_OF_ALL_EPOCHS, WITH_FEATURES
 from errata.core.devices import Progress
-from errata.core.factored_method import BUDGET, SAMPLES, FactoredMethod, Part, State, merge
+from errata.core.factored_method import BUDGET, NEIGHBOURS, OWN_WEIGHT, SAMPLES, FactoredMethod, Part, State, merge
 from errata.core.factoring import factored
 from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
-from errata.core.replay import SampleStatistic, replay_arrays
+from errata.core.replay import SampleStatistic
 from errata.core.sample_context import SampleContext
 from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.shard_ids import refuse_repeated_ids
-from errata.dynamics.shards import ShardInfo, list_shards, read_shard
+from errata.dynamics.shard_neighbours import NeighbourSearch, search_neighbours
+from errata.dynamics.shards import ShardInfo, list_shards, read_shard, shard_arrays
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
@@ -182,13 +184,18 @@ class ShardTask:
     methods: tuple[FactoredMethod, ...]
     number: int | None
     known: tuple[State, ...]
+    searches: tuple[NeighbourSearch | None, ...]
 
 
 def process_shard(task: ShardTask) -> Any:
     """A pure function of a task: states of the methods, or ids (n,) and the results of the methods."""
     run = read_shard(task.shard)
     statistics = [factor.method for factor in task.methods]
-    parts = [Part(arrays, run.labels, task.first) for arrays in shard_arrays(run, statistics)]
+    found = [
+        {} if search is None else {NEIGHBOURS: search.neighbours(task.shard, task.first)} for search in task.searches
+    ]
+    of_methods = zip(shard_arrays(run, statistics), found, strict=True)
+    parts = [Part(arrays | own, run.labels, task.first) for arrays, own in of_methods]
     jobs = zip(task.methods, parts, task.known, strict=True)
     if task.number is None:
         return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
@@ -212,33 +219,48 @@ def _memorisation_counts(shard: ShardInfo) -> NDArray[np.int64]:
     return memorising.counts_of_sums(mean, ramp, run.labels)
 
 
-def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[SampleArrays]:
-    """The sample arrays of each statistic for one shard."""
-    if run.reducers is not None:
-        return run.reducers.arrays(statistics, run.labels, run.swa_logits)
-    return replay_arrays(run.replayable(), statistics)
-
-
 def score_shards(
-    dynamics: ShardedDynamics, methods: Sequence[Method], mapper: Mapper = map, budget: int | None = None
+    dynamics: ShardedDynamics,
+    methods: Sequence[Method],
+    mapper: Mapper = map,
+    budget: int | None = None,
+    *,
+    files: Place | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Iterator[tuple[NDArray[Any], dict[str, MethodResult]]]:
-    """For each shard, its ids (n,) and the results of all methods, as from the whole run."""
+    """For each shard, its ids (n,) and the results of all methods, as from the whole run.
+
+    budget: the number of samples that will be inspected. files: a new folder that all processes reach, by default one
+    on this machine. say: called with a line on each approximate search for neighbours.
+    """
     factors = tuple(_require_factored(method) for method in methods)
     firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
     known: dict[FactoredMethod, State] = {factor: {BUDGET: budget, SAMPLES: dynamics.samples} for factor in factors}
+    searches: dict[FactoredMethod, NeighbourSearch] = {}
 
     def over_shards(chosen: tuple[FactoredMethod, ...], number: int | None) -> Iterable[Any]:
-        states = tuple(known[factor] for factor in chosen)
-        tasks = [ShardTask(*place, chosen, number, states) for place in zip(dynamics.shards, firsts, strict=False)]
+        context = tuple(known[factor] for factor in chosen), tuple(map(searches.get, chosen))
+        tasks = [ShardTask(*place, chosen, number, *context) for place in zip(dynamics.shards, firsts, strict=False)]
         return mapper(process_shard, tasks)
 
-    for number in range(max((factor.rounds for factor in factors), default=0)):
-        chosen = tuple(factor for factor in factors if factor.rounds > number)
-        total = reduce(_merge_all, over_shards(chosen, number))
-        known |= {
-            factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
-        }
-    yield from over_shards(factors, None)
+    files = files or Place(tempfile.mkdtemp(prefix="errata-"))
+    try:
+        for factor in factors:
+            method = factor.method
+            if isinstance(method, ComposedMethod) and method.searches_neighbours:
+                own = Place(files.path(str(len(searches))))
+                searches[factor] = search_neighbours(dynamics, method, mapper, own)
+                known[factor][OWN_WEIGHT] = searches[factor].settings.a
+                say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
+        for number in range(max((factor.rounds for factor in factors), default=0)):
+            chosen = tuple(factor for factor in factors if factor.rounds > number)
+            total = reduce(_merge_all, over_shards(chosen, number))
+            known |= {
+                factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
+            }
+        yield from over_shards(factors, None)
+    finally:
+        files.delete()
 
 
 def _merge_all(one: tuple[State, ...], other: tuple[State, ...]) -> tuple[State, ...]:

@@ -34,6 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.method_parts import SampleArrays
+from errata.core.replay import SampleStatistic, replay_arrays
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
@@ -242,6 +244,13 @@ def read_shard(shard: ShardInfo) -> Dynamics:
     ):
         raise StoreError(f"shard {shard.name!r} is damaged: its arrays are not as large as its manifest says")
     return run
+
+
+def shard_arrays(run: Dynamics, statistics: Sequence[SampleStatistic]) -> list[SampleArrays]:
+    """The sample arrays of each statistic for one shard."""
+    if run.reducers is not None:
+        return run.reducers.arrays(statistics, run.labels, run.swa_logits)
+    return replay_arrays(run.replayable(), statistics)
 
 
 def _manifest(place: Place, file: str, size: int) -> dict[str, Any]:
