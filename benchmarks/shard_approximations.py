@@ -29,9 +29,8 @@ def main(samples: int = 100_000, columns: int = 32, distance: float = 1.0) -> No
     true = rng.integers(0, CLASSES, samples)
     wrong = rng.random(samples) < 0.1
     labels = np.where(wrong, (true + rng.integers(1, CLASSES, samples)) % CLASSES, true)
-    features = (distance * rng.normal(size=(CLASSES, columns))[true] + rng.normal(size=(samples, columns))).astype(
-        np.float32
-    )
+    centres = distance * rng.normal(size=(CLASSES, columns))
+    features = (centres[true] + rng.normal(size=(samples, columns))).astype(np.float32)
     learned = np.linspace(1, 4, EPOCHS)[:, None, None] * np.eye(CLASSES)[true]
     logits = (learned + rng.normal(size=learned.shape)).astype(np.float32)
     ends = (np.arange(SHARDS + 1) * samples // SHARDS).tolist()

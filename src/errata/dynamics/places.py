@@ -127,6 +127,7 @@ class Place:
                 shutil.rmtree(self._folder, ignore_errors=True)
                 return
             store, root = self._store
+            store.invalidate_cache()  # other processes may have written here
             if store.exists(root):
                 store.rm(root, recursive=True)
 
