@@ -22,8 +22,8 @@ rng = np.random.default_rng(0)
 for shard in range(4):
     labels = rng.integers(0, 5, 500)
     logits = rng.normal(size=(6, 500, 5)) + np.linspace(0, 3, 6)[:, None, None] * np.eye(5)[labels]
-    ids = np.arange(500) + 500 * shard
-    write_shard(str(folder / "run"), str(shard), run_id="example", ids=ids, labels=labels, logits=logits)
+    part = errata.Dynamics.from_arrays(logits, labels, ids=np.arange(500) + 500 * shard)
+    write_shard(str(folder / "run"), str(shard), part, run_id="example")
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * 1024**2})
 command = [

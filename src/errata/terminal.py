@@ -5,7 +5,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -55,16 +55,15 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
     def write(file: Any) -> None:
         nonlocal rows
         writer = None
-        for table in tables:
-            rows += len(table)
-            if out.endswith(".csv"):
-                _formula_safe(table, excel_safe).to_csv(file, index=False, header=rows == len(table))
-                continue
-            arrow = pa.Table.from_pandas(table, preserve_index=False)
-            writer = writer or ParquetWriter(file, arrow.schema)
-            writer.write_table(arrow.cast(writer.schema))
-        if writer is not None:
-            writer.close()
+        with ExitStack() as open_writer:
+            for table in tables:
+                rows += len(table)
+                if out.endswith(".csv"):
+                    _formula_safe(table, excel_safe).to_csv(file, index=False, header=rows == len(table))
+                    continue
+                arrow = pa.Table.from_pandas(table, preserve_index=False)
+                writer = writer or open_writer.enter_context(ParquetWriter(file, arrow.schema))
+                writer.write_table(arrow.cast(writer.schema))
 
     if not is_url(out):
         replace_atomically(Path(out), write)

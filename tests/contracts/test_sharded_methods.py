@@ -1,22 +1,30 @@
 """Every method that factors has the same scores and flags in shards as in one piece, bit for bit."""
 
+import itertools
+import re
+import tempfile
+
 import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import spearmanr
 
+from errata.core import factored_ctrl
 from errata.core.factoring import factored
-from errata.core.methods import all_methods
+from errata.core.methods import all_methods, parse
+from errata.dynamics import shard_neighbours
 from errata.dynamics.places import Place
 from errata.dynamics.ranking import rank
 from errata.dynamics.scoring import method_results
-from errata.dynamics.sharded import open_shards
+from errata.dynamics.sharded import open_shards, score_shards
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 
 SAMPLES, CLASSES, EPOCHS = 230, 3, 4
-METHODS = [method for method in all_methods() if method.gathering == "in-sample" and factored(method) is not None]
+FACTORED = [method for method in all_methods() if method.gathering == "in-sample" and factored(method) is not None]
+METHODS = [method for method in FACTORED if "kNN" not in method.name]
 
 
 @st.composite
@@ -40,10 +48,8 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
     ids = np.random.default_rng(0).permutation(SAMPLES)
     for number in np.unique(shard_of):
         rows = shard_of == number
-        swa = logits[0, rows]
-        write_shard(
-            place, f"{number}", run_id="r", ids=ids[rows], labels=labels[rows], logits=logits[:, rows], swa_logits=swa
-        )
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=ids[rows], swa_logits=logits[0, rows])
+        write_shard(place, f"{number}", part, run_id="r")
     whole = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=logits[0])
     sharded = Dynamics.open(place)
     assert (sharded.samples, sharded.epochs, sharded.num_classes) == (SAMPLES, EPOCHS, CLASSES)
@@ -56,10 +62,33 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
 
 
 def test_the_methods_that_factor():
-    names = {method.name for method in METHODS}
+    names = {method.name for method in FACTORED}
     assert {"MeanProb-LM", "SWA-CE", "Mean-CPD", "LateStopping-CPD", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"} <= names
     assert {"EarlyProb-CE", "Unmixed-EarlyProb-LM"} <= names
-    assert not {"CTRL-CE", "kNN-MeanProb-LM", "HeldOut-MeanProb-LM"} & names
+    assert {"CTRL-CE", "CTRL-LM", "kNN-MeanProb-LM", "Unmixed-kNN-RampProb-LM"} <= names
+    assert not {"HeldOut-MeanProb-LM", "CL-PBNR(cleanlab=1) (IS)"} & names
+
+
+def test_ctrl_votes_on_all_samples_by_the_clusters_of_some(tmp_path, monkeypatch):
+    """The same for every split into shards, close to the clusters of all samples, and exact within small classes."""
+    rng = np.random.default_rng(0)
+    true = rng.choice(3, 3000, p=[0.6, 0.38, 0.02])  # the last class is small enough to be in the sample completely
+    labels = np.where(rng.random(3000) < 0.2, (true + 1) % 3, true)
+    learned = np.linspace(0, 4, 8)[:, None, None] * np.eye(3)[true]
+    logits = (learned + rng.normal(size=learned.shape)).astype(np.float32)
+    whole = Dynamics.from_arrays(logits, labels)
+    expected = method_results(whole, ["CTRL-CE"], budget=600)["CTRL-CE"]
+    monkeypatch.setattr(factored_ctrl, "SAMPLE_OF_CLASS", 300)
+    results = []
+    for name, ends in (("two", [0, 1700, 3000]), ("many", [0, 10, 400, 401, 2999, 3000])):
+        split(whole, tmp_path / name, ends)
+        run = Dynamics.open(str(tmp_path / name))
+        results.append(method_results(run, ["CTRL-CE"], budget=600)["CTRL-CE"])
+    two, many = results
+    assert two.scores.tobytes() == many.scores.tobytes()
+    assert (two.flags == many.flags).all()
+    assert 0.93 < (two.flags == expected.flags).mean() < 1
+    assert spearmanr(two.scores, expected.scores).statistic > 0.9
 
 
 def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
@@ -67,13 +96,65 @@ def test_a_method_that_does_not_factor_reads_arrays_of_all_samples(tmp_path):
     labels, logits = rng.integers(0, 3, 60), rng.normal(size=(4, 60, 3))
     for number in range(3):
         rows = slice(20 * number, 20 * number + 20)
-        write_shard(
-            str(tmp_path), f"{number}", run_id="r", ids=np.arange(60)[rows], labels=labels[rows], logits=logits[:, rows]
-        )
-    names = ["CTRL-CE", "CL-PBNR(cleanlab=1) (IS)"]
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=np.arange(60)[rows])
+        write_shard(str(tmp_path), f"{number}", part, run_id="r")
+    names = ["CL-PBC(cleanlab=1) (IS)", "CL-PBNR(cleanlab=1) (IS)"]
     whole = method_results(Dynamics.from_arrays(logits, labels), names)
     for name, result in method_results(open_shards(Place(str(tmp_path))), names).items():
         assert result.scores.tobytes() == whole[name].scores.tobytes()
+
+
+@pytest.mark.parametrize("space", ["features", "inputs"])
+def test_neighbours_in_one_cell_are_those_of_the_whole_run(tmp_path, space):
+    whole = with_points(400, space)
+    split(whole, tmp_path / "run", [0, 3, 250, 251, 400])
+    names = ["kNN-MeanProb-LM", "Unmixed-kNN-RampProb-LM", "kNN(a=1)-MeanProb-LM", "kNN(a=0)-MeanProb-CE"]
+    names += ["Unmixed-kNN(k=7,labels=0.5)-MeanProb-CE"]
+    results = method_results(Dynamics.open(str(tmp_path / "run")), names)
+    for name, expected in method_results(whole, names).items():
+        assert results[name].scores.tobytes() == expected.scores.tobytes(), name
+
+
+@pytest.mark.parametrize("space", ["features", "inputs"])
+def test_neighbours_in_several_cells_are_found_nearly_all(tmp_path, space, monkeypatch):
+    """The same for every split, with a recall close to that of all samples, and nothing left on disk."""
+    monkeypatch.setattr(shard_neighbours, "CELL", 150)
+    monkeypatch.setattr(shard_neighbours, "GROUP", 1000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    whole, method = with_points(3000, space), parse("kNN-MeanProb-LM")
+    scores, said = [], []
+    for name, ends in (("two", [0, 1700, 3000]), ("many", [0, 10, 400, 401, 2999, 3000])):
+        split(whole, tmp_path / name, ends)
+        parts = [results for _, results in score_shards(Dynamics.open(str(tmp_path / name)), [method], say=said.append)]
+        scores.append(np.concatenate([part[method.name].scores for part in parts]))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["many", "two"]
+    assert scores[0].tobytes() == scores[1].tobytes()
+    assert said[0] == said[1]
+    measured = float(re.fullmatch(r"kNN-MeanProb-LM: (.*)% of the nearest neighbours were found", said[0])[1]) / 100
+    expected = method_results(whole, [method])[method.name].scores
+    assert 0.8 < measured < 1
+    assert 0.99 < spearmanr(expected, scores[0]).statistic < 1
+
+
+def with_points(samples, space):
+    """A run with features or inputs around ten centres, some of them equal, a fifth of the labels wrong."""
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 10, samples)
+    points = rng.normal(size=(10, 6))[true] * 2 + rng.normal(size=(samples, 6))
+    points[::50] = points[0]
+    labels = np.where(rng.random(samples) < 0.2, rng.integers(0, 10, samples), true)
+    logits = (rng.normal(size=(3, samples, 10)) + 2 * np.eye(10)[true]).astype(np.float32)
+    return Dynamics.from_arrays(logits, labels, **{space: points.astype(np.float32)})
+
+
+def split(whole, place, ends):
+    """Write a run as shards with these first rows."""
+    for number, (first, end) in enumerate(itertools.pairwise(ends)):
+        rows = slice(first, end)
+        arrays = {name: getattr(whole, name) for name in ("features", "inputs")}
+        given = {name: array[rows] for name, array in arrays.items() if array is not None}
+        part = Dynamics.from_arrays(whole.logits[:, rows], whole.labels[rows], ids=whole.ids[rows], **given)
+        write_shard(str(place), f"{number}", part, run_id="r")
 
 
 @pytest.mark.parametrize(("memorises", "expected"), [(True, "Unmixed-EarlyProb-LM"), (False, "Unmixed-MeanProb-LM")])
@@ -86,8 +167,8 @@ def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, exp
     logits += rng.normal(size=logits.shape)
     for number in range(3):
         rows = slice(100 * number, 100 * number + 100)
-        ids = np.arange(300)[rows]
-        write_shard(str(tmp_path), f"{number}", run_id="r", ids=ids, labels=labels[rows], logits=logits[:, rows])
+        part = Dynamics.from_arrays(logits[:, rows], labels[rows], ids=np.arange(300)[rows], gathering="in-sample")
+        write_shard(str(tmp_path), f"{number}", part, run_id="r")
     whole, sharded = Dynamics.from_arrays(logits, labels, gathering="in-sample"), Dynamics.open(str(tmp_path))
     early = "EarlyProb-CE"
     expected_results, results = (method_results(run, ["default", early]) for run in (whole, sharded))

@@ -17,9 +17,12 @@ from errata.core.ctrl import (
     Configuration,
     operating_points,
     selection_scores,
-    smoothed,
 )
 from errata.errors import InputError
+
+
+def smoothed(losses, labels, smooth=5):
+    return ctrl.smoothed(losses, len(np.unique(labels)), smooth)
 
 
 def votes(losses, labels, configurations=CONFIGURATIONS, smooth=5):

@@ -6,23 +6,26 @@ import numpy as np
 import pytest
 
 from errata.core.methods import parse
+from errata.dynamics import shard_ids
 from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.scoring import score
-from errata.dynamics.shards import write_dynamics_shard, write_shard
+from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError, StoreError
 
 NAMES = ("a", "b", "c")
 
 
-def write(place, name, first, *, labels=None, classes=3, dtype=np.float32, run_id="r", shards=NAMES, epochs=2):
+def write(
+    place, name, first, *, labels=None, classes=3, dtype=np.float32, run_id="r", shards=NAMES, epochs=2, ids=None
+):
     rng = np.random.default_rng(first)
     labels = rng.integers(0, classes, 10) if labels is None else labels
     logits = rng.normal(size=(epochs, 10, classes)).astype(dtype)
-    ids = np.arange(first, first + 10)
-    write_shard(place, name, run_id=run_id, ids=ids, labels=labels, logits=logits, shards=shards)
+    ids = np.arange(first, first + 10) if ids is None else ids
+    write_shard(place, name, Dynamics.from_arrays(logits, labels, ids=ids), run_id=run_id, shards=shards)
 
 
 @pytest.fixture(params=["folder", "store"])
@@ -73,6 +76,24 @@ def test_a_sample_in_two_shards_is_named(place):
         Dynamics.open(place)
     write(place, "b", 5, labels=(np.append(labels[5:10], labels[:5]) + 1) % 3)
     with pytest.raises(StoreError, match=r"sample 5 is in the shards 'a' and 'b', with the labels"):
+        Dynamics.open(place)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_samples_are_matched_by_id_in_any_order_and_in_parts(place, text, monkeypatch):
+    """Ranges of ids overlap, so that their hashes are compared, here in parts."""
+    monkeypatch.setattr(shard_ids, "HASHES_AT_ONCE", 7)
+    shuffled = np.random.default_rng(0).permutation(30)
+    ids = np.array([f"sample {'x' * number}{number}" for number in shuffled]) if text else shuffled << 58
+    for number, name in enumerate(NAMES):
+        write(place, name, 0, ids=ids[10 * number : 10 * number + 10])
+    assert Dynamics.open(place).ids.tolist() == ids.tolist()
+    ids[25] = ids[3]
+    write(place, "c", 0, ids=ids[20:])
+    with pytest.raises(StoreError, match=rf"sample {ids[3].item()!r} is in the shards 'a' and 'c'"):
+        Dynamics.open(place)
+    write(place, "c", 0, ids=ids[20:].astype("S") if text else ids[20:] + 0.5)
+    with pytest.raises(StoreError, match=r"shard '.' has (bytes|fractions) as ids, but shard '.' (text|whole numbers)"):
         Dynamics.open(place)
 
 
@@ -135,7 +156,7 @@ def test_shards_of_running_sums(tmp_path):
         for epoch in logits:
             recorder.update_all(epoch[rows])
             recorder.end_epoch()
-        write_dynamics_shard(str(tmp_path), name, recorder.finish(), run_id="r")
+        write_shard(str(tmp_path), name, recorder.finish(), run_id="r")
     run = Dynamics.open(str(tmp_path))
     for name in ("MeanProb-LM", "CL-PBC (IS)", "Unmixed-RampProb-LM"):
         whole = score(Dynamics.from_arrays(logits, labels), name)
@@ -147,8 +168,6 @@ def test_bad_arguments(tmp_path):
         write(str(tmp_path), "../a", 0)
     with pytest.raises(InputError, match=r"shard 'd' is not among the shards of the run"):
         write(str(tmp_path), "d", 0)
-    with pytest.raises(InputError, match=r"a shard needs logits or running sums"):
-        write_shard(str(tmp_path), "a", run_id="r", ids=[0], labels=[0])
     with pytest.raises(StoreError, match=r"is not a store that fsspec supports"):
         Dynamics.open("nosuch://bucket/run")
     assert Reducers([parse("MeanProb-LM")], 5, 3).classes == 3

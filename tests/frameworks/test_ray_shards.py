@@ -45,9 +45,8 @@ def place(tmp_path_factory):
     rng = np.random.default_rng(0)
     folder = str(tmp_path_factory.mktemp("run"))
     for number in range(6):
-        logits = rng.normal(size=(3, 50, 4))
-        ids = np.arange(50) + 50 * number
-        write_shard(folder, f"{number}", run_id="r", ids=ids, labels=rng.integers(0, 4, 50), logits=logits)
+        ids, labels, logits = np.arange(50) + 50 * number, rng.integers(0, 4, 50), rng.normal(size=(3, 50, 4))
+        write_shard(folder, f"{number}", Dynamics.from_arrays(logits, labels, ids=ids), run_id="r")
     return folder
 
 

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 import errata
 from errata.cli.app import app
+from errata.ray_cluster import RayCluster
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 SAMPLES, EPOCHS = 41, 3  # an odd number: the sampler repeats a sample
@@ -52,10 +53,19 @@ def test_folds_on_ray_give_the_same_results(cluster, tmp_path, model):
     assert (tmp_path / "alone/ranking.csv").read_bytes() == (tmp_path / "on ray/ranking.csv").read_bytes()
 
 
-def test_ray_without_folds_is_refused():
+def test_both_passes_on_ray_give_the_same_results(cluster, monkeypatch):
     inputs, labels = load_digits(return_X_y=True)
-    with pytest.raises(errata.InputError, match=r"a Ray cluster trains the folds of a run: pass `folds=`"):
-        errata.find(inputs, labels, ray="auto")
+    torch.set_num_threads(1)
+    alone = errata.find(inputs[:150], labels[:150] % 3, model="mlp", looks=2)
+    run, functions = RayCluster.run, []
+    monkeypatch.setattr(
+        RayCluster, "run", lambda self, jobs: functions.extend(job.function.__name__ for job in jobs) or run(self, jobs)
+    )
+    on_ray = errata.find(inputs[:150], labels[:150] % 3, model="mlp", looks=2, ray=cluster.address)
+    assert functions == ["train_into", "_second_pass"]
+    assert alone.dynamics.logits.tobytes() == on_ray.dynamics.logits.tobytes()
+    assert on_ray.summary["passes"] == 2
+    pd.testing.assert_frame_equal(alone.ranking, on_ray.ranking, check_exact=True)
 
 
 def train_worker(settings):

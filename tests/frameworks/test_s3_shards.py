@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +14,10 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import errata
 from errata.cli.app import app
 from errata.datasets.registry import setting
+from errata.dynamics.places import Place
 from errata.dynamics.scoring import score
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
@@ -97,10 +100,8 @@ def store():
         s3fs.S3FileSystem().mkdir("bucket")
         for number in range(3):
             rows = slice(100 * number, 100 * number + 100)
-            ids = np.arange(300)[rows]
-            write_shard(
-                "s3://bucket/run", f"{number}", run_id="r", ids=ids, labels=LABELS[rows], logits=LOGITS[:, rows]
-            )
+            part = Dynamics.from_arrays(LOGITS[:, rows], LABELS[rows], ids=np.arange(300)[rows])
+            write_shard("s3://bucket/run", f"{number}", part, run_id="r")
         yield environment
     proxy.shutdown()
     moto.stop()
@@ -118,6 +119,36 @@ def test_the_command_writes_scores_to_the_store(store):
     assert result.exit_code == 0, result.output
     with s3fs.S3FileSystem().open("bucket/out/scores.parquet") as file:
         assert pd.read_parquet(file)["Unmixed-MeanProb-LM"].to_numpy().tobytes() == WHOLE.tobytes()
+
+
+def test_a_cluster_scores_shards_in_the_store_and_leaves_no_files_there(store, tmp_path):
+    """Neighbours are searched too, whose files are in the store meanwhile."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    store.setenv("PYTHONPATH", str(Path(errata.__file__).parents[1]))
+    cluster = Cluster(
+        initialize_head=True,
+        head_node_args={"num_cpus": 1, "object_store_memory": 100 << 20, "include_dashboard": False},
+    )
+    points = RNG.normal(size=(300, 5))
+    for number in range(3):
+        rows = slice(100 * number, 100 * number + 100)
+        ids = np.arange(300)[rows]
+        part = Dynamics.from_arrays(LOGITS[:, rows], LABELS[rows], ids=ids, features=points[rows])
+        write_shard("s3://bucket/points", f"{number}", part, run_id="r")
+    before = Place("s3://bucket/points").files()
+    names, out = ("kNN-MeanProb-LM", "CTRL-CE"), tmp_path / "scores.parquet"
+    command = ["score", "s3://bucket/points", "--out", str(out), "--ray", cluster.address]
+    result = CliRunner().invoke(app, [*command, *(word for name in names for word in ("--method", name))])
+    ray.shutdown()
+    cluster.shutdown()
+    assert result.exit_code == 0, (result.output, result.exception)
+    assert "kNN-MeanProb-LM: 100.0% of the nearest neighbours were found" in result.output
+    whole = Dynamics.from_arrays(LOGITS, LABELS, features=points)
+    for name in names:
+        assert pd.read_parquet(out)[name].to_numpy().tobytes() == score(whole, name).tobytes()
+    assert Place("s3://bucket/points").files() == before
 
 
 def test_a_missing_bucket_and_missing_credentials_are_named(store, monkeypatch):
@@ -182,7 +213,7 @@ def test_a_shard_whose_writer_was_stopped_is_named(store, monkeypatch):
     """The manifest cannot be written: the shard has all its files, and is none."""
     monkeypatch.setattr(FaultyProxy, "always", "/half/shards/0/manifest.json")
     with pytest.raises(StoreError, match=r"half/shards/0/manifest.json cannot be written"):
-        write_shard("s3://bucket/half", "0", run_id="r", ids=[0, 1], labels=[0, 1], logits=np.eye(2))
+        write_shard("s3://bucket/half", "0", Dynamics.from_arrays(3 * np.eye(2), [0, 1]), run_id="r")
     assert s3fs.S3FileSystem().exists("bucket/half/shards/0/logits.npy")
     with pytest.raises(StoreError, match=r"shard '0' of s3://bucket/half has no manifest"):
         Dynamics.open("s3://bucket/half")

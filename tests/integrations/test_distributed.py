@@ -572,5 +572,43 @@ def test_the_guide_runs_under_torchrun(tmp_path):
     assert not np.isnan(dynamics.logits).any()
 
 
+RESTARTED = """
+import os, signal
+import numpy as np, torch, torch.distributed as dist
+from errata.integrations import DistributedRecorder
+dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+rec = DistributedRecorder("run", labels=np.arange(13) % 4, num_classes=4, resume=True, quiet=True)
+print(f"rank {rank} starts at {rec.epoch}", flush=True)
+for epoch in range(rec.epoch, 4):
+    for ids in torch.arange(rank, 13, ranks).split(3):
+        rec.update(ids, torch.sin(ids[:, None] + epoch + torch.arange(4)))
+        if (epoch, rank) == (2, 1) and os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
+            os.kill(os.getpid(), signal.SIGKILL)
+    rec.end_epoch()
+rec.finish()
+"""
+
+
+def test_torchrun_restarts_ranks_after_one_is_killed_and_loses_that_epoch_only(tmp_path):
+    (tmp_path / "train.py").write_text(RESTARTED, encoding="utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    # On a busy machine the ranks may need several attempts to find each other again.
+    process = subprocess.Popen(
+        [*torchrun, "--max-restarts", "5", "train.py"],
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    codes, printed = finish_all([process])
+    assert codes == [0], printed
+    assert "rank 1 starts at 0" in printed[0]
+    assert "rank 1 starts at 2" in printed[0]
+    samples, epochs = np.arange(13)[None, :, None], np.arange(4)[:, None, None]
+    np.testing.assert_allclose(whole(tmp_path / "run").logits, np.sin(samples + epochs + np.arange(4)), atol=1e-6)
+
+
 if __name__ == "__main__":
     main(int(sys.argv[1]), int(sys.argv[2]), Path(sys.argv[3]), *sys.argv[4:])

@@ -65,7 +65,7 @@ def find(
     ] = None,
     ray: Annotated[
         str | None,
-        typer.Option(help="Train the folds on a Ray cluster: `auto` or HOST:PORT.", metavar="ADDRESS"),
+        typer.Option(help="Train on a Ray cluster, each fold as a task: `auto` or HOST:PORT.", metavar="ADDRESS"),
     ] = None,
     device: Device = "auto",
     seed: Annotated[int, typer.Option(help="Seed of the training.", min=0)] = 0,

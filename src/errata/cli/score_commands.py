@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,12 +116,14 @@ def _score_shards(
     import pandas as pd
 
     from errata.core.factoring import factored
+    from errata.dynamics.places import Place
     from errata.dynamics.ray_shards import ray_mapper
     from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import score_shards
     from errata.ray_cluster import RayCluster
 
     dynamics.window(window)
+    notes: list[str] = []
     with contextlib.ExitStack() as stack:
         mapper = map if ray is None else ray_mapper(stack.enter_context(RayCluster(ray)), dynamics)
         methods = chosen_methods(dynamics, names, mapper)
@@ -130,7 +133,9 @@ def _score_shards(
         if ray is None and any(factored(method) is None for method in methods):
             tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
         else:
-            scored = score_shards(dynamics, methods, mapper)
+            # The nodes of a cluster reach the place of the run; others may not be able to write there.
+            files = None if ray is None else Place(f"{dynamics.shards[0].place.url}/neighbours-{uuid.uuid4().hex}")
+            scored = score_shards(dynamics, methods, mapper, budget, files=files, say=notes.append)
             tables = (
                 pd.DataFrame({"id": ids} | {name: result.scores for name, result in results.items()})
                 for ids, results in scored
@@ -143,6 +148,8 @@ def _score_shards(
 
         rows = write_tables(counted_tables(), out, excel_safe=excel_safe)
     print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
+    for note in notes:
+        print(note)
     if left_out:
         print(f"left out: {', '.join(method.name for method in left_out)}, which need all samples on one node")
 

@@ -253,14 +253,23 @@ class CTRL(Aggregation):
         return {"curve": _without_gaps(state["curve"]), "correct": state["correct"]}
 
     def result(self, arrays: SampleArrays, measure: Measure, labels: Labels, budget: int | None) -> MethodResult:
+        curves = ctrl.smoothed(arrays["curve"], len(np.unique(labels)), self.smooth)
+        return self.vote(self.choose(curves, labels, arrays["correct"], slice(None), budget), curves, labels)
+
+    def choose(
+        self, curves: Floats, labels: Labels, correct: NDArray[np.bool_], uniform: Any, budget: int | None
+    ) -> ctrl.Choice:
+        """Clusters and configurations from smoothed curves, as in errata.core.ctrl."""
         candidates = ctrl.CONFIGURATIONS
         if self.windows is not None and self.clusters is not None and self.selected is not None:
             candidates = (ctrl.Configuration(self.windows, self.clusters, self.selected),)
-        curves = ctrl.smoothed(arrays["curve"], labels, self.smooth)
-        votes = ctrl.votes(curves, labels, candidates)
-        budgets = dict.fromkeys([budget, None])  # each once
-        selections = ctrl.select(curves, votes, arrays["correct"], budgets, self.alpha, candidates)
-        return MethodResult(selections[0].votes.astype(np.float64), selections[-1].mask)
+        return ctrl.choose(curves, labels, correct, uniform, budget, self.alpha, candidates)
+
+    @staticmethod
+    def vote(choice: ctrl.Choice, curves: Floats, labels: Labels) -> MethodResult:
+        """The votes of samples as scores, and their flags."""
+        votes, flags = ctrl.vote(choice, curves, labels)
+        return MethodResult(votes.astype(np.float64), flags)
 
 
 def _without_gaps(curve: Floats) -> Floats:

@@ -22,6 +22,7 @@ from errata.core.method_parts import (
     epoch_reduction,
 )
 from errata.core.sample_context import SampleContext
+from errata.core.smoothing import KNN
 from errata.errors import InputError
 
 # Out-of-sample, the paper evaluates these two and confident learning.
@@ -65,6 +66,11 @@ class ComposedMethod:
     def uses_other_samples(self) -> bool:
         """Whether the class probabilities of a sample depend on other samples."""
         return self.aggregation.uses_other_samples or bool(self.steps)
+
+    @property
+    def searches_neighbours(self) -> bool:
+        """Whether its first step needs the neighbours of all samples."""
+        return bool(self.steps) and isinstance(self.steps[0], KNN)
 
     @property
     def known_from(self) -> tuple[str, ...]:

@@ -56,20 +56,43 @@ CONFIGURATIONS = tuple(
 
 
 class Selection(NamedTuple):
-    """A configuration, its votes (N,), and one of its masks (N,)."""
+    """A configuration, its votes (N,), and one of its masks (N,).
+
+    needed: how many votes make a sample noisy; None if the mask follows from a budget.
+    """
 
     configuration: Configuration
     votes: Votes
     mask: Mask
+    needed: int | None = None
 
 
-def smoothed(losses: Floats, labels: Labels, smooth: int = 5) -> Floats:
-    """Losses (N, T) clipped from above at 2 ln(observed classes), then averaged over the last `smooth` epochs.
+class Clusters(NamedTuple):
+    """The clusters of one class in one window: centres (c, T), and the rank (c,) of each."""
+
+    centres: Floats
+    ranks: Ranks
+
+
+class Choice(NamedTuple):
+    """What CTRL learns from the curves: clusters by fit and class, and the configurations that vote.
+
+    scores: the configuration whose votes are the scores. flags: that which flags samples with `needed` votes or more.
+    """
+
+    clusters: dict[Fit, dict[int, Clusters]]
+    scores: Configuration
+    flags: Configuration
+    needed: int
+
+
+def smoothed(losses: Floats, observed: int, smooth: int = 5) -> Floats:
+    """Losses (N, T) clipped from above at 2 ln(classes that are observed), then averaged over the last `smooth` epochs.
 
     The first `smooth` epochs get the first full average, as in the authors' code. If there are no more than `smooth`
     epochs, the average is over all but one.
     """
-    clipped: Floats = np.minimum(losses, 2 * np.log(len(np.unique(labels))), dtype=np.float64)
+    clipped: Floats = np.minimum(losses, 2 * np.log(observed), dtype=np.float64)
     epochs = clipped.shape[1]
     span = min(smooth, epochs - 1)
     if not span:
@@ -82,15 +105,58 @@ def smoothed(losses: Floats, labels: Labels, smooth: int = 5) -> Floats:
     return curves
 
 
+def choose(
+    curves: Floats,
+    labels: Labels,
+    correct: Mask,
+    uniform: Mask | slice,
+    budget: int | None,
+    alpha: float,
+    configurations: Sequence[Configuration] = CONFIGURATIONS,
+) -> Choice:
+    """Cluster smoothed curves (n, T), and choose configurations by their selection scores.
+
+    uniform: those of the curves, all or a mask (n,), that are a uniform sample of the run. budget: of these.
+    """
+    clusters = cluster_classes(curves, labels, _fits(configurations, curves.shape[1]))
+    sampled, correct = curves[uniform], correct[uniform]
+    counted = count_votes(sampled, labels[uniform], clusters, configurations)
+    budgets = dict.fromkeys([budget, None])  # each once
+    selections = select(sampled, counted, correct, budgets, alpha, configurations)
+    needed = selections[-1].needed
+    assert needed is not None
+    return Choice(clusters, selections[0].configuration, selections[-1].configuration, needed)
+
+
+def vote(choice: Choice, curves: Floats, labels: Labels) -> tuple[Votes, Mask]:
+    """The votes (n,) and flags (n,) of samples with these smoothed curves (n, T)."""
+    scores, flags = count_votes(curves, labels, choice.clusters, (choice.scores, choice.flags))
+    return scores, flags >= choice.needed
+
+
+def _fits(configurations: Sequence[Configuration], epochs: int) -> set[Fit]:
+    """The fits of configurations; those with the same window and number of clusters share one."""
+    return {(window, c.clusters) for c in configurations for window in c.bounds(epochs)}
+
+
 def votes(curves: Floats, labels: Labels, configurations: Sequence[Configuration] = CONFIGURATIONS) -> Votes:
     """The number of windows (C, N) in which each sample is noisy, for every configuration: the paper's W - u.
 
     curves: smoothed losses (N, T).
     """
+    clusters = cluster_classes(curves, labels, _fits(configurations, curves.shape[1]))
+    return count_votes(curves, labels, clusters, configurations)
+
+
+def count_votes(
+    curves: Floats,
+    labels: Labels,
+    clusters: dict[Fit, dict[int, Clusters]],
+    configurations: Sequence[Configuration],
+) -> Votes:
+    """The number of windows (C, n) in which each sample is in a noisy cluster, for every configuration."""
     samples, epochs = curves.shape
-    # Configurations with the same window and number of clusters share their fit.
-    fits = {(window, c.clusters): None for c in configurations for window in c.bounds(epochs)}
-    ranks = cluster_ranks(curves, labels, fits)
+    ranks = {fit: _nearest_ranks(curves, labels, fit[0], clusters[fit]) for fit in _fits(configurations, epochs)}
     counted = np.zeros((len(configurations), samples), dtype=np.int64)
     for row, configuration in zip(counted, configurations, strict=True):
         for window in configuration.bounds(epochs):
@@ -121,9 +187,9 @@ def select(
     shuffled = np.random.default_rng(0).permutation(len(curves))
     candidates = [
         [
-            Selection(configuration, row, mask)
+            Selection(configuration, row, mask, None if budget is not None else configuration.windows - point)
             for configuration, row in zip(configurations, counted, strict=True)
-            for mask in (
+            for point, mask in enumerate(
                 operating_points(row, configuration) if budget is None else [_most_votes(row, budget, shuffled)]
             )
         ]
@@ -168,37 +234,39 @@ def _check_alpha(curves: Floats, alpha: float) -> None:
         )
 
 
-def cluster_ranks(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict[Fit, Ranks]:
-    """For each of `fits`, the rank (N,) of every curve's cluster within its class; the largest area has rank 0.
+def cluster_classes(curves: Floats, labels: Labels, fits: Collection[Fit]) -> dict[Fit, dict[int, Clusters]]:
+    """For each of `fits`, the clusters of every class that can be split: not one sample, and not equal curves.
 
-    The lowest cluster has rank NEVER_SELECTED. So has a class that cannot be split (one sample or equal curves).
-    curves: (N, T).
+    curves: (N, T). The cluster with the largest area has rank 0; the lowest cluster has rank NEVER_SELECTED.
     """
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    ranks = {fit: np.full(len(curves), NEVER_SELECTED, dtype=np.int32) for fit in fits}
+    found: dict[Fit, dict[int, Clusters]] = {fit: {} for fit in fits}
     # The widest windows first: they take longest, so that no core is idle for long at the end.
     windows = sorted({window for window, _ in fits}, key=lambda window: (window[0] - window[1], window))
-    jobs = [(window, rows) for window in windows for rows in rows_by_class(labels, 0) if len(rows)]
+    classes = enumerate(rows_by_class(labels, 0))
+    members = [(label, rows) for label, rows in classes if len(rows)]
+    jobs = [(window, label, rows) for window in windows for label, rows in members]
     native_threads = ThreadpoolController()
 
     def work(block: slice) -> None:
-        for window, rows in jobs[block]:
+        for window, label, rows in jobs[block]:
             within = curves[rows, slice(*window)]
             counts = [clusters for fitted, clusters in fits if fitted == window]
             distinct = _distinct(within, at_most=max(counts))
             # An OpenMP limit applies only to the thread that sets it, unlike the BLAS limit below.
             with native_threads.limit(limits=1, user_api="openmp"):
                 for clusters in counts:
-                    ranks[window, clusters][rows] = _ranks(within, min(clusters, distinct))
+                    if min(clusters, distinct) > 1:
+                        found[window, clusters][label] = _cluster(within, min(clusters, distinct))
 
     # One thread per fit: a single class is too small to share, and sums do not depend on the number of cores.
     with native_threads.limit(limits=1), warnings.catch_warnings():
-        # Curves that are nearly equal may leave a cluster empty; `_ranks` ignores empty clusters.
+        # Curves that are nearly equal may leave a cluster empty; `_cluster` ignores empty clusters.
         warnings.simplefilter("ignore", ConvergenceWarning)
         over_blocks(len(jobs), 1, work)
-    return ranks
+    return found
 
 
 def _distinct(curves: Floats, at_most: int) -> int:
@@ -211,18 +279,26 @@ def _distinct(curves: Floats, at_most: int) -> int:
     return at_most
 
 
-def _ranks(curves: Floats, clusters: int) -> Ranks:
-    """The rank (n,) of every curve's cluster by the area under its centre; the largest area has rank 0."""
+def _cluster(curves: Floats, clusters: int) -> Clusters:
+    """K-means of curves (n, T), ranked by the area under the centres."""
     from sklearn.cluster import KMeans
 
-    if clusters < 2:
-        return np.full(len(curves), NEVER_SELECTED, dtype=np.int32)
     fit = KMeans(clusters, n_init=10, random_state=0).fit(curves)
-    not_empty = np.unique(fit.labels_)
-    by_area = not_empty[np.argsort(-fit.cluster_centers_[not_empty].sum(axis=1), kind="stable")]
-    rank_of_cluster = np.full(clusters, NEVER_SELECTED, dtype=np.int32)
-    rank_of_cluster[by_area[:-1]] = np.arange(len(by_area) - 1)
-    ranks: Ranks = rank_of_cluster[fit.labels_]
+    centres = fit.cluster_centers_[np.unique(fit.labels_)]  # not the empty ones
+    ranks = np.full(len(centres), NEVER_SELECTED, dtype=np.int32)
+    by_area = np.argsort(-centres.sum(axis=1), kind="stable")
+    ranks[by_area[:-1]] = np.arange(len(by_area) - 1)
+    return Clusters(centres, ranks)
+
+
+def _nearest_ranks(curves: Floats, labels: Labels, window: tuple[int, int], clusters: dict[int, Clusters]) -> Ranks:
+    """The rank (n,) of the cluster whose centre is nearest to each curve (n, T) in a window; of its class."""
+    ranks = np.full(len(curves), NEVER_SELECTED, dtype=np.int32)
+    for label, (centres, rank_of_cluster) in clusters.items():
+        rows = np.flatnonzero(labels == label)
+        within = curves[rows, slice(*window)]
+        distances = np.stack([((within - centre) ** 2).sum(axis=1) for centre in centres])
+        ranks[rows] = rank_of_cluster[distances.argmin(axis=0)]
     return ranks
 
 

@@ -10,78 +10,38 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
   values in this one bin are then compared. So flags are exact, and the histograms are no approximation.
 - Unmixed needs the same two states for T.
 - EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
+- CTRL clusters a sample of the curves (errata.core.factored_ctrl).
+- kNN needs what the neighbours of each sample predict, from a search before the first round
+  (errata.dynamics.shard_neighbours).
 
-All others (CTRL, neighbours, held-out models, the rules of cleanlab) need arrays of the whole run.
+All others (held-out models, the rules of cleanlab) need arrays of the whole run.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from errata.core import confident_learning as cl
 from errata.core import early
 from errata.core._confident_kernels import compensated_sum
-from errata.core.aggregations import EarlyProb
-from errata.core.checks import Floats, Labels
+from errata.core.aggregations import CTRL, EarlyProb
+from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
 from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
+from errata.core.factored_ctrl import FactoredCTRL
+from errata.core.factored_method import NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
-from errata.core.method_parts import Aggregation, Detector, MethodResult, SampleArrays, VectorAggregation
+from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
 from errata.core.sample_context import SampleContext
+from errata.core.smoothing import KNN, blend
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
-State = dict[Any, Any]
-"""Arrays that are added, and tuples that are concatenated."""
 HISTOGRAM_CELLS, MOST_BINS, FEWEST_BINS = 1 << 22, 1024, 16
-
-
-@dataclass(frozen=True)
-class Part:
-    """What one method needs of some samples: its sample arrays, labels (n,), and the number of the first in the run."""
-
-    arrays: SampleArrays
-    labels: Labels
-    first: int
-
-
-def merge(states: tuple[State, State]) -> State:
-    """The sum of two states."""
-    one, other = states
-    return {
-        key: one[key] + other[key] if key in one and key in other else one.get(key, other.get(key))
-        for key in one | other
-    }
-
-
-@dataclass(frozen=True)
-class FactoredMethod(ABC):
-    """A method as rounds of map and reduce."""
-
-    method: ComposedMethod | Detector
-    rounds = 0
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Sent to other processes by its name: measures are functions, which cannot be sent."""
-        return factored_by_name, (self.method.name,)
-
-    def map(self, number: int, part: Part, known: State) -> State:
-        """The state of one part in a round; `known` is what earlier rounds made known."""
-        raise AssertionError("this method has no rounds")
-
-    def reduce(self, number: int, state: State, known: State) -> State:
-        """What is known after a round, from the sum of the states of all parts."""
-        raise AssertionError("this method has no rounds")
-
-    @abstractmethod
-    def result(self, part: Part, known: State) -> MethodResult:
-        """Scores and flags of one part."""
 
 
 class OwnSample(FactoredMethod):
@@ -120,7 +80,7 @@ class _Joint(FactoredMethod):
             float(total / int(size)) if size else np.inf
             for total, size in zip(state["sums"], state["sizes"], strict=True)
         ]
-        return {"thresholds": np.array(means), "sizes": state["sizes"]}
+        return known | {"thresholds": np.array(means), "sizes": state["sizes"]}
 
 
 class FactoredConfidentLearning(_Joint):
@@ -222,7 +182,11 @@ class FactoredVectors(_Joint):
     @property
     def rounds(self) -> int:  # type: ignore[override]
         """One for the window of EarlyProb, and two for T of Unmixed."""
-        return self._chooses + 2 * len(self._method.steps)
+        return self._chooses + 2 * self._unmixes
+
+    @property
+    def _unmixes(self) -> bool:
+        return bool(self._method.steps) and isinstance(self._method.steps[-1], Unmix)
 
     def map(self, number: int, part: Part, known: State) -> State:
         """The counts of windows first, if there are windows."""
@@ -238,10 +202,12 @@ class FactoredVectors(_Joint):
             return super().reduce(number, state, known)
         if number:
             return known | super().reduce(number - 1, state, known)
-        return {"window": early.before_reversals(state[0], state[1], state[2])}
+        return known | {"window": early.before_reversals(state[0], state[1], state[2])}
 
     def probabilities(self, part: Part, known: State) -> Floats:
-        """Probabilities of given labels (n, K)."""
+        """Probabilities of given labels (n, K): those of the neighbours, if they are used."""
+        if known.get(OWN_WEIGHT, 1.0) < 1:
+            return np.asarray(softmax(part.arrays[NEIGHBOURS], axis=1))
         return np.asarray(np.exp(self._logs(part, known)))
 
     def _vector(self, part: Part, known: State) -> Floats:
@@ -250,15 +216,19 @@ class FactoredVectors(_Joint):
             return vectors
         return np.asarray(log_softmax(vectors[:, known["window"]].astype(np.float64), axis=1))
 
+    def _blended(self, part: Part, known: State) -> Floats:
+        own, weight = self._vector(part, known), known.get(OWN_WEIGHT, 1.0)
+        return blend(own, part.arrays[NEIGHBOURS], weight) if weight < 1 else own
+
     def _logs(self, part: Part, known: State) -> Floats:
-        return np.asarray(log_softmax(self._vector(part, known), axis=1), dtype=np.float64)
+        return np.asarray(log_softmax(self._blended(part, known), axis=1), dtype=np.float64)
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Scores of one part."""
-        logs = self._vector(part, known)
+        logs = self._blended(part, known)
         classes = logs.shape[1]
-        if self._method.steps and known["sizes"].sum() >= classes**2:
-            (step,) = self._method.steps
+        if self._unmixes and known["sizes"].sum() >= classes**2:
+            step = self._method.steps[-1]
             assert isinstance(step, Unmix)
             T, rounds, own = as_transition(known["counts"].T.astype(np.float64)), step.rounds, self._logs(part, known)
             logs = np.empty_like(own)
@@ -276,14 +246,17 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
         return None if method.cleanlab else FactoredConfidentLearning(method)
     if isinstance(method, Detector):
         return None
+    if isinstance(method.aggregation, CTRL):
+        return FactoredCTRL(method)
     early_window = isinstance(method.aggregation, EarlyProb)
     plain = type(method.aggregation).result is Aggregation.result and not method.aggregation.uses_other_samples
     if not plain and not early_window:
         return None
     if not method.steps:
         return FactoredVectors(method) if early_window else OwnSample(method)
-    unmixes = len(method.steps) == 1 and isinstance(method.steps[0], Unmix)
-    return FactoredVectors(method) if unmixes and isinstance(method.aggregation, VectorAggregation) else None
+    steps = tuple(map(type, method.steps))
+    factors = steps == (Unmix,) or (steps in ((KNN,), (KNN, Unmix)) and not early_window)
+    return FactoredVectors(method) if factors and isinstance(method.aggregation, VectorAggregation) else None
 
 
 def factored_by_name(name: str) -> FactoredMethod | None:

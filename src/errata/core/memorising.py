@@ -85,40 +85,43 @@ def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
     log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs
     (errata.core.aggregations.LastQuarter). A run of one epoch has no quarters and is (N, 1, K).
     """
+    return from_counts(counts_of_logits(log_sums, labels))
+
+
+def counts_of_logits(log_sums: NDArray[Any], labels: Labels) -> Counts:
+    """What `from_counts` needs of some samples (6,); arguments as `from_logits` has."""
     mean_classes, part_classes = predicted_classes(log_sums)
-    log_sums_before, late_classes = log_sums[:, 0], part_classes[-1]
-    return Memorisation(
-        features=features_have_memorised(np.exp(log_sums_before), mean_classes[-1], late_classes, labels),
-        late_epochs=reverses(late_reversals(log_sums, labels)),
-    )
-
-
-def late_reversals(log_sums: NDArray[Any], labels: Labels) -> Counts:
-    """The `reversal_counts` of the last quarter (2,); arguments as `from_logits` has. Counts of parts can be added."""
-    return reversal_counts(log_sums[:, 0], predicted_classes(log_sums)[1][-1], labels)
+    before, late_classes = log_sums[:, 0], part_classes[-1]
+    of_features = feature_counts(np.exp(before), mean_classes[-1], late_classes, labels)
+    return np.concatenate([of_features, reversal_counts(before, late_classes, labels)])
 
 
 def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
     """The rule for running sums; `late_epochs` is False, as no epoch can be left out. Arguments: see `fitted_line`."""
+    return from_counts(counts_of_sums(log_mean, log_ramp, labels), LATE_FIT_LIMIT_OF_SUMS)
+
+
+def counts_of_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Counts:
+    """What `from_counts` needs of some samples (6,); arguments as `from_sums` has."""
     before, end = (fitted_line(log_mean, log_ramp, position) for position in (1 / 4, 1.0))
-    features = features_have_memorised(
-        before, log_mean.argmax(axis=1), end.argmax(axis=1), labels, LATE_FIT_LIMIT_OF_SUMS
-    )
-    return Memorisation(features, late_epochs=False)
+    of_features = feature_counts(before, log_mean.argmax(axis=1), end.argmax(axis=1), labels)
+    return np.concatenate([of_features, np.zeros(2, np.int64)])
 
 
-def features_have_memorised(
-    before: Floats, mean_classes: Classes, late_classes: Classes, labels: Labels, late_fit_limit: float = LATE_FIT_LIMIT
-) -> bool:
-    """Whether neighbours in the features must not be used.
+def from_counts(counts: Counts, late_fit_limit: float = LATE_FIT_LIMIT) -> Memorisation:
+    """The rule, from counts (6,), which are the sums of those of all parts of a run."""
+    features = _gain(counts[:2]) > late_fit_limit and reversed_share(counts[2:4]) > REVERSALS_LIMIT
+    return Memorisation(features, reverses(counts[4:]))
+
+
+def feature_counts(before: Floats, mean_classes: Classes, late_classes: Classes, labels: Labels) -> Counts:
+    """The counts (4,) that `late_fit_share` and `label_reversals` are shares of.
 
     before: probabilities (N, K) of the earlier part of the run; rows need not be normalised. mean_classes,
     late_classes: classes (N,) predicted by the mean over the run and by its late part.
     """
-    return (
-        late_fit_share(mean_classes, late_classes, labels) > late_fit_limit
-        and label_reversals(before, late_classes, labels) > REVERSALS_LIMIT
-    )
+    fit = _fit_counts(mean_classes, late_classes, labels)
+    return np.concatenate([fit, _counts(ruled_out(before, labels), late_classes, labels)])
 
 
 def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels) -> float:
@@ -126,8 +129,17 @@ def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels)
 
     Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
     """
-    unpredicted = int((mean_classes != labels).sum())
+    return _gain(_fit_counts(mean_classes, late_classes, labels))
+
+
+def _fit_counts(mean_classes: Classes, late_classes: Classes, labels: Labels) -> Counts:
+    """How many labels the mean does not predict, and how many more the late part predicts than the mean: (2,)."""
     gained = int((late_classes == labels).sum()) - int((mean_classes == labels).sum())
+    return np.array([(mean_classes != labels).sum(), gained])
+
+
+def _gain(counts: Counts) -> float:
+    unpredicted, gained = counts.tolist()
     return gained / unpredicted if unpredicted else 0.0
 
 

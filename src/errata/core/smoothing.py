@@ -84,16 +84,19 @@ class KNN(ProbabilityStep):
         near = context.nearest(chosen.space, chosen.k)
         if near.shape[1] == 0 or chosen.a == 1:
             return ProbabilityVectors(own)
-        neighbours = _neighbour_log_probabilities(own, labels, near, chosen.labels)
-        if chosen.a == 0:  # not 0 · -inf
-            return ProbabilityVectors(neighbours, neighbours)
-        return ProbabilityVectors(chosen.a * own + (1 - chosen.a) * neighbours, neighbours)
+        neighbours = neighbour_log_probabilities(own, labels, near, chosen.labels)
+        return ProbabilityVectors(blend(own, neighbours, chosen.a), neighbours)
 
 
-def _neighbour_log_probabilities(
+def blend(own: Floats, neighbours: Floats, a: float) -> Floats:
+    """The log-probabilities of a sample itself with the weight a, and of its neighbours."""
+    return neighbours if a == 0 else a * own + (1 - a) * neighbours  # not 0 · -inf
+
+
+def neighbour_log_probabilities(
     log_probabilities: Floats, labels: Labels, near: NDArray[np.int32], label_share: float
 ) -> Floats:
-    """Log p(neighbours) (N, K), from the probabilities and the labels of the neighbours (N, k)."""
+    """Log p(neighbours) (n, K) of n samples, from the probabilities and the labels of their neighbours (n, k) of N."""
     if label_share == 0:
         return log_neighbour_mean(log_probabilities, near)
     k, classes = near.shape[1], log_probabilities.shape[1]
@@ -105,14 +108,14 @@ def _neighbour_log_probabilities(
 
 
 def log_neighbour_mean(log_probabilities: NDArray[Any], near: NDArray[np.int32]) -> Floats:
-    """The logarithm (N, K) of the mean probability over the neighbours (N, k); rows of the input are normalised."""
+    """The logarithm (n, K) of the mean probability over the neighbours (n, k) of N; rows (N, K) are normalised."""
     logs: Floats = np.ascontiguousarray(log_probabilities, dtype=np.float64)
-    probabilities, means = np.exp(logs), np.empty_like(logs)
+    probabilities, means = np.exp(logs), np.empty((len(near), logs.shape[1]))
 
     def work(block: slice) -> None:
         _log_means(logs, probabilities, near[block], means[block])
 
-    over_blocks(len(logs), max(1, BLOCK_ELEMENTS // logs.shape[1]), work)
+    over_blocks(len(near), max(1, BLOCK_ELEMENTS // logs.shape[1]), work)
     return means
 
 

@@ -38,6 +38,8 @@ def store_errors(what: object, failure: str = "cannot be written") -> Iterator[N
     """Raise an OSError of the block as a StoreError: what failed, how, and the cause."""
     try:
         yield
+    except ErrataError:  # says all this already
+        raise
     except OSError as error:
         short_write = error.errno is None and "requested and" in str(error)  # by numpy
         reason = os.strerror(errno.ENOSPC) if short_write else error.strerror or error

@@ -1,6 +1,7 @@
 """Places that hold shards and results: a local folder, or a folder in any store that fsspec supports."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -28,9 +29,13 @@ class Place:
 
     url: str
 
+    def __post_init__(self) -> None:
+        """Find the folder now: in another process, a relative path would be another folder."""
+        _ = self._folder
+
     @cached_property
     def _folder(self) -> Path | None:
-        return None if is_url(self.url) else check_path(self.url)
+        return None if is_url(self.url) else check_path(self.url).absolute()
 
     @cached_property
     def _store(self) -> tuple[Any, str]:
@@ -114,6 +119,17 @@ class Place:
             store, root = self._store
             if store.exists(f"{root}/{name}"):
                 store.rm_file(f"{root}/{name}")
+
+    def delete(self) -> None:
+        """Delete this folder with all its files, if there is one."""
+        with self._errors(self.url, "cannot be deleted"):
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                return
+            store, root = self._store
+            store.invalidate_cache()  # other processes may have written here
+            if store.exists(root):
+                store.rm(root, recursive=True)
 
     @contextlib.contextmanager
     def _errors(self, what: object, failure: str) -> Iterator[None]:

@@ -1,11 +1,15 @@
 """Shards on a Ray cluster: one task per shard, with Ray Data. A task of a lost node is run again elsewhere."""
 
+import logging
 import pickle
+import socket
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from errata.core.jit import limit_cpus
-from errata.ray_cluster import Needs, RayCluster
+from errata.errors import ErrataError
+from errata.ray_cluster import LostJobError, Needs, RayCluster
+from errata.wording import one_line
 
 if TYPE_CHECKING:
     from errata.dynamics.sharded import Mapper, ShardedDynamics
@@ -29,23 +33,34 @@ def ray_mapper(cluster: RayCluster, dynamics: "ShardedDynamics") -> "Mapper":
 
 
 def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> Iterator[Any]:
-    """The results in the order of the tasks."""
+    """The results in the order of the tasks; an error of errata in a task is raised here."""
     import ray
 
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
-    context.enable_progress_bars = False
+    context.enable_progress_bars = context.print_on_execution_start = False
     context.target_max_block_size = BLOCK_BYTES
+    logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised, and said once
     dumps: Callable[[Any], bytes] = ray.cloudpickle.dumps
     rows = [{"task": dumps((function, task))} for task in tasks]
     cores = int(ray.cluster_resources().get("CPU", 1))
     data = ray.data.from_items(rows, override_num_blocks=min(len(rows), TASKS_PER_CORE * cores))
-    for row in data.map(run_task, num_cpus=1, memory=memory).iter_rows():
-        yield pickle.loads(row["result"])
+    results = data.map(run_task, num_cpus=1, memory=memory).iter_rows()
+    try:
+        for row in results:
+            result = pickle.loads(row["result"])
+            if isinstance(result, ErrataError):
+                raise result
+            yield result
+    except ray.exceptions.RayError as error:
+        raise LostJobError(f"the Ray cluster cannot score the shards: {one_line(error)}") from error
 
 
 def run_task(row: dict[str, Any]) -> dict[str, Any]:
-    """Call the function of a row with its task, on a node of the cluster."""
+    """Call the function of a row with its task, on a node of the cluster; its result, or an error of errata."""
     limit_cpus(1)
     function, task = pickle.loads(row["task"])
-    return {"result": pickle.dumps(function(task))}
+    try:
+        return {"result": pickle.dumps(function(task))}
+    except ErrataError as error:
+        return {"result": pickle.dumps(type(error)(f"{error} (on node {socket.gethostname()})"))}

@@ -12,14 +12,7 @@ from errata.core import early, memorising
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import (
-    BEATS_HELD_OUT,
-    FROZEN_FEATURES,
-    MEAN_OF_ALL_EPOCHS,
-    WITH_FEATURES,
-    choose_default,
-    parse_or_default,
-)
+from errata.core.default import BEATS_HELD_OUT, FROZEN_FEATURES, choose_default, parse_or_default
 from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
@@ -28,9 +21,10 @@ from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
 from errata.core.windows import Window
 from errata.dynamics.sharded import (
+    OF_SUMS,
     Mapper,
     ShardedDynamics,
-    late_epochs_have_memorised,
+    memorisation_of_shards,
     sharded_results,
 )
 from errata.dynamics.store import Dynamics
@@ -136,7 +130,7 @@ def _paper_methods(dynamics: Dynamics) -> list[Method]:
         method
         for method in paper_methods()
         if method.gathering == (dynamics.gathering or "in-sample")
-        and (method.reduction.aggregation.reads != "no epoch" or dynamics.swa_logits is not None)
+        and (method.reduction.aggregation.reads != "no epoch" or dynamics.knows("swa_logits"))
         and (dynamics.reducers is None or dynamics.reducers.supports(method))
     ]
 
@@ -183,9 +177,9 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
         return requested
     reducers = dynamics.reducers
     return choose_default(
-        dynamics.spaces,
+        dynamics.known_spaces,
         dynamics.gathering or "in-sample",
-        logits_stored=reducers is None and not (isinstance(dynamics, ShardedDynamics) and dynamics.running_sums),
+        logits_stored=reducers is None,
         can_score=lambda method: reducers is None or reducers.supports(method),
         memorisation=partial(_memorisation, dynamics, mapper),
         beats_held_out=dynamics.settings.get(BEATS_HELD_OUT) is True,
@@ -194,16 +188,16 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
 
 
 def _memorisation(dynamics: Dynamics, mapper: Mapper) -> Memorisation:
-    """Which parts of a run have memorised labels. A run in shards has no features."""
+    """Which parts of a run have memorised labels."""
+    sums = [parse(name) for name in OF_SUMS]
+    if dynamics.reducers is not None and not all(map(dynamics.reducers.supports, sums)):
+        return Memorisation(features=False, late_epochs=False)
     if isinstance(dynamics, ShardedDynamics):
-        return Memorisation(features=False, late_epochs=late_epochs_have_memorised(dynamics, mapper))
+        return memorisation_of_shards(dynamics, mapper)
     if dynamics.reducers is None:
         (arrays,) = dynamics.sample_arrays([ComposedMethod(LastQuarter(), LM)])
         return memorising.from_logits(arrays["log_probabilities"], dynamics.labels)
-    mean, ramp = parse(MEAN_OF_ALL_EPOCHS), parse(WITH_FEATURES)
-    if not dynamics.reducers.supports(mean):
-        return Memorisation(features=False, late_epochs=False)
-    log_mean, log_ramp = (arrays["log_probabilities"] for arrays in dynamics.sample_arrays([mean, ramp]))
+    log_mean, log_ramp = (arrays["log_probabilities"] for arrays in dynamics.sample_arrays(sums))
     return memorising.from_sums(log_mean, log_ramp, dynamics.labels)
 
 

@@ -1,9 +1,10 @@
 """ShardedDynamics: the shards of a place as one run. One shard is in memory at a time."""
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
-from functools import reduce
+from functools import cached_property, reduce
 from typing import Any
 
 import numpy as np
@@ -13,18 +14,22 @@ from errata.core import memorising
 from errata.core.aggregations import LastQuarter
 from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod
+from errata.core.default import MEAN_OF_ALL_EPOCHS, WITH_FEATURES
 from errata.core.devices import Progress
-from errata.core.factoring import FactoredMethod, Part, State, factored, merge
+from errata.core.factored_method import BUDGET, NEIGHBOURS, OWN_WEIGHT, SAMPLES, FactoredMethod, Part, State, merge
+from errata.core.factoring import factored
 from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.replay import SampleStatistic
+from errata.core.sample_context import SampleContext
 from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
-from errata.dynamics.run_folder import described_run
+from errata.dynamics.shard_ids import refuse_repeated_ids
+from errata.dynamics.shard_neighbours import NeighbourSearch, search_neighbours
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
-from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
+from errata.dynamics.store import Dynamics
 from errata.errors import InputError, StoreError
 from errata.memory import check_fits
 from errata.wording import counted
@@ -33,15 +38,85 @@ Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Like `map`: calls a function with each of some tasks, and returns the results in their order."""
 
 
-@dataclass(frozen=True, repr=False)
+OF_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_FEATURES)
+"""Methods whose running sums show whether the features have memorised labels."""
+
+
 class ShardedDynamics(Dynamics):
-    """A run in shards. ids (N,) and labels (N,) are in memory; logits and running sums are read shard by shard.
+    """A run in shards. Logits and running sums are read shard by shard.
 
     Samples are in the order of the names of their shards. Methods that factor (errata.core.factoring) hold one shard
-    at a time. Others read the arrays (N, K) or (N, E) that they need into memory.
+    at a time. Others read the arrays (N, K) or (N, E) that they need into memory; ids, labels and the optional arrays
+    of all samples are read when they are first used.
     """
 
-    shards: tuple[ShardInfo, ...] = ()
+    shards: tuple[ShardInfo, ...]
+
+    def __init__(self, shards: Sequence[ShardInfo]) -> None:
+        manifest = shards[0].manifest
+        self.__dict__ |= {
+            "shards": tuple(shards),
+            "logits": None,
+            "swa_logits": None,  # read shard by shard
+            "num_classes": manifest["num_classes"],
+            "classes": None if manifest["classes"] is None else tuple(manifest["classes"]),
+            "gathering": manifest["gathering"],
+            "allow_missing": manifest["partial"] == "allow",
+            "settings": manifest["settings"],
+            "reducers": _empty_sums(manifest),
+            "path": None,
+        }
+
+    @cached_property
+    def ids(self) -> NDArray[Any]:
+        """The ids (N,)."""
+        return self._whole("ids")
+
+    @cached_property
+    def labels(self) -> Labels:
+        """The labels (N,)."""
+        return self._whole("labels")
+
+    @cached_property
+    def fold(self) -> NDArray[Any] | None:
+        """The folds (N,), if they are known."""
+        return self._whole("fold") if self.knows("fold") else None
+
+    @cached_property
+    def features(self) -> NDArray[Any] | None:
+        """The features (N, D), if they are known."""
+        return self._whole("features") if self.knows("features") else None
+
+    @cached_property
+    def inputs(self) -> NDArray[Any] | None:
+        """The inputs (N, D), if they are known."""
+        return self._whole("inputs") if self.knows("inputs") else None
+
+    @cached_property
+    def held_out(self) -> NDArray[Any] | None:
+        """The logits of held-out models (N, K), if they are known."""
+        return self._whole("held_out") if self.knows("held_out") else None
+
+    def knows(self, array: str) -> bool:
+        """Whether all shards have this optional array."""
+        return all(f"{array}.npy" in shard.manifest["files"] for shard in self.shards)
+
+    @cached_property
+    def known_spaces(self) -> SampleContext:
+        """A context of no samples."""
+        none = {name: np.empty((0, 1)) if self.knows(name) else None for name in ("features", "inputs", "held_out")}
+        return SampleContext(none["features"], none["inputs"], held_out=none["held_out"])
+
+    def _whole(self, array: str) -> NDArray[Any]:
+        """An array of all samples."""
+        size = sum(shard.manifest["files"][f"{array}.npy"][0] for shard in self.shards)
+        check_fits(2 * size, f"the {array} of {self.shards[0].place.url}")
+        return np.concatenate([shard.array(f"{array}.npy") for shard in self.shards])
+
+    @property
+    def samples(self) -> int:
+        """The number of samples."""
+        return sum(shard.samples for shard in self.shards)
 
     @property
     def epochs(self) -> int:
@@ -88,11 +163,10 @@ class ShardedDynamics(Dynamics):
             raise InputError(f"{self} has running sums only; the logits of every epoch are needed here (keep='all')")
         size = sum(size for shard in self.shards for size, _ in shard.manifest["files"].values())
         check_fits(2 * size, f"the logits of {self.shards[0].place.url}")
-        runs = [read_shard(shard) for shard in self.shards]
+        logits = np.concatenate([shard.logits() for shard in self.shards], axis=1)
+        averaged = self._whole("swa_logits") if self.knows("swa_logits") else None
         fields = {item.name: getattr(self, item.name) for item in dataclass_fields(Dynamics)}
-        averaged = [run.swa_logits for run in runs if run.swa_logits is not None]
-        fields["swa_logits"] = np.concatenate(averaged) if len(averaged) == len(runs) else None
-        return Dynamics(**fields | {"logits": np.concatenate([run.logits for run in runs], axis=1)})
+        return Dynamics(**fields | {"logits": logits, "swa_logits": averaged})
 
     def verify(self) -> None:
         """Read every shard and compare it with its checksums."""
@@ -107,22 +181,10 @@ class ShardedDynamics(Dynamics):
 def open_shards(place: Place) -> ShardedDynamics:
     """The shards of a place as one run; refuses missing, duplicate and torn shards, and a sample in two shards."""
     shards = list_shards(place)
-    manifest = shards[0].manifest
-    if not manifest["epochs"]:
+    if not shards[0].manifest["epochs"]:
         raise StoreError(f"{place.url} holds no whole epoch yet")
-    check_fits(sum(shard.samples for shard in shards) * 24, f"the ids and labels of {place.url}")
-    ids = _same_type([(shard, shard.array("ids.npy")) for shard in shards])
-    labels: Labels = np.concatenate([shard.array("labels.npy") for shard in shards])
-    _refuse_repeated(ids, labels, shards)
-    return ShardedDynamics(
-        logits=None,
-        labels=labels,
-        ids=ids,
-        reducers=_empty_sums(manifest),
-        shards=tuple(shards),
-        **described_run(manifest),
-        **_optional_arrays(shards),
-    )
+    refuse_repeated_ids(shards)
+    return ShardedDynamics(shards)
 
 
 def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
@@ -130,43 +192,6 @@ def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
     if manifest["keep"] == "all":
         return None
     return Reducers([parse(name) for name in manifest.get("methods") or ()], 0, manifest["num_classes"])
-
-
-def _optional_arrays(shards: Sequence[ShardInfo]) -> dict[str, Any]:
-    """Arrays of all samples besides logits, if all shards have them; swa_logits are read shard by shard."""
-    names = [name for name in OPTIONAL_ARRAYS if all(f"{name}.npy" in shard.manifest["files"] for shard in shards)]
-    names = [name for name in names if name != "swa_logits"]
-    size = sum(shard.manifest["files"][f"{name}.npy"][0] for shard in shards for name in names)
-    check_fits(2 * size, f"the features and other arrays of {shards[0].place.url}")
-    parts = [shard.optional_arrays(names) for shard in shards]
-    return {name: np.concatenate([part[name] for part in parts]) for name in names}
-
-
-def _same_type(parts: list[tuple[ShardInfo, NDArray[Any]]]) -> NDArray[Any]:
-    first, ids = parts[0]
-    for shard, own in parts:
-        if own.dtype.kind != ids.dtype.kind:
-            raise StoreError(
-                f"shard {shard.name!r} has ids of type {own.dtype}, but shard {first.name!r} of {ids.dtype}"
-            )
-        if len(own) != shard.samples:
-            raise StoreError(f"shard {shard.name!r} is damaged: it has {len(own)} ids for {shard.samples} samples")
-    return np.concatenate([own for _, own in parts])
-
-
-def _refuse_repeated(ids: NDArray[Any], labels: Labels, shards: Sequence[ShardInfo]) -> None:
-    """Refuse an id that occurs twice, with the names of its shards."""
-    order = np.argsort(ids, kind="stable")
-    again = np.flatnonzero(ids[order[1:]] == ids[order[:-1]])
-    if len(again):
-        one, other = int(order[again[0]]), int(order[again[0] + 1])
-        ends = np.cumsum([shard.samples for shard in shards])
-        names = [shards[int(np.searchsorted(ends, row, side="right"))].name for row in (one, other)]
-        labelled = "" if labels[one] == labels[other] else f", with the labels {labels[one]} and {labels[other]}"
-        where = (
-            f"twice in shard {names[0]!r}" if names[0] == names[1] else f"in the shards {names[0]!r} and {names[1]!r}"
-        )
-        raise StoreError(f"sample {ids[one : one + 1].tolist()[0]!r} is {where}{labelled}; delete the duplicate shard")
 
 
 @dataclass(frozen=True)
@@ -178,50 +203,83 @@ class ShardTask:
     methods: tuple[FactoredMethod, ...]
     number: int | None
     known: tuple[State, ...]
+    searches: tuple[NeighbourSearch | None, ...]
 
 
 def process_shard(task: ShardTask) -> Any:
     """A pure function of a task: states of the methods, or ids (n,) and the results of the methods."""
     run = read_shard(task.shard)
     statistics = [factor.method for factor in task.methods]
-    parts = [Part(arrays, run.labels, task.first) for arrays in run.sample_arrays(statistics)]
+    found = [
+        {} if search is None else {NEIGHBOURS: search.neighbours(task.shard, task.first)} for search in task.searches
+    ]
+    of_methods = zip(run.sample_arrays(statistics), found, strict=True)
+    parts = [Part(arrays | own, run.labels, task.first) for arrays, own in of_methods]
     jobs = zip(task.methods, parts, task.known, strict=True)
     if task.number is None:
         return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
     return tuple(factor.map(task.number, part, known) for factor, part, known in jobs)
 
 
-def late_epochs_have_memorised(dynamics: ShardedDynamics, mapper: Mapper = map) -> bool:
-    """Whether the late epochs of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
-    return memorising.reverses(np.sum(list(mapper(_late_reversals, dynamics.shards)), axis=0))
+def memorisation_of_shards(dynamics: ShardedDynamics, mapper: Mapper = map) -> memorising.Memorisation:
+    """Which parts of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
+    counts = np.sum(list(mapper(_memorisation_counts, dynamics.shards)), axis=0)
+    if dynamics.running_sums:
+        return memorising.from_counts(counts, memorising.LATE_FIT_LIMIT_OF_SUMS)
+    return memorising.from_counts(counts)
 
 
-def _late_reversals(shard: ShardInfo) -> NDArray[np.int64]:
+def _memorisation_counts(shard: ShardInfo) -> NDArray[np.int64]:
     run = read_shard(shard)
-    (arrays,) = run.sample_arrays([ComposedMethod(LastQuarter(), LM)])
-    return memorising.late_reversals(arrays["log_probabilities"], run.labels)
+    if run.reducers is None:
+        (arrays,) = run.sample_arrays([ComposedMethod(LastQuarter(), LM)])
+        return memorising.counts_of_logits(arrays["log_probabilities"], run.labels)
+    mean, ramp = (arrays["log_probabilities"] for arrays in run.sample_arrays([parse(name) for name in OF_SUMS]))
+    return memorising.counts_of_sums(mean, ramp, run.labels)
 
 
 def score_shards(
-    dynamics: ShardedDynamics, methods: Sequence[Method], mapper: Mapper = map
+    dynamics: ShardedDynamics,
+    methods: Sequence[Method],
+    mapper: Mapper = map,
+    budget: int | None = None,
+    *,
+    files: Place | None = None,
+    say: Callable[[str], object] = lambda line: None,
 ) -> Iterator[tuple[NDArray[Any], dict[str, MethodResult]]]:
-    """For each shard, its ids (n,) and the results of all methods, as from the whole run."""
+    """For each shard, its ids (n,) and the results of all methods, as from the whole run.
+
+    budget: the number of samples that will be inspected. files: a new folder that all processes reach, by default one
+    on this machine. say: called with a line on each approximate search for neighbours.
+    """
     factors = tuple(_require_factored(method) for method in methods)
     firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
-    known: dict[FactoredMethod, State] = {factor: {} for factor in factors}
+    known: dict[FactoredMethod, State] = {factor: {BUDGET: budget, SAMPLES: dynamics.samples} for factor in factors}
+    searches: dict[FactoredMethod, NeighbourSearch] = {}
 
     def over_shards(chosen: tuple[FactoredMethod, ...], number: int | None) -> Iterable[Any]:
-        states = tuple(known[factor] for factor in chosen)
-        tasks = [ShardTask(*place, chosen, number, states) for place in zip(dynamics.shards, firsts, strict=False)]
+        context = tuple(known[factor] for factor in chosen), tuple(map(searches.get, chosen))
+        tasks = [ShardTask(*place, chosen, number, *context) for place in zip(dynamics.shards, firsts, strict=False)]
         return mapper(process_shard, tasks)
 
-    for number in range(max((factor.rounds for factor in factors), default=0)):
-        chosen = tuple(factor for factor in factors if factor.rounds > number)
-        total = reduce(_merge_all, over_shards(chosen, number))
-        known |= {
-            factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
-        }
-    yield from over_shards(factors, None)
+    files = files or Place(tempfile.mkdtemp(prefix="errata-"))
+    try:
+        for factor in factors:
+            method = factor.method
+            if isinstance(method, ComposedMethod) and method.searches_neighbours:
+                own = Place(files.path(str(len(searches))))
+                searches[factor] = search_neighbours(dynamics, method, mapper, own)
+                known[factor][OWN_WEIGHT] = searches[factor].settings.a
+                say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
+        for number in range(max((factor.rounds for factor in factors), default=0)):
+            chosen = tuple(factor for factor in factors if factor.rounds > number)
+            total = reduce(_merge_all, over_shards(chosen, number))
+            known |= {
+                factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
+            }
+        yield from over_shards(factors, None)
+    finally:
+        files.delete()
 
 
 def _merge_all(one: tuple[State, ...], other: tuple[State, ...]) -> tuple[State, ...]:
@@ -241,7 +299,7 @@ def sharded_results(
     """Scores (N,) and flags (N,) of all methods; those that do not factor get arrays of all samples."""
     factors = [method for method in methods if factored(method) is not None]
     results: dict[str, MethodResult] = {}
-    parts = [result for _, result in score_shards(dynamics, factors)] if factors else []
+    parts = [result for _, result in score_shards(dynamics, factors, budget=budget)] if factors else []
     for method in methods:
         if parts and method.name in parts[0]:
             scores, flags = zip(*(part[method.name] for part in parts), strict=True)

@@ -26,19 +26,18 @@ The contract:
 import io
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core.checks import check_classes, check_labels
-from errata.core.methods import Gathering
 from errata.dynamics.files import MANIFEST
-from errata.dynamics.ids import SampleIds, portable_ids
+from errata.dynamics.ids import portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
-from errata.dynamics.places import Place
+from errata.dynamics.places import Place, is_url
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.run_folder import described_run
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
@@ -49,6 +48,8 @@ SHARDS = "shards"
 LOGITS, RUNNING_SUMS = "logits.npy", "reducers.npz"
 SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods")
 """What all shards of a run have in common."""
+READERS = 16
+"""How many small files are read from a store at the same time."""
 
 
 @dataclass(frozen=True)
@@ -102,48 +103,15 @@ class ShardInfo:
         return np.asarray(np.lib.format.read_array(io.BytesIO(self.read(file)), allow_pickle=False))
 
 
-def write_shard(
-    place: str,
-    name: str,
-    *,
-    run_id: str,
-    ids: Any,
-    labels: Any,
-    logits: Any | None = None,
-    reducers: Reducers | None = None,
-    num_classes: int | None = None,
-    classes: Sequence[Any] | None = None,
-    shards: Sequence[str] | None = None,
-    swa_logits: Any | None = None,
-    gathering: Gathering | None = "in-sample",
-    partial: str = "error",
-    settings: dict[str, Any] | None = None,
-) -> None:
-    """Write one shard: ids (n,), labels (n,), and logits (E, n, K) or the running sums of the same samples in order."""
+def write_shard(place: str, name: str, run: Dynamics, *, run_id: str, shards: Sequence[str] | None = None) -> None:
+    """Write dynamics as one shard of a run: its samples, with all their epochs, and every array that they have.
+
+    shards: the names of all shards of the run, if they are known; a missing one is then named when the run is opened.
+    """
     if not name or "/" in name or name.startswith("."):
         raise InputError(f"the name of a shard must be a file name, not {name!r}")
     if shards is not None and name not in shards:
         raise InputError(f"shard {name!r} is not among the shards of the run, {listed(shards)}")
-    if logits is not None:
-        options: dict[str, Any] = {"classes": classes, "gathering": gathering, "partial": partial, "settings": settings}
-        run = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=swa_logits, **options)
-    elif reducers is not None:
-        count = reducers.classes if num_classes is None else num_classes
-        encoded = check_labels(labels, count, classes)
-        names = None if classes is None else check_classes(classes, count)
-        sample_ids = SampleIds(ids, len(encoded)).values
-        run = Dynamics(
-            None, encoded, sample_ids, count, names, gathering=gathering, settings=settings or {}, reducers=reducers
-        )
-    else:
-        raise InputError("a shard needs logits or running sums")
-    write_dynamics_shard(place, name, run, run_id=run_id, shards=shards)
-
-
-def write_dynamics_shard(
-    place: str, name: str, run: Dynamics, *, run_id: str, shards: Sequence[str] | None = None
-) -> None:
-    """Write dynamics as one shard of a run."""
     where, folder = Place(place), f"{SHARDS}/{name}"
     dtype = np.dtype(np.float32) if run.logits is None else run.logits.dtype
     contents = array_files(run)
@@ -214,23 +182,35 @@ def list_shards(place: Place) -> list[ShardInfo]:
     names = sorted({name.split("/")[1] for name in files})
     if not names:
         raise StoreError(f"{place.url} holds no shards: it has no folder {SHARDS}/NAME with a {MANIFEST}")
-    found = []
     for name in names:
-        folder = f"{SHARDS}/{name}"
-        if f"{folder}/{MANIFEST}" not in files:
+        if f"{SHARDS}/{name}/{MANIFEST}" not in files:
             raise StoreError(
                 f"shard {name!r} of {place.url} has no {MANIFEST}: its writer is still at work, or was killed; "
                 "wait for it, write the shard again, or delete its folder"
             )
-        shard = ShardInfo(place, name, _manifest(place, f"{folder}/{MANIFEST}", files[f"{folder}/{MANIFEST}"]))
+
+    def read(name: str) -> ShardInfo:
+        file = f"{SHARDS}/{name}/{MANIFEST}"
+        return ShardInfo(place, name, _manifest(place, file, files[file]))
+
+    found = list(in_parallel(place, read, names))
+    for shard in found:
         for file, (size, _) in shard.manifest["files"].items():
-            if files.get(f"{folder}/{file}") != size:
-                held = files.get(f"{folder}/{file}")
+            held = files.get(f"{SHARDS}/{shard.name}/{file}")
+            if held != size:
                 state = "is missing" if held is None else f"holds {held:,} of {size:,} bytes"
-                raise StoreError(f"shard {name!r} is torn: {shard.url}/{file} {state}; write the shard again")
-        found.append(shard)
+                raise StoreError(f"shard {shard.name!r} is torn: {shard.url}/{file} {state}; write the shard again")
     _check_one_run(found)
     return _common_epochs(found)
+
+
+def in_parallel(place: Place, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
+    """The results for many small files of a place, in order; a store needs much longer to answer than to send them."""
+    if not is_url(place.url):
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(READERS) as readers:
+        yield from readers.map(function, items)
 
 
 def read_shard(shard: ShardInfo) -> Dynamics:

@@ -185,6 +185,11 @@ class Dynamics:
         held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
         return SampleContext(self.features, self.inputs, names, held_out)
 
+    @property
+    def known_spaces(self) -> SampleContext:
+        """Which of features, inputs and held-out predictions are known; for shards without reading them."""
+        return self.spaces
+
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
         if window is None or check_window(window, self.epochs) == slice(0, self.epochs):
@@ -208,6 +213,10 @@ class Dynamics:
         if self.reducers is not None:
             return self.reducers.arrays(statistics, self.labels, self.swa_logits, progress)
         return replay_arrays(self.replayable(), statistics, progress)
+
+    def knows(self, array: str) -> bool:
+        """Whether this optional array is known."""
+        return getattr(self, array) is not None
 
     def class_name(self, number: int) -> Any:
         """The name of a class, or its number if it has none."""

@@ -80,7 +80,8 @@ def find(
     looks: 2 trains the model again, on the labels that the first run trusts and on its predictions for the others, and
     ranks by both runs together. Not for gradient boosting, and not with folds. By default 2 for networks that learn
     from pixels on a GPU, otherwise 1.
-    ray: "auto" or HOST:PORT of a Ray cluster, which trains each fold as one task. The results are the same.
+    ray: "auto" or HOST:PORT of a Ray cluster, which trains the run, each fold or the second pass as one task. The
+    results are the same.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.

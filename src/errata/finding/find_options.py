@@ -30,7 +30,8 @@ class FindOptions:
     recipe: the file of the recipe of an MLP (None: models are tried, and the best is chosen).
     looks: 2 trains a second time, on the labels that the first run trusts and on its predictions for the others; None:
     see `errata.finding.model_training.passes`.
-    ray: the address of a Ray cluster that trains the folds; it does not change the results.
+    ray: the address of a Ray cluster that trains the run, or its folds, and the second pass; it does not change the
+    results.
     """
 
     model: ModelName = "auto"
@@ -78,8 +79,6 @@ def check_options(data: UserData, options: FindOptions) -> None:
         raise InputError(f"looks must be 1 or 2, not {options.looks!r}")
     if options.looks == 2 and options.folds is not None:
         raise InputError("a second pass needs a model that is trained on all samples: pass no `folds=` with `looks=2`")
-    if options.ray is not None and options.folds is None:
-        raise InputError("a Ray cluster trains the folds of a run: pass `folds=` with `ray=`, or leave out `ray=`")
     if options.looks == 2 and options.model == "boosting":
         raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
     choose_device(options.device)

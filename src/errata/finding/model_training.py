@@ -3,11 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from errata.core.default import BEATS_HELD_OUT, DEFAULTS_FROM_SUMS
 from errata.core.held_out_models import held_out_predictions, log_loss
@@ -16,9 +14,10 @@ from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 from errata.finding.candidates import candidates_for
+from errata.finding.cluster_training import by_scratch_folder, train_on_cluster
 from errata.finding.find_options import FindOptions, load_recipe, uses_other_samples
+from errata.finding.second_look import LookAgain, look_again
 from errata.finding.sources import DataSource
-from errata.memory import check_fits
 from errata.readers import UserData
 from errata.readers.features import FrameFeatures
 from errata.terminal import NoProgress, TrainingProgress
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from errata.training.search import ModelTrial
     from errata.training.trials import Candidate
 
-LookAgain = Callable[[NDArray[Any]], Dynamics]
 RECORDED = "as recorded"  # the model of dynamics that were not trained here
 CHECKPOINT_SECONDS = 10.0  # of training, at most, are lost on Ctrl-C
 # Epochs to train, as a multiple of the number with the lowest validation loss. The ranking averages over epochs, and
@@ -153,12 +151,8 @@ def _train(
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
 
-    if options.ray is not None and folder is None:  # the files of the folds have to be somewhere until they are merged
-        with TemporaryDirectory(prefix="errata-") as scratch:
-            stored = _train(chosen, data, options, Path(scratch), progress)
-            mapped = {name: value for name, value in vars(stored).items() if isinstance(value, np.ndarray)}
-            in_memory: dict[str, Any] = {name: np.array(value) for name, value in mapped.items()}
-            return replace(stored, path=None, **in_memory)
+    if options.ray is not None and folder is None:
+        return by_scratch_folder(lambda scratch: _train(chosen, data, options, scratch, progress))
     size = _logits_bytes(chosen, data)
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
     training_options = TrainingOptions(
@@ -167,12 +161,10 @@ def _train(
         checkpoint_seconds=CHECKPOINT_SECONDS,
         stream=STREAMED if streams else None,
     )
-    if options.ray is not None and options.folds is not None and folder is not None:
-        from errata.finding.cluster_folds import train_folds
-
-        folds = options.folds, options.seed, training_options, options.device
-        train_folds(options.ray, chosen, data, *folds, folder, progress)
-        progress = NoProgress().advance  # the folds are done, and are merged
+    if options.ray is not None and folder is not None and not streams:
+        how = options.folds, options.seed, training_options, options.device
+        train_on_cluster(options.ray, chosen, data, *how, folder, progress)
+        progress = NoProgress().advance  # it is read from the folder, and folds are merged
     (result,) = gather(
         chosen.inputs,
         data.labels,
@@ -219,43 +211,13 @@ def _look_again(
     progress: TrainingProgress,
     planned: int,
 ) -> LookAgain | None:
-    """A function that says what a second pass costs, and trains it; its progress adds up to `planned`."""
+    """A function that trains the second pass, if there is one; its progress adds up to `planned`."""
     if passes(chosen, data, options) == 1:
         return None
-    from errata.training.model_inputs import TableInputs
-    from errata.training.recipes import Recipe
-    from errata.training.second_pass import second_pass, second_recipe
-
-    assert isinstance(chosen.recipe, Recipe)
-    on_table = isinstance(chosen.inputs, TableInputs)
-    recipe = second_recipe(chosen.recipe, data.samples, pretrained=on_table or chosen.keeps_epochs)
-
-    def train(first: NDArray[Any]) -> Dynamics:
-        size = 4.0 * recipe.epochs * data.samples * data.num_classes
-        check_fits(size, f"the logits of a second pass over {data.samples:,} samples")
-        views = 1 if on_table else 2
-        work = views * recipe.epochs / chosen.recipe.epochs
-        shown = "" if on_table else ", with two views of each image"
-        progress.say(
-            f"Second pass: {chosen.title} for {counted(recipe.epochs, 'epoch')}{shown}. "
-            f"This is about {work:.1f} times the work of the first run."
-        )
-        progress.begin(f"second pass of {chosen.title}", recipe.epochs)
-        return second_pass(
-            chosen.inputs,
-            data.labels,
-            first,
-            chosen.model,
-            recipe,
-            seed=options.seed,
-            features=_records_features(chosen, data) and not on_table,
-            device=options.device,
-            folder=None if folder is None else folder / "second-pass",
-            checkpoint_seconds=CHECKPOINT_SECONDS,
-            progress=lambda done: progress.advance(done * planned / recipe.epochs),
-        )
-
-    return train
+    how = {"seed": options.seed, "device": options.device, "checkpoint_seconds": CHECKPOINT_SECONDS}
+    how |= {"features": _records_features(chosen, data)}
+    own = None if folder is None else folder / "second-pass"
+    return look_again(chosen, data, how, options.ray, own, progress, planned)
 
 
 def _reason(trials: "Sequence[ModelTrial]", data: UserData) -> str:

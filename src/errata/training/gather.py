@@ -96,20 +96,23 @@ def gather(
     ]
 
 
-def train_fold(
+def train_into(
     folder: Path,
     data: tuple[Inputs, NDArray[np.int64], int, Model | None],
     recipe: AnyRecipe,
-    folds: int,
+    folds: int | None,
     number: int,
     options: TrainingOptions,
     device: str,
 ) -> None:
-    """Train the model of one fold, and store it in a folder where `gather` with this folder finds it.
+    """Train on all samples, or the model of one fold, into a folder where `gather` with this folder finds it.
 
     data: the inputs, labels, number of classes and model that `gather` gets. recipe: with its seed.
     """
     inputs, labels, num_classes, model = data
+    if folds is None:
+        gather(*data, recipe, seeds=(recipe.seed,), options=options, device=device, folder=folder)
+        return
     labels = check_labelled(inputs, labels, num_classes)
     if isinstance(recipe, BoostingRecipe):
         boost_fold(inputs, labels, num_classes, recipe, folds, number, folder)

@@ -191,7 +191,7 @@ def _ctrl_options(
     aggregation = method.reduction.aggregation
     assert isinstance(aggregation, CTRL)
     (rows,) = replay_arrays(dynamics.window((0, recipe_epochs - 1)).replayable(), [method])
-    curves = ctrl.smoothed(rows["curve"], dynamics.labels, aggregation.smooth)
+    curves = ctrl.smoothed(rows["curve"], len(np.unique(dynamics.labels)), aggregation.smooth)
     votes = ctrl.votes(curves, dynamics.labels)
     (own,) = ctrl.select(curves, votes, rows["correct"], [int(split.wrong.sum())], aggregation.alpha)
 

@@ -1,0 +1,241 @@
+"""kNN on a run in shards: a partitioned, approximate search, whose recall is measured.
+
+1. k-means of a sample of the points gives one centre per CELL samples. Every point is in the cells of its PROBES
+   nearest centres; the nearest one is its home. `scatter` writes each shard's points into one file per group of cells.
+2. `search_group` reads the files of a group. The neighbours of a sample are the nearest points in its home cell, which
+   also has points from beyond its borders. It writes what the neighbours predict into one file per shard.
+3. `nearest_in_shard` finds the true neighbours of QUERIES samples, to measure the recall.
+
+A run that fits into one cell is searched exactly. The files are in a folder that all processes reach, and are deleted
+at the end.
+"""
+
+import io
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from errata.core._neighbour_points import prepare_points
+from errata.core.checks import Floats
+from errata.core.composed_method import ComposedMethod
+from errata.core.jit import row_blocks
+from errata.core.methods import parse
+from errata.core.neighbours import METRICS, exact_search
+from errata.core.random_part import GOLDEN, mix_bits
+from errata.core.smoothing import KNN, KNNSettings, neighbour_log_probabilities
+from errata.dynamics.places import Place
+from errata.dynamics.shards import ShardInfo, read_shard
+
+if TYPE_CHECKING:
+    from errata.dynamics.sharded import Mapper, ShardedDynamics
+
+CELL, PROBES = 10_000, 4
+GROUP = 250_000
+"""Points of a group of cells, which one process holds at a time."""
+FEWEST_SAMPLED, SAMPLED_PER_CENTRE = 20_000, 20
+QUERIES = 200
+_BLOCK, _ROUNDING = 4096, 1e-6
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NeighbourSearch:
+    """The search of one method: its settings, the centres (C, D) of the cells, and where its files are."""
+
+    method: str
+    settings: KNNSettings
+    samples: int
+    files: Place
+    centres: NDArray[Any]
+    recall: float = math.nan
+
+    @property
+    def probes(self) -> int:
+        """The number of cells that a point is in."""
+        return min(PROBES, len(self.centres))
+
+    @property
+    def groups(self) -> int:
+        """The number of groups of cells."""
+        return min(len(self.centres), -(-self.samples * self.probes // GROUP))
+
+    def neighbours(self, shard: ShardInfo, first: int) -> Floats:
+        """What the neighbours of the samples of a shard predict: log-probabilities (n, K)."""
+        logs = np.empty((shard.samples, shard.manifest["num_classes"]))
+        for group in range(self.groups):
+            found = self.load(f"found-{group}/{shard.name}.npz")
+            logs[found["rows"] - first] = found["logs"]
+        return logs
+
+    def save(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
+        """Write arrays to a file."""
+        file = io.BytesIO()
+        np.savez(file, **arrays)  # type: ignore[arg-type]
+        self.files.write(name, file.getvalue())
+
+    def load(self, name: str) -> dict[str, NDArray[Any]]:
+        """The arrays in a file."""
+        with np.load(io.BytesIO(self.files.read(name)), allow_pickle=False) as file:
+            return dict(file)
+
+
+class PlacedShard(NamedTuple):
+    """A shard, and the row of its first sample in the run."""
+
+    shard: ShardInfo
+    first: int
+
+    def points(self, settings: KNNSettings) -> NDArray[Any]:
+        """The points (n, D) in which neighbours are searched."""
+        return self.shard.array(f"{settings.space}.npy")
+
+
+class SampleTask(NamedTuple):
+    """A shard, of which about this share of the points is sampled."""
+
+    placed: PlacedShard
+    settings: KNNSettings
+    share: float
+
+
+class SearchTask(NamedTuple):
+    """A search, some shards, the number of a group of cells, and rows (Q,) and points (Q, D) for the recall."""
+
+    search: NeighbourSearch
+    shards: tuple[PlacedShard, ...]
+    group: int
+    query_rows: Rows
+    queries: NDArray[Any]
+
+
+def search_neighbours(
+    dynamics: "ShardedDynamics", method: ComposedMethod, mapper: "Mapper", files: Place
+) -> NeighbourSearch:
+    """Search the neighbours of all samples for a method whose first step is kNN."""
+    knn = method.steps[0]
+    assert isinstance(knn, KNN)
+    settings, samples = knn.choose(dynamics.known_spaces), dynamics.samples
+    firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
+    shards = tuple(map(PlacedShard, dynamics.shards, firsts))
+    cells = -(-samples // CELL)
+    share = max(FEWEST_SAMPLED, SAMPLED_PER_CENTRE * cells) / samples
+    parts = list(mapper(sample_points, [SampleTask(placed, settings, share) for placed in shards]))
+    rows, points = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+    search = NeighbourSearch(method.name, settings, samples, files, _centres(points, cells))
+    chosen = np.argsort(_hashes(rows))[:QUERIES]
+
+    def task(group: int, *own: PlacedShard) -> SearchTask:
+        return SearchTask(search, own or shards, group, rows[chosen], points[chosen])
+
+    list(mapper(scatter, [task(0, placed) for placed in shards]))
+    found: dict[int, Floats] = {}
+    for own in mapper(search_group, [task(group) for group in range(search.groups)]):
+        found |= own
+    true = np.concatenate(list(mapper(nearest_in_shard, [task(0, placed) for placed in shards])), axis=1)
+    true = np.sort(true, axis=1)[:, : settings.k]
+    farthest = true.max(axis=1, initial=0) * (1 + _ROUNDING) + _ROUNDING  # any point as near as the k-th counts
+    hits = [(found[row] <= limit).sum() for row, limit in zip(rows[chosen].tolist(), farthest, strict=True)]
+    return replace(search, recall=float(sum(hits) / max(1, true.size)))
+
+
+def sample_points(task: SampleTask) -> tuple[Rows, NDArray[Any]]:
+    """Rows (s,) of a sample, chosen by a hash of the row, and their points (s, D)."""
+    (shard, first), settings, share = task
+    rows = np.arange(first, first + shard.samples)
+    kept = _hashes(rows) <= min(int(share * 2**64), 2**64 - 1)
+    return rows[kept], _directions(task.placed.points(settings)[kept], settings)
+
+
+def scatter(task: SearchTask) -> None:
+    """Write the points of a shard, with what their neighbours need of them, into one file per group of cells."""
+    search, (placed,) = task.search, task.shards
+    run, points = read_shard(placed.shard), placed.points(search.settings)
+    (arrays,) = run.sample_arrays([parse(search.method)])
+    cells = _nearest_centres(_directions(points, search.settings), search.centres, search.probes)
+    for group in range(search.groups):
+        which, probe = np.nonzero(cells % search.groups == group)
+        entries = {"row": which + placed.first, "cell": cells[which, probe], "home": probe == 0}
+        entries |= {"point": points[which], "label": run.labels[which], "logs": arrays["log_probabilities"][which]}
+        search.save(f"points-{group}/{placed.shard.name}.npz", entries)
+
+
+def search_group(task: SearchTask) -> dict[int, Floats]:
+    """Search for the samples whose home is in a group of cells; squared distances (k,) of the queries, by row."""
+    search, group = task.search, task.group
+    parts = [search.load(f"points-{group}/{placed.shard.name}.npz") for placed in task.shards]
+    entries = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+    order = np.lexsort((entries["row"], entries["cell"]))
+    entries = {name: values[order] for name, values in entries.items()}
+    logs = np.full(entries["logs"].shape, -math.log(entries["logs"].shape[1]))
+    found: dict[int, Floats] = {}
+    ends = np.flatnonzero(np.diff(entries["cell"], append=-1)) + 1
+    for start, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True):
+        cell = {name: values[start:end] for name, values in entries.items()}
+        homes, k = np.flatnonzero(cell["home"]), min(search.settings.k, end - start - 1)
+        if not len(homes) or not k:
+            continue
+        cloud = prepare_points(cell["point"], k, METRICS[search.settings.space], search.settings.space)
+        near = exact_search(homes, cloud, k).index
+        share = search.settings.labels
+        logs[start + homes] = neighbour_log_probabilities(cell["logs"], cell["label"], near, share)
+        for place in np.flatnonzero(np.isin(cell["row"][homes], task.query_rows)).tolist():
+            points = _directions(cell["point"][[homes[place], *near[place]]], search.settings)
+            found[int(cell["row"][homes[place]])] = _squared_distances(points[:1], points[1:])[0]
+    for shard, first in task.shards:
+        own = entries["home"] & (entries["row"] >= first) & (entries["row"] < first + shard.samples)
+        search.save(f"found-{group}/{shard.name}.npz", {"rows": entries["row"][own], "logs": logs[own]})
+    return found
+
+
+def nearest_in_shard(task: SearchTask) -> Floats:
+    """Squared distances (Q, k) of the points of a shard that are nearest to each query."""
+    (placed,), settings = task.shards, task.search.settings
+    points = _directions(placed.points(settings), settings)
+    distances = _squared_distances(task.queries, points)
+    own = task.query_rows - placed.first
+    inside = np.flatnonzero((own >= 0) & (own < len(points)))
+    distances[inside, own[inside]] = np.inf
+    nearest: Floats = np.sort(distances, axis=1)[:, : settings.k]
+    return nearest
+
+
+def _centres(points: NDArray[Any], cells: int) -> NDArray[Any]:
+    if cells == 1:
+        return np.zeros((1, points.shape[1]))
+    from sklearn.cluster import KMeans
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+    means = KMeans(min(cells, len(points)), n_init=1, max_iter=20, random_state=0)
+    with threadpool_limits(1):  # sums do not depend on the number of cores
+        return np.asarray(means.fit(points).cluster_centers_)
+
+
+def _nearest_centres(points: NDArray[Any], centres: NDArray[Any], count: int) -> Rows:
+    """The numbers (n, count) of the nearest centres, the nearest first."""
+    nearest = np.empty((len(points), count), dtype=np.int64)
+    for block in row_blocks(len(points), _BLOCK):
+        nearest[block] = np.argsort(_squared_distances(points[block], centres), axis=1, kind="stable")[:, :count]
+    return nearest
+
+
+def _squared_distances(one: NDArray[Any], other: NDArray[Any]) -> Floats:
+    """Squared Euclidean distances (n, m)."""
+    left, right = one.astype(np.float64), other.astype(np.float64)
+    return np.asarray((left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T)
+
+
+def _directions(points: NDArray[Any], settings: KNNSettings) -> NDArray[Any]:
+    """Points whose Euclidean distances have the order of the metric: for the cosine metric, of length 1."""
+    if METRICS[settings.space] == "euclidean":
+        return points
+    lengths = np.linalg.norm(points.astype(np.float64), axis=1, keepdims=True)
+    return np.asarray(points / np.where(lengths > 0, lengths, 1))
+
+
+def _hashes(rows: Rows) -> NDArray[np.uint64]:
+    """Numbers (n,) that do not depend on how the run is split into shards."""
+    return mix_bits((rows + 1).astype(np.uint64) * GOLDEN)

@@ -1,0 +1,67 @@
+"""The second training pass of `find`, here or as a task of a Ray cluster."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from errata.dynamics.store import Dynamics
+from errata.finding.cluster_training import by_scratch_folder, second_pass_on_cluster
+from errata.memory import check_fits
+from errata.readers import UserData
+from errata.terminal import TrainingProgress
+from errata.wording import counted
+
+if TYPE_CHECKING:
+    from errata.training.trials import Candidate
+
+LookAgain = Callable[[NDArray[Any]], Dynamics]
+
+
+def look_again(
+    chosen: "Candidate",
+    data: UserData,
+    how: dict[str, Any],
+    ray: str | None,
+    folder: Path | None,
+    progress: TrainingProgress,
+    planned: int,
+) -> LookAgain:
+    """A function that says what a second pass costs, and trains it; its progress adds up to `planned`.
+
+    how: the options of `second_pass`. ray: the address of the cluster that trains it.
+    """
+    from errata.training.model_inputs import TableInputs
+    from errata.training.recipes import Recipe
+    from errata.training.second_pass import second_pass, second_recipe
+
+    assert isinstance(chosen.recipe, Recipe)
+    on_table = isinstance(chosen.inputs, TableInputs)
+    recipe = second_recipe(chosen.recipe, data.samples, pretrained=on_table or chosen.keeps_epochs)
+    how = how | {"features": how["features"] and not on_table}
+
+    def advance(done: float) -> None:
+        progress.advance(done * planned / recipe.epochs)
+
+    def train_into(first: NDArray[Any], own: Path | None) -> Dynamics:
+        if ray is not None and own is not None:
+            second_pass_on_cluster(ray, chosen, data, first, recipe, how, own, advance)
+            advance(-recipe.epochs)  # `second_pass` reads it from the folder, and counts it again
+        return second_pass(chosen.inputs, data.labels, first, chosen.model, recipe, folder=own, progress=advance, **how)
+
+    def train(first: NDArray[Any]) -> Dynamics:
+        size = 4.0 * recipe.epochs * data.samples * data.num_classes
+        check_fits(size, f"the logits of a second pass over {data.samples:,} samples")
+        views = 1 if on_table else 2
+        work = views * recipe.epochs / chosen.recipe.epochs
+        shown = "" if on_table else ", with two views of each image"
+        progress.say(
+            f"Second pass: {chosen.title} for {counted(recipe.epochs, 'epoch')}{shown}. "
+            f"This is about {work:.1f} times the work of the first run."
+        )
+        progress.begin(f"second pass of {chosen.title}", recipe.epochs)
+        return by_scratch_folder(partial(train_into, first)) if ray and folder is None else train_into(first, folder)
+
+    return train
