@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from errata.core.random_part import random_order, random_positions
+from errata.core.random_part import EVERY, random_order, random_positions
 from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
 
 LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
@@ -16,6 +16,7 @@ class SharedQueue:
     """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
+    random_every: one in so many samples is drawn at random.
     order: all places, most suspicious first; replaced after a re-ranking. random_places: all places in the order in
     which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether
     this was at a random position. handed_after: the number of the last event before that. leases: for each place, until
@@ -26,6 +27,7 @@ class SharedQueue:
     seed: int
     reviewers: list[str]
     overlap: float = 0.0
+    random_every: int = EVERY
     order: list[int] = field(default_factory=list)
     random_places: list[int] = field(default_factory=list)
     drawn: dict[int, bool] = field(default_factory=dict)
@@ -35,7 +37,7 @@ class SharedQueue:
     def __post_init__(self) -> None:
         self.order = self.order or list(range(self.samples))
         self.random_places = self.random_places or random_order(self.samples, self.seed).tolist()
-        self._random = random_positions(self.samples + 1, self.seed).tolist()
+        self._random = random_positions(self.samples + 1, self.seed, self.random_every).tolist()
         shares = np.random.default_rng([self.seed, 2]).random(self.samples)
         self._twice = (shares < self.overlap) & (len(self.reviewers) > 1)
 

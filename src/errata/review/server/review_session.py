@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from errata.core.random_part import EVERY
 from errata.errors import InputError, StoreError
 from errata.readers.file_access import file_errors
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
 from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
-from errata.review.server.panel import judged_verdicts, panel
+from errata.review.server.panel import judged_verdicts, panel, statements
 from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
-from errata.review.server.statements import statements
 from errata.review.server.verdict_state import VerdictState
 from errata.wording import nearest, one_line
 
@@ -38,13 +38,19 @@ class ReviewSession:
     """Everything that the server does, without the web. Methods may be called from several threads."""
 
     def __init__(
-        self, samples: ReviewSamples, database: ReviewDatabase, reviewers: list[str], overlap: float = 0.0
+        self,
+        samples: ReviewSamples,
+        database: ReviewDatabase,
+        reviewers: list[str],
+        overlap: float = 0.0,
+        random_every: int = EVERY,
     ) -> None:
+        """overlap, random_every: see `SharedQueue`."""
         self.samples, self.database, self.reviewers = samples, database, reviewers
         self.log = EventLog(database)
         self.state = VerdictState(samples.places, samples.labels)
         self.queue = SharedQueue(
-            len(samples.ids), samples.seed, reviewers, overlap, random_places=samples.random_places
+            len(samples.ids), samples.seed, reviewers, overlap, random_every, random_places=samples.random_places
         )
         self._lock, self._statements_lock = threading.RLock(), threading.Lock()
         self.statements: list[str] = []
@@ -52,6 +58,7 @@ class ReviewSession:
         self._p_wrong, self._trained_on = samples.p_wrong, set[int]()
         self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
         self.last_number = 0
+        self._shown: tuple[int, list[int], dict[str, Any]] = (-1, [], {})  # disagreements and counts after an event
         self._read_new_events()
         self._since_reranked = self.last_number
         self._assigned = 0
@@ -208,12 +215,16 @@ class ReviewSession:
     def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
         """What a reviewer may see of some samples, the disagreements and the panel."""
         with self._lock:
-            disagreeing = [place for place in self.state.current if self.queue.needs_adjudication(place, self.state)]
+            if self._shown[0] != self.last_number:  # once for all pages
+                judged, queue = self.state.current, self.queue
+                disagreeing = sorted(place for place in judged if queue.needs_adjudication(place, self.state))
+                self._shown = self.last_number, disagreeing, panel(self.state, queue)
+            _, disagreements, counts = self._shown
             return {
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
-                "disagreements": sorted(disagreeing),
-                "panel": {**panel(self.state, self.queue), "statements": self.statements, "training": self.training},
+                "disagreements": disagreements,
+                "panel": {**counts, "statements": self.statements, "training": self.training},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
