@@ -97,7 +97,7 @@ def test_keys_decide_and_the_download_has_the_decisions(opened):
         {"id": "5", "label": "owl", "decision": "accept", "new_label": "dog", "random": ""},
     ]
     expect(page.locator("#progress-text")).to_contain_text(
-        "Decided 5 of the first 20: 3 of 4 reviewed labels were wrong"
+        "Decided 5 of 20: 3 of 4 labels were wrong"
     )
 
 
@@ -159,7 +159,7 @@ def test_decisions_survive_a_reload_of_their_run_only(opened, tmp_path):
     expect(selected(page)).to_have_attribute("id", "option-2")
     assert [row["decision"] for row in downloaded(page)] == ["accept", "skip"]
     page = opened(made_up(samples=61))
-    expect(page.locator("#progress-text")).to_have_text("Decided 0 of the first 20")
+    expect(page.locator("#progress-text")).to_have_text("Decided 0 of 20")
 
 
 def test_two_windows_of_one_run_share_their_decisions(opened):

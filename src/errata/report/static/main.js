@@ -41,8 +41,8 @@ function drawProgress() {
     expected += report.pWrong[place] ?? 0;
   }
   const estimate = report.trusted ? `, about ${whole(expected)} expected` : "";
-  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} reviewed labels were wrong${estimate}` : "";
-  byId("progress-text").textContent = `Decided ${whole(decided)} of the first ${whole(filters.budget)}${compared}`;
+  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} labels were wrong${estimate}` : "";
+  byId("progress-text").textContent = `Decided ${whole(decided)} of ${whole(filters.budget)}${compared}`;
   byId("progress").max = filters.budget;
   byId("progress").value = decided;
 }

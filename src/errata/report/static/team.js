@@ -207,10 +207,10 @@ function listen() {
   };
 }
 
-/** `ana and ben agree on 14 of 22 samples judged twice: Cohen's kappa 0.40, with 95 % confidence 0.06 to 0.75`. */
+/** `Reviewers agree on 14 of 22 samples judged twice: Cohen's kappa 0.40 (95 %: 0.06 to 0.75)`. */
 const kappaWords = kappa => {
-  const interval = kappa.low === null ? "" : `, with 95 % confidence ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)}`;
-  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice: ${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval} (1 is always, 0 is chance)`;
+  const interval = kappa.low === null ? "" : ` (95 %: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
+  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice: ${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval}`;
 };
 
 function drawTeam() {
@@ -227,7 +227,7 @@ function drawTeam() {
     ...panel.statements,
     panel.training,
     panel.kappa ? kappaWords(panel.kappa) : "",
-    disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle (choose “disagreements” in “show”)` : "",
+    disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle (show: disagreements)` : "",
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
   ];
   byId("panel").replaceChildren(...lines.filter(Boolean).map(line => make("li", {}, line)));
