@@ -52,13 +52,13 @@ class ReviewSession:
         self.queue = SharedQueue(
             len(samples.ids), samples.seed, reviewers, overlap, random_every, random_places=samples.random_places
         )
-        self._lock, self._statements_lock = threading.RLock(), threading.Lock()
-        self.statements: list[str] = []
+        self._lock, self._panel_lock = threading.RLock(), threading.Lock()
+        self.panel: dict[str, Any] = {}  # for the page
+        self.disagreements: list[int] = []
         self.training = ""  # how a training went
         self._p_wrong, self._trained_on = samples.p_wrong, set[int]()
-        self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
+        self._rankings, self._panel_of = 0, (-1, 0)  # the last event and the ranking that the panel rests on
         self.last_number = 0
-        self._shown: tuple[int, list[int], dict[str, Any]] = (-1, [], {})  # disagreements and counts after an event
         self._read_new_events()
         self._since_reranked = self.last_number
         self._assigned = 0
@@ -199,7 +199,7 @@ class ReviewSession:
     def snapshot(self, reviewer: str) -> dict[str, Any]:
         """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
         queue = self.next_places(reviewer)
-        self.update_statements()
+        self.update_panel()
         with self._lock:
             events = self.state.own_events(reviewer)
             own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
@@ -215,16 +215,11 @@ class ReviewSession:
     def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
         """What a reviewer may see of some samples, the disagreements and the panel."""
         with self._lock:
-            if self._shown[0] != self.last_number:  # once for all pages
-                judged, queue = self.state.current, self.queue
-                disagreeing = sorted(place for place in judged if queue.needs_adjudication(place, self.state))
-                self._shown = self.last_number, disagreeing, panel(self.state, queue)
-            _, disagreements, counts = self._shown
             return {
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
-                "disagreements": disagreements,
-                "panel": {**counts, "statements": self.statements, "training": self.training},
+                "disagreements": self.disagreements,
+                "panel": {**self.panel, "training": self.training},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
@@ -241,15 +236,19 @@ class ReviewSession:
             "adjudicated": adjudicated and [adjudicated.reviewer, adjudicated.verdict, adjudicated.new_label],
         }
 
-    def update_statements(self) -> None:
-        """Compute what the verdicts say about all labels, if there are new ones. Verdicts can be stored meanwhile."""
-        with self._statements_lock:
+    def update_panel(self) -> None:
+        """Compute the panel and the disagreements, if there are new verdicts. Verdicts can be stored meanwhile."""
+        with self._panel_lock:
             with self._lock:
-                current, order = (self.last_number, self._rankings), self.queue.order
-                if current == self._stated:
+                current, state, queue = (self.last_number, self._rankings), self.state, self.queue
+                if current == self._panel_of:
                     return
-                verdicts = judged_verdicts(self.state, self.queue, self.samples.p_wrong)
-            self.statements, self._stated = statements(verdicts, order), current
+                order, verdicts = queue.order, judged_verdicts(state, queue, self.samples.p_wrong)
+                disagreements = sorted(place for place in state.current if queue.needs_adjudication(place, state))
+                counts = panel(state, queue)
+            shown = {**counts, "statements": statements(verdicts, order)}
+            with self._lock:
+                self.panel, self.disagreements, self._panel_of = shown, disagreements, current
 
     def rerank_if_due(self) -> bool:
         """Rank the samples again if enough verdicts have arrived since the last time."""
