@@ -10,6 +10,7 @@ from errata.core.guarantees import check_verdicts, count_wrong
 from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import expect_among_next, recalibrate
 from errata.review.server.database import ReviewDatabase
+from errata.review.server.event_log import Assignment
 from errata.review.server.events import ADJUDICATION, Event
 from errata.review.server.panel import FEWEST_CHECKS, LEFT_BEHIND, agreement, judged_verdicts, panel, statements
 from errata.review.server.queues import LEASE, SharedQueue
@@ -218,13 +219,16 @@ def test_samples_judged_outside_of_the_queue_are_not_random_and_count_from_their
 
 def test_the_order_after_a_restart_is_that_before():
     state, queue = empty_state(200), SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
-    restored = SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
+    restored, handed_out = SharedQueue(200, 4, ["ana", "ben"], overlap=0.3), []
     for number in range(60):
         name = ("ana", "ben")[number % 2]
         for place in queue.extend(name, 2, state, 0.0):
-            restored.restore(place, name, queue.drawn[place], queue.handed_after[place], 0.0)
+            assignment = (f"s{place}", name, queue.drawn[place], queue.handed_after[place])
+            handed_out.append(Assignment(len(handed_out) + 1, *assignment))
             if number % 7 != 6:
                 state.add(event(name, place))
+    places = {f"s{place}": place for place in range(200)}
+    assert restored.restore_all(handed_out, places, 0.0) == len(handed_out)
     assert arrays_of(state, restored) == arrays_of(state, queue)
     assert any(arrays_of(state, queue)[2])
 

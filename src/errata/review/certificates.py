@@ -153,6 +153,8 @@ def with_safe_suggestions(
     if not safe.length:
         first = min(max(suggested_budget(found.expected, len(ids)), FEWEST_FIRST), len(ids))
         unseen = int((changes & ~known)[:first].sum())
+        if not unseen:
+            raise InputError(f"nothing is left to accept: the first {first:,} suggestions have a verdict")
         raise InputError(
             f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
             f"suggestions are right, {checks_for_prefix(unseen, limit)} random checks show it for the first {first:,}: "

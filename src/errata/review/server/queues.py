@@ -1,10 +1,12 @@
 """Who judges which sample next."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from errata.core.random_part import EVERY, random_order, random_positions
+from errata.review.server.event_log import Assignment
 from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
 
 LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
@@ -73,11 +75,16 @@ class SharedQueue:
             if holders.get(reviewer, 0) > now:
                 holders[reviewer] = now + LEASE
 
-    def restore(self, place: int, reviewer: str, drawn_at_random: bool, after_event: int, now: float) -> None:
-        """Take over an assignment from before a restart."""
-        self.drawn.setdefault(place, drawn_at_random)
-        self.handed_after.setdefault(place, after_event)
-        self.leases.setdefault(place, {})[reviewer] = now + LEASE
+    def restore_all(self, assignments: Iterable[Assignment], places: Mapping[str, int], now: float) -> int:
+        """Take over what was handed out before a restart. Returns the last number, or 0."""
+        number = 0
+        for assignment in assignments:
+            number, place = assignment.number, places.get(assignment.sample)
+            if place is not None:
+                self.drawn.setdefault(place, assignment.drawn_at_random)
+                self.handed_after.setdefault(place, assignment.after_event)
+                self._lease(place, assignment.reviewer, now)
+        return number
 
     def extend(self, reviewer: str, count: int, state: VerdictState, now: float) -> list[int]:
         """Hand out up to `count` more places. Half of them may be second verdicts on samples of other reviewers."""

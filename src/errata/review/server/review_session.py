@@ -61,8 +61,7 @@ class ReviewSession:
         self.last_number = 0
         self._read_new_events()
         self._since_reranked = self.last_number
-        self._assigned = 0
-        self._restore_assignments()
+        self._assigned = self.queue.restore_all(self.log.assignments(), samples.places, time.monotonic())
         if (samples.folder / RETRAINED).is_file():
             self.rank_by_retrained()
 
@@ -74,14 +73,6 @@ class ReviewSession:
             changed.append(self.state.add(event))
         self._uncertain = False
         return [place for place in changed if place is not None]
-
-    def _restore_assignments(self) -> None:
-        now = time.monotonic()
-        for assignment in self.log.assignments():
-            self._assigned = assignment.number
-            place = self.samples.places.get(assignment.sample)
-            if place is not None:
-                self.queue.restore(place, assignment.reviewer, assignment.drawn_at_random, assignment.after_event, now)
 
     def record(self, sent: Sequence[tuple[str, Sequence[Any]]]) -> tuple[list[Reply], list[int]]:
         """Check and store what several reviewers sent, in one transaction. Returns their replies and changed places.
