@@ -27,7 +27,7 @@ from errata.core.guarantees import FEWEST_IN_GROUP, PROBABLY_WRONG, Verdicts, co
 from errata.core.random_part import random_positions
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.review_session import RERANK_AFTER
-from review_rankings import CASES, SEED, Ranked, ranking
+from review_rankings import SEED, Ranked, cases, ranking
 
 SKILLS = (1.0, 0.95, 0.9)
 VERDICTS = (100, 300, 1000)
@@ -307,7 +307,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("out/reviews.csv"), help="cases in this file are skipped")
     chosen = parser.parse_args()
     part, parts = map(int, chosen.part.split("/"))
-    for name, rate in CASES[part::parts]:
+    for name, rate in cases(chosen.rankings)[part::parts]:
         if (name, "" if rate is None else f"{rate:g}") in stored(chosen.out):
             continue
         began = time.perf_counter()
