@@ -96,9 +96,7 @@ def test_keys_decide_and_the_download_has_the_decisions(opened):
         {"id": "3", "label": "cat", "decision": "accept", "new_label": "owl", "random": ""},
         {"id": "5", "label": "owl", "decision": "accept", "new_label": "dog", "random": ""},
     ]
-    expect(page.locator("#progress-text")).to_contain_text(
-        "Decided 5 of 20: 3 of 4 labels were wrong"
-    )
+    expect(page.locator("#progress-text")).to_contain_text("Decided 5 of 20: 3 of 4 labels were wrong")
 
 
 def test_another_label_is_selected_typed_or_new_and_escape_cancels(opened):
