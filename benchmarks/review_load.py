@@ -2,12 +2,16 @@
 
 Prints the 99th percentile of the time from sending a verdict to its acknowledgement, next to that of a plain commit to
 SQLite (write-ahead log, full synchronisation) at the same rate on the same disk, and counts lost and repeated verdicts.
+The load average (waiting processes) says how busy the machine was before, with each part.
 """
 
 import argparse
 import http.client
 import json
 import os
+import resource
+import selectors
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -31,8 +35,11 @@ REACH = 0.1  # an acknowledgement may take ten times as long as a plain commit: 
 def run(seconds: float = SECONDS) -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         found, names = _results(Path(folder)), [f"reviewer-{number}" for number in range(REVIEWERS)]
+        busy = [os.getloadavg()[0]]
         server, links = _start(found, names)
         opened = threading.Barrier(REVIEWERS)
+        listener = threading.Thread(target=_listen, args=(links,), daemon=True)
+        listener.start()
         pages = [_Page(link, number, seconds, opened) for number, link in enumerate(links)]
         for page in pages:
             page.start()
@@ -40,7 +47,11 @@ def run(seconds: float = SECONDS) -> list[Row]:
             page.join()
         server.terminate()
         server.wait()
+        listener.join()
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        busy.append(os.getloadavg()[0])
         plain = _plain_commits(Path(folder) / "plain.sqlite", seconds)
+        busy.append(os.getloadavg()[0])
         with sqlite3.connect(found / "review.sqlite") as database:
             stored = [key for (key,) in database.execute("SELECT key FROM events")]
     sent = [key for page in pages for key in page.acknowledged]
@@ -49,7 +60,9 @@ def run(seconds: float = SECONDS) -> list[Row]:
     own, peer = np.percentile(times, 99), np.percentile(plain, 99)
     detail = (
         f"{len(sent):,} verdicts, {lost} lost, {repeated} repeated; acknowledged in {1e3 * np.median(times):.1f} ms "
-        f"(median), {1e3 * own:.1f} ms (p99); plain commit {1e3 * np.median(plain):.1f} ms, {1e3 * peer:.1f} ms (p99)"
+        f"(median), {1e3 * own:.1f} ms (p99); plain commit {1e3 * np.median(plain):.1f} ms, {1e3 * peer:.1f} ms (p99); "
+        f"the server used {used.ru_utime + used.ru_stime:.0f} s of a processor; load average "
+        f"{', '.join(f'{load:.1f}' for load in busy)}"
     )
     if lost or repeated:
         raise SystemExit(detail)
@@ -78,6 +91,22 @@ def _start(found: Path, names: list[str]) -> tuple["subprocess.Popen[str]", list
         if line.startswith("Each link"):
             break
     return server, links
+
+
+def _listen(links: list[str]) -> None:
+    """Receive the live updates of all pages, as browsers do, until the server stops."""
+    with selectors.DefaultSelector() as streams:
+        for link in map(urlsplit, links):
+            stream = socket.create_connection((str(link.hostname), int(link.port or 80)))
+            stream.sendall(f"GET {link.path}/live HTTP/1.1\r\nHost: {link.netloc}\r\n\r\n".encode())
+            streams.register(stream, selectors.EVENT_READ)
+        while streams.get_map():
+            for key, _ in streams.select():
+                stream = key.fileobj
+                assert isinstance(stream, socket.socket)
+                if not stream.recv(65_536):
+                    streams.unregister(stream)
+                    stream.close()
 
 
 class _Page(threading.Thread):

@@ -1,8 +1,11 @@
 """The rankings that `reviews.py` simulates reviews of: tables with 0 to 40 % wrong labels, and benchmark settings.
 
 A ranking is made once by `errata.find` and kept in a folder.
+
+ERRATA_DATA=... python benchmarks/review_rankings.py FOLDER [--images]
 """
 
+import argparse
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -77,12 +80,29 @@ SETTINGS = (
     ),
     *(f"{name}-symmetric-20" for name in ("sensorless_drive", "trec")),
 )
+# Ranked on a GPU with --images; `reviews.py` simulates those whose ranking is in the folder.
+IMAGES = (
+    *(f"cifar10-{noise}" for noise in ("pairflip-20", "symmetric-20", "symmetric-50", "asymmetric-40", "instance-20")),
+    *(f"cifar10-{noise}" for noise in ("imbalanced-20", "openset-20")),
+    *(f"cifar10n-{labels}" for labels in ("aggregate", "worse", "random1", "random2", "random3")),
+    *(f"cifar100-{noise}" for noise in ("pairflip-20", "symmetric-20", "symmetric-50")),
+    "cifar100n-noisy",
+)
 CASES = (*((name, rate) for name in TABLES for rate in RATES), *((name, None) for name in SETTINGS))
+
+
+def cases(folder: Path) -> list[tuple[str, float | None]]:
+    """All cases that can be simulated: settings of images only if their ranking is in the folder."""
+    return [*CASES, *((name, None) for name in IMAGES if _path(name, None, folder).is_file())]
+
+
+def _path(name: str, rate: float | None, folder: Path) -> Path:
+    return folder / f"{name.replace(' ', '-')}{'' if rate is None else f'-{100 * rate:g}'}.npz"
 
 
 def ranking(name: str, rate: float | None, folder: Path) -> Ranked:
     """The ranking of a table with this share of wrong labels, or of a setting (rate None)."""
-    path = folder / f"{name.replace(' ', '-')}{'' if rate is None else f'-{100 * rate:g}'}.npz"
+    path = _path(name, rate, folder)
     if path.is_file():
         with np.load(path) as stored:
             return Ranked(**stored)
@@ -126,8 +146,10 @@ def _near(found: errata.Found, rows: NDArray[np.int64]) -> NDArray[np.int32]:
 
 
 if __name__ == "__main__":
-    import sys
-
-    for case in CASES:
-        ranking(*case, Path(sys.argv[1]))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--images", action="store_true", help="the settings of CIFAR instead of all others; on a GPU")
+    arguments = parser.parse_args()
+    for case in ((name, None) for name in IMAGES) if arguments.images else CASES:
+        ranking(*case, arguments.folder)
         print(*case, flush=True)

@@ -27,7 +27,7 @@ from errata.core.guarantees import FEWEST_IN_GROUP, PROBABLY_WRONG, Verdicts, co
 from errata.core.random_part import random_positions
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.review_session import RERANK_AFTER
-from review_rankings import CASES, SEED, Ranked, ranking
+from review_rankings import SEED, Ranked, cases, ranking
 
 SKILLS = (1.0, 0.95, 0.9)
 VERDICTS = (100, 300, 1000)
@@ -188,15 +188,15 @@ def with_reranking(data: Ranked, skill: float, reviews: int) -> tuple[float, flo
         drawn, free = rng.permutation(len(data.wrong)), np.ones(len(data.wrong), dtype=np.bool_)
         rows, judged, p_wrong, place = [], [], data.p_wrong, 0
         for block in np.split(at_random, range(RERANK_AFTER, verdicts, RERANK_AFTER)):
-            chances = int(block.sum())
             best = np.where(free, p_wrong, -1.0)
-            top = np.argpartition(-best, len(block))[: len(block) - chances]
-            chosen = top[np.argsort(-best[top], kind="stable")]
-            free[chosen] = False
-            while chances:
-                if free[drawn[place]]:
-                    chosen, chances, free[drawn[place]] = np.append(chosen, drawn[place]), chances - 1, False
-                place += 1
+            top = np.argpartition(-best, len(block))[: len(block) - int(block.sum())]
+            chosen = np.empty(len(block), dtype=np.int64)
+            chosen[~block] = top[np.argsort(-best[top], kind="stable")]
+            free[chosen[~block]] = False
+            for position in np.flatnonzero(block):
+                while not free[drawn[place]]:
+                    place += 1
+                chosen[position], free[drawn[place]] = drawn[place], False
             verdict = judge(data.wrong[chosen], skill, rng)
             rows.append(chosen)
             judged.append(verdict)
@@ -307,7 +307,7 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("out/reviews.csv"), help="cases in this file are skipped")
     chosen = parser.parse_args()
     part, parts = map(int, chosen.part.split("/"))
-    for name, rate in CASES[part::parts]:
+    for name, rate in cases(chosen.rankings)[part::parts]:
         if (name, "" if rate is None else f"{rate:g}") in stored(chosen.out):
             continue
         began = time.perf_counter()

@@ -20,13 +20,14 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
     dynamics = Dynamics.from_arrays(
         rng.normal(size=(epochs, samples, len(classes))).astype(np.float32), names[labels], ids=ids, classes=classes
     )
-    p_wrong = np.linspace(0.95, 0.05, samples)
+    suspicious = np.arange(samples) < expected  # two clear groups, so that a number is stated
+    p_wrong = np.concatenate([np.linspace(0.95, 0.65, expected), np.linspace(0.1, 0.01, samples - expected)])
     ranking = pd.DataFrame(
         {
             "id": dynamics.ids,
             "label": names[labels],
             "suggested": names[suggested],
-            "score": np.linspace(4, -4, samples),
+            "score": np.linspace(1, -1, samples) + np.where(suspicious, 4, -4),
             "rank": np.arange(1, samples + 1),
             "p_wrong": p_wrong,
             "agree": np.linspace(5, 0, samples).round() / 5,
@@ -54,7 +55,7 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
             "kind": data.kind if data else "dynamics",
             "model": "mlp",
             "method": "MeanProb-LM",
-            "held_out_loss": 0.1,
+            "held_out_loss": 0.9,
             "trust": ["The ranking uses all 6 epochs."],
             "remarks": ["3 rows have no label and are left out."],
             "seconds": 1.5,

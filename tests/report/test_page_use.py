@@ -131,8 +131,7 @@ def test_the_dataset_and_the_label_column_are_named(opened):
     found = made_up()
     found.summary["source"] = {"path": "../data/flowers.csv", "label": "species"}
     page = opened(found)
-    expect(page.locator("h1")).to_have_text("Labels to look at in flowers.csv")
-    expect(page.locator("#facts")).to_contain_text("label columnspecies")
+    expect(page.locator("h1")).to_have_text("Labels to look at in flowers.csv, column species")
     assert page.title() == "errata: labels to look at in flowers.csv"
 
 
@@ -146,6 +145,43 @@ def test_a_model_that_guesses_gives_no_numbers(opened):
     assert "expect" not in shown.replace("unexpected", "")
     assert "probably wrong" not in shown
     expect(page.locator("#budget-figure")).to_be_hidden()
+
+
+def test_where_classes_overlap_no_expected_number_is_shown(opened):
+    found = made_up()
+    page = opened(replace(found, ranking=found.ranking.assign(p_wrong=np.linspace(0.95, 0.05, 60))))
+    expect(page.locator("#head")).to_contain_text("of 60 labels are wrong")
+    expect(page.locator("#head")).to_contain_text("classes overlap")
+    page.keyboard.press("k")
+    page.keyboard.press("p")
+    shown = page.locator("body").inner_text()
+    assert "expect" not in shown
+    assert "probably wrong" not in shown
+    expect(page.locator("#budget-figure")).to_be_hidden()
+
+
+def test_random_samples_do_not_stand_out_in_the_queue(opened):
+    found = made_up(samples=200)
+    ranking = found.ranking
+    page = opened(
+        replace(
+            found, ranking=ranking.assign(suggested=ranking["suggested"].where(ranking.index < 100, ranking["label"]))
+        ),
+        status="queue",
+    )
+    shown = page.locator("#list [role=option] .pair").all_inner_texts()
+    assert len(shown) > 5
+    assert all(given != suggested for given, suggested in (pair.split("→") for pair in shown))
+    position = page.evaluate("places.findIndex(agreesWithLabel)")
+    page.evaluate("at => choose(at)", position)
+    place = page.evaluate("current")
+    expect(page.locator("#detail")).not_to_contain_text("The model suggests the given label.")
+    other = page.locator("[data-decision=accept] b").inner_text().strip()
+    assert other == {"cat": "dog", "dog": "owl", "owl": "cat"}[ranking["label"][place]]  # suggested most often instead
+    page.keyboard.press("a")
+    assert f"{place},{ranking['label'][place]},relabel,{other},yes" in page.evaluate("decisionsCsv()")
+    page.evaluate("at => choose(at)", position)
+    expect(page.locator("#detail")).to_contain_text("The model suggests the given label.")
 
 
 def test_labels_that_differ_in_spaces_or_case_are_told_apart(opened):
@@ -175,7 +211,7 @@ def test_random_samples_are_mixed_into_the_queue_and_counted(opened, tmp_path, e
     assert page.evaluate("places.slice(0, 120)") == order
     shown = page.locator("#detail")
     for row in order:
-        expect(shown.locator("h2")).to_have_text(f"s{row}")  # without a rank
+        expect(shown.locator("h2")).to_have_text(f"sample s{row}")  # without a rank
         expect(shown).not_to_contain_text("probably wrong")
         page.keyboard.press("a" if row < 20 else "k")
     page.locator("#list").press("ArrowUp")

@@ -8,7 +8,7 @@ import pytest
 import errata
 from errata.core.random_part import design_seed, random_order
 from errata.errors import InputError, StoreError
-from errata.review.certificates import sentences
+from errata.review.certified_review import sentences
 from errata.review.random_draws import FILE, draw_more, read_steps
 
 SAMPLES, CHOSEN = 600, 80

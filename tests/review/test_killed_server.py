@@ -51,8 +51,11 @@ def test_no_acknowledged_verdict_is_lost_or_counted_twice(tmp_path, database_add
     for page in pages:
         page.start()
     for _ in range(KILLS):
-        process = server.start()
-        time.sleep(0.1 + 0.4 * chance.random())
+        before, process = sum(len(page.acknowledged) for page in pages), server.start()
+        patience = time.monotonic() + 60
+        while sum(len(page.acknowledged) for page in pages) == before and time.monotonic() < patience:
+            time.sleep(0.01)  # on a busy machine a server needs a while
+        time.sleep(0.2 * chance.random())
         server.kill(process)
     last = server.start()
     stopped.set()
@@ -67,7 +70,7 @@ def test_no_acknowledged_verdict_is_lost_or_counted_twice(tmp_path, database_add
     assert [page.problems for page in pages] == [[], [], []]
     assert len(stored) == len(set(stored))
     assert set(stored) == set(sent)
-    assert len(sent) > KILLS
+    assert len(sent) >= KILLS
     assert sum(page.attempts for page in pages) > len(sent)  # some were sent more than once
 
 

@@ -103,13 +103,12 @@ def test_two_reviewers_at_once_get_different_samples_and_see_each_others_work(se
     press(ana, "k")
     stored(ana)
     ben.bring_to_front()
-    expect(shown_panel(ben)).to_contain_text("1 label judged, 0 wrong", timeout=1_500)
-    expect(shown_panel(ben)).to_contain_text("ana 1, ben 0")
+    expect(shown_panel(ben)).to_contain_text("1 of 60 labels judged (ana 1, ben 0): 0 wrong", timeout=1_500)
     ben.locator("[data-decision=accept]").click()
     ben.locator("[data-decision=skip]").click()
     stored(ben)
     ana.bring_to_front()
-    expect(shown_panel(ana)).to_contain_text("2 labels judged, 1 wrong", timeout=1_500)
+    expect(shown_panel(ana)).to_contain_text("2 of 60 labels judged (ana 1, ben 2): 1 wrong", timeout=1_500)
     ben.locator("#status").select_option("others")
     expect(ben.locator("#list [role=option]")).to_have_id(f"option-{first}")
     expect(ben.locator(".others")).to_have_text("ana: keep")
@@ -123,7 +122,7 @@ def test_two_reviewers_at_once_get_different_samples_and_see_each_others_work(se
 def test_a_queue_is_topped_up_and_hides_ranks_until_the_verdict(served, opened):
     page = opened(served(reviewers=("ana",)).links["ana"])
     assert len(queue_of(page)) == 10
-    expect(page.locator("#detail h2")).to_have_text("s0" if queue_of(page)[0] == 0 else f"s{queue_of(page)[0]}")
+    expect(page.locator("#detail h2")).to_have_text(f"sample s{queue_of(page)[0]}")
     expect(page.locator("#detail dl")).to_have_count(0)
     expect(page.locator("#list .rank")).to_have_count(0)
     press(page, *"kakakaka")
@@ -158,13 +157,13 @@ def test_a_decision_that_another_clears_is_gone_from_ones_own_page(served, opene
     press(ana, "k")
     stored(ana)
     ben.bring_to_front()
-    expect(shown_panel(ben)).to_contain_text("1 label judged")
+    expect(shown_panel(ben)).to_contain_text("1 of 60 labels judged")
     ben.locator("#status").select_option("others")
     ben.locator("[data-decision=clear]").click()
     stored(ben)
     ana.bring_to_front()
     until(ana, "decisions.size === 0")
-    expect(shown_panel(ana)).to_contain_text("0 labels judged")
+    expect(shown_panel(ana)).to_contain_text("0 of 60 labels judged")
     press(ben, "u")
     until(ana, "decisions.size === 1")
     ana.reload()
@@ -186,7 +185,11 @@ def test_two_judge_the_overlap_blindly_and_a_disagreement_is_settled(served, ope
     stored(ben)
     expect(shown_panel(ben)).to_contain_text("1 disagreement to settle")
     ben.locator("#status").select_option("disagreement")
-    expect(ben.locator(".others")).to_have_text("ana: keep")
+    suggested = ben.evaluate("suggestedOf(current)")
+    expect(ben.locator(".others li")).to_have_text(
+        [f"you: accept {suggested}", "ana: keep", "Your decision here settles it."]
+    )
+    expect(ben.locator("[data-decision][aria-pressed=true]")).to_have_count(0)
     assert len(decisions_of(server.client())) == 2
     press(ben, "k")
     stored(ben)
@@ -209,7 +212,7 @@ def test_verdicts_made_without_a_connection_are_sent_later(served, opened):
     context.set_offline(False)
     page = opened(server.links["ana"], context)
     assert words_of(server.client()) == ["accept", "keep"]
-    expect(page.locator("#progress-text")).to_contain_text("Decided 2")
+    expect(shown_panel(page)).to_contain_text("2 of 60 labels judged")
 
 
 def test_a_killed_server_is_started_again_and_nothing_is_lost(served, opened):
@@ -224,6 +227,19 @@ def test_a_killed_server_is_started_again_and_nothing_is_lost(served, opened):
     assert again.links == server.links
     stored(page)
     assert words_of(again.client()) == ["accept", "keep", "keep"]
+
+
+def test_new_samples_are_shown_to_a_reviewer_who_waited_for_them(served, opened):
+    server = served(reviewers=("ana",))
+    page = opened(server.links["ana"])
+    before = queue_of(page)
+    server.kill()
+    press(page, *"k" * len(before))
+    expect(page.locator("#connection")).to_contain_text("10 verdicts not stored yet")
+    served(reviewers=("ana",), port=server.port)
+    until(page, "queue.length > 10")
+    until(page, "!decisions.has(current)")
+    assert page.evaluate("current") == queue_of(page)[10]
 
 
 def test_decisions_are_downloaded_and_loaded(served, opened):
@@ -289,14 +305,15 @@ def test_the_panel_shows_the_interval_and_the_certificate_after_verdicts(served,
         client.judge(*(verdict(place, "accept" if place < 20 else "keep") for place in queue))
         judged += len(queue)
     page = opened(server.links["ana"])
-    expect(shown_panel(page)).to_contain_text("of 200 labels are wrong, with 95 % confidence.")
+    expect(shown_panel(page)).to_contain_text("labels are wrong, with 95 % confidence (estimate: ")
     expect(shown_panel(page)).to_contain_text("among the next 60 samples.")
-    expect(shown_panel(page)).to_contain_text("It is not certain yet that 95 % of the wrong labels are found")
+    expect(shown_panel(page)).to_contain_text("Not certified for 95 %")
     press(page, "k")
     stored(page)
     expect(shown_panel(page)).to_contain_text("among the next 59 samples.", timeout=3_000)
     statements = server.client().state()["panel"]["statements"]
-    assert len(statements) == 3
+    assert len(statements) == 4
+    expect(page.locator("#head")).to_contain_text("Before any verdict: ")
     for sentence in statements:
         expect(shown_panel(page)).to_contain_text(sentence)
 
@@ -305,5 +322,5 @@ def test_the_panel_states_nothing_after_a_few_verdicts(served, opened):
     page = opened(served(reviewers=("ana",)).links["ana"])
     press(page, *"kkkkk")
     stored(page)
-    expect(shown_panel(page)).to_contain_text("5 labels judged")
+    expect(shown_panel(page)).to_contain_text("5 of 60 labels judged")
     expect(shown_panel(page)).not_to_contain_text("confidence")

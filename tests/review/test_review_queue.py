@@ -10,10 +10,10 @@ from errata.core.guarantees import check_verdicts, count_wrong
 from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import expect_among_next, recalibrate
 from errata.review.server.database import ReviewDatabase
+from errata.review.server.event_log import Assignment
 from errata.review.server.events import ADJUDICATION, Event
-from errata.review.server.panel import LEFT_BEHIND, agreement, judged_verdicts, panel
+from errata.review.server.panel import FEWEST_CHECKS, LEFT_BEHIND, agreement, judged_verdicts, panel, statements
 from errata.review.server.queues import LEASE, SharedQueue
-from errata.review.server.statements import FEWEST_CHECKS, statements
 from errata.review.server.verdict_state import VerdictState
 
 SAMPLES = 40
@@ -106,6 +106,16 @@ def test_random_positions_follow_the_permutation():
         state.add(event("ana", expected))
 
 
+@pytest.mark.parametrize("every", [1, 3])
+def test_another_share_of_the_queue_is_drawn_at_random(every):
+    state, queue = empty_state(), SharedQueue(SAMPLES, 5, ["ana"], random_every=every)
+    queue.extend("ana", 30, state, 0.0)
+    drawn = list(queue.drawn.values())
+    assert [sum(drawn[block : block + every]) for block in range(0, 30, every)] == [1] * (30 // every)
+    if every == 1:
+        assert list(queue.drawn) == random_order(SAMPLES, 5)[:30].tolist()
+
+
 def test_the_overlap_is_judged_by_two_blindly():
     state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
     ana, ben = queue.extend("ana", 10, state, 0.0), queue.extend("ben", 10, state, 0.0)
@@ -150,7 +160,7 @@ def test_the_panel_counts_decided_samples_and_random_draws():
         state.add(given_event)
     shown = panel(state, queue)
     assert (shown["judged"], shown["wrong"], shown["random"], shown["randomWrong"]) == (2, 1, 1, 1)
-    assert (shown["reviewers"], shown["disagreements"]) == ({"ana": 4, "ben": 2}, 1)
+    assert shown["reviewers"] == {"ana": 4, "ben": 2}
     assert (agreement(state).name, agreement(state).samples, agreement(state).agreed) == ("Cohen", 2, 1)
 
 
@@ -209,13 +219,16 @@ def test_samples_judged_outside_of_the_queue_are_not_random_and_count_from_their
 
 def test_the_order_after_a_restart_is_that_before():
     state, queue = empty_state(200), SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
-    restored = SharedQueue(200, 4, ["ana", "ben"], overlap=0.3)
+    restored, handed_out = SharedQueue(200, 4, ["ana", "ben"], overlap=0.3), []
     for number in range(60):
         name = ("ana", "ben")[number % 2]
         for place in queue.extend(name, 2, state, 0.0):
-            restored.restore(place, name, queue.drawn[place], queue.handed_after[place], 0.0)
+            assignment = (f"s{place}", name, queue.drawn[place], queue.handed_after[place])
+            handed_out.append(Assignment(len(handed_out) + 1, *assignment))
             if number % 7 != 6:
                 state.add(event(name, place))
+    places = {f"s{place}": place for place in range(200)}
+    assert restored.restore_all(handed_out, places, 0.0) == len(handed_out)
     assert arrays_of(state, restored) == arrays_of(state, queue)
     assert any(arrays_of(state, queue)[2])
 
@@ -245,17 +258,15 @@ def test_the_statements_are_those_of_the_core_functions(judged):
     order, left = list(range(1_000)), min(100, 1_000 - judged)
     expected = expect_among_next(recalibrate(*arrays), order, rows, left)
     shown = statements(judged_verdicts(state, queue, p_wrong), order)
-    assert shown[0] == (
-        f"Between {count.low_any_time:,} and {count.high_any_time:,} of 1,000 labels are wrong, with 95 % confidence."
-    )
-    assert (
-        shown[1]
-        == f"Expect {round(expected)} error{'' if round(expected) == 1 else 's'} among the next {left} samples."
-    )
+    interval = f"{count.low_any_time:,} and {count.high_any_time:,} labels are wrong, with 95 % confidence"
+    assert shown[0].startswith(f"Between {interval} (estimate: ")
+    errors = f"{round(expected)} error{'' if round(expected) == 1 else 's'}"
+    assert shown[1] == f"Expect about {errors} among the next {left} samples."
     if certificate.certified:
-        assert shown[2] == "At least 95 % of the wrong labels are found, with 95 % confidence."
+        assert shown[2].startswith("Certified: at least ")
     else:
-        assert f": {certificate.more_checks} more random check" in shown[2]
+        assert shown[2].startswith("Not certified for 95 %: at least ")
+        assert shown[3].startswith(f"{certificate.more_checks} more random check")
     assert count.low_any_time <= truth.sum() <= count.high_any_time
     assert certificate.certified == (judged == 990)
 
@@ -264,19 +275,20 @@ def test_with_few_random_verdicts_nothing_is_stated():
     state, queue, p_wrong, _ = simulated_review(1_000, 20)
     verdicts = judged_verdicts(state, queue, p_wrong)
     assert 0 < verdicts.checks < FEWEST_CHECKS
-    assert statements(verdicts, list(range(1_000))) == []
+    (sentence,) = statements(verdicts, list(range(1_000)))
+    assert sentence.endswith(f"after {FEWEST_CHECKS} random samples; {verdicts.checks} count so far.")
 
 
 def test_statements_without_errors_and_with_unsure_verdicts():
     right = check_verdicts(np.full(50, 0.1), np.arange(20), np.zeros(20, dtype=int), np.ones(20, dtype=bool))
-    assert statements(right, list(range(50)))[2].endswith("are found: no label was judged wrong.")
+    assert statements(right, list(range(50)))[3].startswith("No label was judged wrong yet.")
     wrong = np.array([1, *[-1] * 19])
     unsure = check_verdicts(np.full(50, 0.1), np.arange(20), wrong, np.ones(20, dtype=bool))
-    assert "decide some of the 19 unsure samples" in statements(unsure, list(range(50)))[2]
+    assert statements(unsure, list(range(50)))[3].startswith("Decide some of the 19 unsure samples (skipped, or ")
     done = check_verdicts(np.full(20, 0.1), np.arange(20), abs(wrong), np.ones(20, dtype=bool))
     assert statements(done, list(range(20))) == [
-        "Exactly 20 of 20 labels are wrong, with 95 % confidence.",
-        "At least 95 % of the wrong labels are found, with 95 % confidence.",
+        "Exactly 20 labels are wrong, with 95 % confidence.",
+        "Certified: at least 100 % of the wrong labels are found, with 95 % confidence. At most 0 are left.",
     ]
 
 

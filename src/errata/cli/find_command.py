@@ -116,7 +116,7 @@ def find(
 
 def _print(found: "Found", out: Path, top: int) -> None:
     """The answer, the first samples, and what to do next."""
-    from errata.finding.answer import answer, data_notes, how_ranked, learned_nothing
+    from errata.finding.answer import answer, data_notes, how_ranked, states_number
     from errata.finding.found import REPORT
 
     for line in (how_ranked(found), *answer(found)):
@@ -124,7 +124,7 @@ def _print(found: "Found", out: Path, top: int) -> None:
     table = found.ranking.head(top)[COLUMNS].round(3)
     if top:
         table["p_wrong"] = [as_probability(share) for share in table["p_wrong"]]
-        if learned_nothing(found):
+        if not states_number(found):
             table = table.drop(columns="p_wrong")
         print_table(table, f"the {len(table)} most suspicious of {len(found.ranking):,} samples")
     notes = data_notes(found)

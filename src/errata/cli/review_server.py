@@ -11,6 +11,7 @@ import typer
 from errata.cli.app import app
 from errata.cli.certify_command import as_share
 from errata.cli.find_command import OUT as FOUND
+from errata.core.random_part import EVERY
 from errata.errors import InputError
 from errata.extras import require
 from errata.wording import counted
@@ -30,6 +31,9 @@ def review(
         typer.Option(help="The name of a reviewer, who gets a link. Repeat it. Default: those of the last start."),
     ] = None,
     overlap: Annotated[str, typer.Option(help="The share of samples that two reviewers judge: 10% or 0.1.")] = "0%",
+    random_every: Annotated[
+        int, typer.Option(help="One in so many samples of the queue is drawn at random; 1 draws all at random.", min=1)
+    ] = EVERY,
     database: Annotated[
         str | None,
         typer.Option(help="postgresql://user@host/name. Default: the file review.sqlite next to the results."),
@@ -74,7 +78,7 @@ def review(
     try:
         names = names or list(storage.tokens([])) or [_own_name()]
         tokens = storage.tokens(names, renew=new_links)
-        session = ReviewSession(samples, storage, names, share)
+        session = ReviewSession(samples, storage, names, share, random_every)
         _import(session, load or [], names[0])
         if export_to is not None:
             _export(session, export_to)

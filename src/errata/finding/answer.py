@@ -10,6 +10,7 @@ from errata.dynamics.store import Dynamics
 from errata.finding.model_training import RECORDED
 from errata.finding.trust import disagree_widely, guessing_reason
 from errata.report import ReportData
+from errata.report.page import MOST_LISTED
 from errata.wording import counted, percent
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ MOST_CONFUSIONS = 5
 SMALLEST_BUDGET = 20
 START = 100  # samples to look at if nobody knows how many are wrong
 DRAW = "Judge 30 random samples to find out (errata certify --draw 30)."
+DRAW_ON_PAGE = "Judge 30 random samples to find out: some are mixed into the queue below."
 BECAUSE = {
     "overlap": "classes overlap, so correct labels may look like errors",
     "held-out loss": "the model predicts held-out labels too well for more errors",
@@ -87,25 +89,29 @@ def how_ranked(found: "Found") -> str:
     return f"{model}Ranked by {summary['method']} over {some}{every}{again}."
 
 
-def answer(found: "Found") -> list[str]:
+def answer(found: "Found", draw: str = DRAW) -> list[str]:
     """At most three short lines: how many labels are wrong, what to do, and a warning if these cannot be trusted.
 
-    No number is stated if the model learned nothing, and only a range where classes overlap.
+    No number is stated if the model learned nothing, and only a range where classes overlap; `draw` then says how to
+    find out.
     """
     statement = stated_count(found)
     if statement.kind == "nothing":
-        return [f"How many labels are wrong is not known: the model predicts no better than guessing. {DRAW}"]
+        return [f"How many labels are wrong is not known: the model predicts no better than guessing. {draw}"]
     if statement.kind == "range":
-        return [_range(found, statement), f"{DRAW} Or look at the first {START:,}: most suspicious samples come first."]
+        return [
+            _range(found, statement),
+            f"{draw} Or look at the first {min(START, len(found.ranking)):,}: most suspicious samples come first.",
+        ]
     lines = [how_many(found), what_to_do(found)]
     if disagree_widely(found.estimate, len(found.ranking)):
         return [*lines, "Warning: the estimates of this number disagree widely. Trust the order, not the number."]
     return lines
 
 
-def learned_nothing(found: "Found") -> bool:
-    """Whether the model predicts no better than guessing, so that no number can be trusted."""
-    return stated_count(found).kind == "nothing"
+def states_number(found: "Found") -> bool:
+    """Whether a number of wrong labels is stated. Otherwise p_wrong, which adds up to it, says nothing."""
+    return stated_count(found).kind == "number"
 
 
 def stated_count(found: "Found") -> CountStatement:
@@ -192,11 +198,11 @@ def notes(found: "Found") -> list[str]:
 def report_data(found: "Found") -> ReportData:
     """The contents of report.html."""
     summary = found.summary
-    headline, *lines = answer(found)
+    counts = states_number(found)
+    headline, *lines = answer(found, DRAW_ON_PAGE if len(found.ranking) <= MOST_LISTED else DRAW)
     source = summary.get("source") or {}
     dataset = Path(source["path"]).name if source.get("path") else ""
-    facts = [("label column", source["label"])] if isinstance(source.get("label"), str) else []
-    facts += [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
+    facts = [(title, _as_text(summary[key])) for key, title in FACTS.items() if summary.get(key) is not None]
     return ReportData(
         headline=headline,
         answer=lines,
@@ -204,7 +210,7 @@ def report_data(found: "Found") -> ReportData:
         reasons=reasons(found),
         notes=notes(found),
         facts=facts,
-        budget=suggested_budget(found.expected, len(found.ranking)),
+        budget=suggested_budget(found.expected, len(found.ranking)) if counts else min(START, len(found.ranking)),
         unit=summary.get("unit", "epoch"),
         version=summary["version"],
         ranking=found.ranking,
@@ -213,7 +219,8 @@ def report_data(found: "Found") -> ReportData:
         dynamics=found.dynamics,
         data=found.data,
         dataset=dataset,
-        trusted=not learned_nothing(found),
+        column=source["label"] if isinstance(source.get("label"), str) else "",
+        trusted=counts,
         seed=found.random_seed,
     )
 

@@ -13,7 +13,7 @@ from errata.core.rates import NoiseRate
 from errata.dynamics.files import DYNAMICS, replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.finding.answer import answer, how_ranked, learned_nothing, report_data
+from errata.finding.answer import answer, how_ranked, report_data, states_number
 from errata.finding.found_files import (
     CONFLICTS,
     CONFUSIONS,
@@ -84,7 +84,7 @@ class Found:
 
     def __repr__(self) -> str:
         """The answer and the first rows of the ranking."""
-        columns = ["rank", "id", "label", "suggested", *([] if learned_nothing(self) else ["p_wrong"])]
+        columns = ["rank", "id", "label", "suggested", *(["p_wrong"] if states_number(self) else [])]
         first = self.ranking.head(SHOWN_ROWS)[columns].round({"p_wrong": 3})
         title = f"The first {len(first)} of {len(self.ranking):,} samples in .ranking, most suspicious first:"
         return "\n".join([how_ranked(self), *answer(self), "", title, first.to_string(index=False)])

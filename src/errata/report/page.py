@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -55,8 +56,8 @@ class ReportData:
     pairs of a name and a value. budget: how many samples to look at first. unit: `epoch` or `round`.
     ranking: one row per sample, most suspicious first: id, label, suggested, score, p_wrong, agree, mean_loss.
     curve: expected_errors_found by `inspected` samples. conflicts: group, id, label of samples with the same inputs and
-    different labels. data: the samples themselves; None if they are not available. dataset: its name. trusted: False if
-    the model learned nothing: then no probability and no expected number is shown. seed: of the random part.
+    different labels. data: the samples themselves; None if they are not available. dataset: its name. column: that of
+    the labels, if it has a name. trusted: whether p_wrong and expected numbers are shown. seed: of the random part.
     """
 
     headline: str
@@ -74,6 +75,7 @@ class ReportData:
     dynamics: Dynamics
     data: UserData | None = None
     dataset: str = ""
+    column: str = ""
     trusted: bool = True
     seed: int = 0
 
@@ -143,6 +145,7 @@ def payload(report: ReportData, folder: Path | None, stored: dict[str, Any] | No
         "unit": report.unit,
         "trusted": report.trusted,
         **columns,
+        "alternatives": _alternatives(columns["label"], columns["suggested"], len(classes)),
         "random": random,
         "budget": max(1, min(report.budget, MOST_LISTED)),
         "curve": _budget_curve(report.curve, len(listed)),
@@ -177,6 +180,14 @@ def sample_columns(listed: "pd.DataFrame", codes: dict[str, int]) -> dict[str, l
         "agree": _rounded(listed["agree"]),
         "meanLoss": _rounded(listed["mean_loss"]),
     }
+
+
+def _alternatives(labels: list[int], suggested: list[int], classes: int) -> list[int]:
+    """For each class the one that is suggested most often instead, or else the one that is suggested most often."""
+    pairs = Counter((label, other) for label, other in zip(labels, suggested, strict=True) if label != other)
+    instead = {label: other for (label, other), _ in reversed(pairs.most_common())}
+    often = [code for code, _ in Counter(suggested).most_common()] + list(range(classes))
+    return [instead.get(label, next((code for code in often if code != label), label)) for label in range(classes)]
 
 
 def _rounded(values: "pd.Series[Any] | NDArray[Any]") -> list[float | None]:

@@ -1,20 +1,19 @@
 """errata.certify: how many labels are wrong and how many of these are found, from the decisions of a review."""
 
 from collections.abc import Container, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from errata.core.certifying import RECALL, Certificate, SafePrefix, certify_recall, checks_for_prefix, safe_prefix
-from errata.core.guarantees import CONFIDENCE, RIGHT, UNSURE, WRONG, Verdicts, WrongCount, check_verdicts, count_wrong
-from errata.core.recalibration import expect_among_next, recalibrate
+from errata.core.certifying import RECALL, SafePrefix, checks_for_prefix, safe_prefix
+from errata.core.guarantees import CONFIDENCE, RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.errors import InputError
 from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
 from errata.readers.label_encoding import spelling
+from errata.review.certified_review import CertifiedReview, certified_review
 from errata.review.decisions import Decision, Decisions
 from errata.review.random_draws import ReviewStep, review_steps
 from errata.review.server.database import FILE as DATABASE
@@ -23,32 +22,8 @@ from errata.wording import counted, listed, percent
 if TYPE_CHECKING:
     import pandas as pd
 
-    from errata.core.checks import Floats
-
-NEXT = 100  # samples for which errors are expected
 FEWEST_FIRST = 200  # samples among which to draw; of fewer, nearly all would have to be checked
 OUTCOMES = {"keep": RIGHT, "accept": WRONG, "relabel": WRONG, "skip": UNSURE}
-
-
-@dataclass(frozen=True, eq=False)
-class CertifiedReview:
-    """The result of `errata.certify`.
-
-    certificate: whether enough of the wrong labels are found. count: how many labels are wrong. p_wrong (N,): in the
-    order of the ranking, corrected by the verdicts. expected_next: errors among the next 100 samples of the ranking.
-    pending: samples that were drawn at random and have no verdict yet. from_server: the verdicts are those of
-    `errata review`, which draws the random samples itself.
-    """
-
-    certificate: Certificate
-    count: WrongCount
-    p_wrong: "Floats"
-    expected_next: float
-    pending: int = 0
-    from_server: bool = False
-
-    def __str__(self) -> str:
-        return "\n".join(sentences(self))
 
 
 def certify(
@@ -98,7 +73,7 @@ def certify(
                 "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
                 "the statements for any number of looks hold"
             )
-        return _certified(stored_review(result, database).verdicts, recall, confidence, fixed=False, from_server=True)
+        return certified_review(stored_review(result, database).verdicts, recall, confidence, from_server=True)
     decisions = as_decisions(verdicts)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
@@ -108,22 +83,7 @@ def certify(
     review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
     judged = {decision.id for decision in decisions}
     pending = sum(step.id not in judged for step in steps if not step.chosen)
-    return _certified(review, recall, confidence, fixed=fixed, pending=pending)
-
-
-def _certified(
-    review: Verdicts, recall: float, confidence: float, *, fixed: bool, pending: int = 0, from_server: bool = False
-) -> CertifiedReview:
-    arrays = (review.p_wrong, review.rows, review.wrong, review.at_random)
-    corrected = recalibrate(*arrays)
-    return CertifiedReview(
-        certificate=certify_recall(*arrays, recall=recall, confidence=confidence, any_time=not fixed),
-        count=count_wrong(*arrays, confidence=confidence),
-        p_wrong=corrected,
-        expected_next=expect_among_next(corrected, np.arange(review.samples), review.rows, NEXT),
-        pending=pending,
-        from_server=from_server,
-    )
+    return certified_review(review, recall, confidence, fixed=fixed, pending=pending)
 
 
 def review_database(folder: Path) -> Path | None:
@@ -193,6 +153,8 @@ def with_safe_suggestions(
     if not safe.length:
         first = min(max(suggested_budget(found.expected, len(ids)), FEWEST_FIRST), len(ids))
         unseen = int((changes & ~known)[:first].sum())
+        if not unseen:
+            raise InputError(f"nothing is left to accept: the first {first:,} suggestions have a verdict")
         raise InputError(
             f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
             f"suggestions are right, {checks_for_prefix(unseen, limit)} random checks show it for the first {first:,}: "
@@ -203,45 +165,6 @@ def with_safe_suggestions(
         for rank in np.flatnonzero((changes & ~known & ~checked)[: safe.length]).tolist()
     )
     return Decisions((*decisions, *accepted), f"{origin}, the first {safe.length:,}").with_ranks(ranking), safe
-
-
-def sentences(review: CertifiedReview) -> list[str]:
-    """What `errata certify` prints."""
-    certificate, count, samples = review.certificate, review.count, review.certificate.samples
-    right = certificate.reviewed - certificate.found - certificate.unsure
-    sure = f"with {percent(count.confidence)} confidence"
-    low, high = (count.low_any_time, count.high_any_time) if certificate.any_time else (count.low, count.high)
-    lines = [
-        f"{certificate.reviewed:,} of {samples:,} samples have a verdict, {certificate.checks:,} of them drawn at "
-        f"random: {certificate.found:,} wrong, {right:,} right, {certificate.unsure:,} unsure."
-    ]
-    if review.pending:
-        lines.append(f"{counted(review.pending, 'sample')} of the random part {_have(review.pending)} no verdict yet.")
-    if count.checks:
-        # The estimate of `count` takes samples to be chosen by their first rank, but the server ranks again.
-        estimate = float(np.clip(review.p_wrong.sum(), low, high)) if review.from_server else count.expected
-        lines.append(f"Between {low:,} and {high:,} labels are wrong, {sure} (estimate: {round(estimate):,}).")
-        lines.append(f"Expect about {counted(round(review.expected_next), 'error')} among the next {NEXT} samples.")
-    else:
-        lines.append("How many labels are wrong is not known before some random samples are judged.")
-    return [*lines, *_verdict(certificate, review.from_server)]
-
-
-def _verdict(certificate: Certificate, from_server: bool) -> list[str]:
-    goal, sure = percent(certificate.recall), f"with {percent(certificate.confidence)} confidence"
-    at_least = f"at least {percent(certificate.recall_at_least)} of the wrong labels are found, {sure}"
-    if certificate.certified:
-        return [f"Certified: {at_least}. At most {certificate.left:,} are left."]
-    lines = [f"Not certified for {goal}: {at_least}. At most {certificate.left:,} are left."]
-    if not certificate.found:
-        lines.append("No label was judged wrong yet. Review the most suspicious samples first.")
-    elif certificate.more_checks is None:
-        lines.append(f"Decide some of the {certificate.unsure:,} unsure samples: each counts as an error not found.")
-    else:
-        checks = counted(certificate.more_checks, "more random check")
-        how = "one in ten samples of errata review" if from_server else f"--draw {certificate.more_checks}"
-        lines.append(f"{checks} would certify it if every label is right ({how}).")
-    return lines
 
 
 def _judged_in_order(steps: Sequence[ReviewStep], judged: Container[str]) -> set[str]:
@@ -257,10 +180,6 @@ def _first_fair_rank(
     before = {step.id for step in takewhile(lambda step: step.id not in drawn, steps)}
     later = [ranks[decision.id] for decision in decisions if decision.id not in before | drawn]
     return max(later) + 1 if later and drawn else 0
-
-
-def _have(number: int) -> str:
-    return "has" if number == 1 else "have"
 
 
 def _ranks(found: Found, decisions: Sequence[Decision]) -> dict[str, int]:

@@ -57,7 +57,7 @@ function drawConfusions() {
     const pressed = filters.given === given && filters.suggested === suggested;
     const words = `given ${className(given)}, suggested ${className(suggested)}: ${counted(count, "sample")}`;
     const button = make("button", {type: "button", "aria-label": words, title: words, "aria-pressed": pressed ? "true" : "false"}, String(count));
-    button.style.setProperty("--share", `${Math.round(5 + 50 * count / highest)}%`);  // a darker cell would hide the number
+    button.style.setProperty("--share", `${Math.round(5 + 40 * count / highest)}%`);  // a darker cell would hide the number
     button.dataset.pair = `${given} ${suggested}`;
     return make("td", {}, button);
   };

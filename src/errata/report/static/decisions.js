@@ -46,7 +46,7 @@ function decideAll(changes) {
 
 /** Choosing the given label means keep; choosing the suggested label means accept. */
 function decisionFor(place, decision, label = "") {
-  if (decision === "accept") label = suggestedOf(place);
+  if (decision === "accept") label = shownSuggestedName(place);
   if (decision === "keep" || decision === "skip") return {decision, label: ""};
   if (label === givenOf(place)) return {decision: "keep", label: ""};
   return {decision: label === suggestedOf(place) ? "accept" : "relabel", label};

@@ -31,7 +31,7 @@ function columnTable(place, shown) {
   const excluded = shown.filter(at => columns[at].excluded);
   const compares = typical.length > 0 && used.some(at => !columns[at].text);
   const ofClass = (code, at) => columns[at].text ? "" : typical[code]?.[at] ?? "";
-  const sides = compares ? [report.label[place], ...(agreesWithLabel(place) ? [] : [report.suggested[place]])] : [];
+  const sides = compares ? [...new Set([report.label[place], shownSuggestion(place)])] : [];
   const head = make("tr", {}, make("th", {scope: "col"}, "column"), make("th", {scope: "col"}, "this sample"),
     ...sides.map(code => make("th", {scope: "col"}, `typical of ${className(code)}`)));
   const rows = used.map(at => make("tr", {}, make("th", {scope: "row"}, ...columnName(columns[at].name)),
@@ -75,11 +75,11 @@ function factsOf(place) {
 }
 
 function decisionButtons(place) {
-  const entry = decisions.get(place);
-  const same = agreesWithLabel(place);
+  const entry = filters.status === "disagreement" ? undefined : decisions.get(place);  // there, another decision is due
+  const same = shownSuggestion(place) === report.label[place];
   const choices = [
     ["keep", "k", "Keep", shownLabel(givenOf(place))],
-    ...(same ? [] : [["accept", "a", "Accept", shownLabel(suggestedOf(place))]]),
+    ...(same ? [] : [["accept", "a", "Accept", shownLabel(shownSuggestedName(place))]]),
     ["relabel", "r", entry?.decision === "relabel" ? "Relabelled" : "Another label", entry?.decision === "relabel" ? entry.label : ""],
     ["skip", "s", "Skip", ""],
     ...(entry || others.has(place) ? [["clear", "c", "Clear", ""]] : []),
@@ -105,11 +105,12 @@ function drawDetail() {
     ? make("p", {class: "note"}, `Loss of the given label over the ${report.unit}s. Dashed: the median of ${whole(report.losses.typicalOf)} samples of all ranks.`)
     : make("p", {class: "note"}, report.losses ? "The loss curve of this sample is not included, to keep the page small." : `This run did not record the loss of each ${report.unit}.`);
   const conflict = inConflict.has(place) ? make("p", {class: "conflict-note"}, "Another sample has the same inputs and a different label: one of the labels is wrong, or the inputs do not determine the class.") : "";
-  const same = agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the given label.") : "";
-  const seen = verdictsOfOthers(place);
+  const same = !blind && agreesWithLabel(place) ? make("p", {class: "note"}, "The model suggests the given label.") : "";
+  const settling = filters.status === "disagreement";
+  const seen = [...(settling ? ownVerdict(place) : []), ...verdictsOfOthers(place), ...(settling ? ["Your decision here settles it."] : [])];
   const beside = seen.length ? make("ul", {class: "others"}, ...seen.map(line => make("li", {}, line))) : "";
   byId("detail").replaceChildren(
-    make("h2", {}, blind ? "" : make("span", {class: "soft"}, `#${place + 1} `), ids[place]),
+    make("h2", {}, make("span", {class: "soft"}, blind ? "sample " : `#${place + 1} sample `), ids[place]),
     make("p", {class: "labels"}, labelPair(place), decisions.has(place) ? badge(place) : ""), same, decisionButtons(place), beside, conflict,
     contentsOf(place), blind ? "" : factsOf(place), curve ?? "", blind ? "" : caption);
 }

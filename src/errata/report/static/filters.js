@@ -2,6 +2,11 @@ const firstStatus = team || report.random ? "queue" : "all";
 const filters = {
   budget: report.budget, given: -1, suggested: -1, agreeing: 0, status: firstStatus, search: "",
 };
+/** Whether a sample must not stand out: ranks, numbers and agreement would show which ones were drawn at random. */
+const isBlind = place => filters.status === "queue" && !decisions.has(place);
+/** The suggested class as it is shown: in a queue another class than the given one, also if the model agrees with that. */
+const shownSuggestion = place => isBlind(place) && agreesWithLabel(place) ? report.alternatives[report.label[place]] : report.suggested[place];
+const shownSuggestedName = place => className(shownSuggestion(place));
 const haystacks = new Array(listed);  // built on the first search, to save memory
 
 function haystackOf(place) {
@@ -35,7 +40,7 @@ function matchingPlaces() {
   const places = [];
   for (const place of candidatePlaces()) {
     if (given >= 0 && report.label[place] !== given) continue;
-    if (suggested >= 0 && report.suggested[place] !== suggested) continue;
+    if (suggested >= 0 && shownSuggestion(place) !== suggested) continue;
     if (agreeing > 0 && !(report.agree[place] >= agreeing)) continue;
     if (!hasStatus(place, status)) continue;
     if (search && !haystackOf(place).includes(search)) continue;

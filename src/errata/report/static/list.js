@@ -13,14 +13,18 @@ const currentAt = () => places.indexOf(current);
 function optionLabel(place) {
   const entry = decisions.get(place);
   const decided = entry ? `; decided: ${entry.decision}${entry.label ? ` ${entry.label}` : ""}` : "";
-  const names = `${ids[place]}, given ${givenOf(place)}, suggested ${suggestedOf(place)}`;
+  const names = `${ids[place]}, given ${givenOf(place)}, suggested ${shownSuggestedName(place)}`;
   if (isBlind(place)) return names;
   return `${place + 1}: ${names}${report.trusted ? `, probably wrong ${percent(report.pWrong[place])}` : ""}${decided}`;
 }
 
 function badge(place) {
   const entry = decisions.get(place);
-  if (!entry) return others.has(place) ? make("span", {class: "badge"}, verdictsOfOthers(place).join("; ")) : "";
+  const settling = filters.status === "disagreement";
+  if (!entry || settling) {
+    const verdicts = [...(settling ? ownVerdict(place) : []), ...verdictsOfOthers(place)].join("; ");
+    return verdicts ? make("span", {class: "badge", title: verdicts}, verdicts) : "";
+  }
   const words = {keep: "kept", accept: "accepted", relabel: `→ ${shownLabel(entry.label)}`, skip: "skipped"}[entry.decision];
   return make("span", {class: `badge ${entry.decision}`}, words);
 }
@@ -28,7 +32,7 @@ function badge(place) {
 function labelPair(place) {
   return make("span", {class: "pair"},
     make("b", {class: "given", title: givenOf(place)}, shownLabel(givenOf(place))), make("span", {class: "arrow"}, "→"),
-    make("b", {class: "suggested", title: suggestedOf(place)}, shownLabel(suggestedOf(place))));
+    make("b", {class: "suggested", title: shownSuggestedName(place)}, shownLabel(shownSuggestedName(place))));
 }
 
 function picture(place) {
@@ -46,9 +50,9 @@ function option(place, at) {
   const parts = isGallery
     ? [make("span", {class: "frame"}, picture(place)), labelPair(place), numbers,
        make("span", {class: "foot"}, blind ? "" : smallLossCurve(place, 60, 22), badge(place))]
-    : [numbers, make("span", {class: "middle"}, labelPair(place), make("span", {class: "excerpt"}, excerptOf(place) || ids[place])),
-       blind ? make("span") : smallLossCurve(place, 110, 40), badge(place)];
-  const item = make("div", {id: `option-${place}`, role: "option", class: isGallery ? "card" : "row",
+    : [make("span", {class: "middle"}, labelPair(place), make("span", {class: "excerpt"}, excerptOf(place) || ids[place])),
+       numbers, blind ? "" : smallLossCurve(place, 110, 40), badge(place)];
+  const item = make("div", {id: `option-${place}`, role: "option", class: isGallery ? "card" : blind ? "row blind" : "row",
     "aria-selected": place === current ? "true" : "false", "aria-posinset": at + 1, "aria-setsize": places.length,
     "aria-label": optionLabel(place)}, ...parts);
   const columns = perRow();

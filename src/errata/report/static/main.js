@@ -1,4 +1,5 @@
 const PRINTED = 200;  // samples in the printed table
+const STATUSES_OF_ALL = ["queue", "all"];  // these show all samples that they choose from
 const NOT_STORED = "This browser cannot store decisions: download them before you close this page.";
 const stops = budgetStops();
 
@@ -15,18 +16,24 @@ function drawToolbar() {
   byId("agreeing").value = filters.agreeing;
   byId("status").value = filters.status;
   if (byId("search").value !== filters.search) byId("search").value = filters.search;
-  const all = team && filters.status === "queue" ? places.length === queue.length : places.length === filters.budget;
+  byId("budget-group").hidden = team && filters.status !== "all";  // the queue on a server has no end
+  const candidates = candidatePlaces().length, all = places.length === candidates && STATUSES_OF_ALL.includes(filters.status);
   const searched = filters.search && report.contents.form === "columns" ? withContents : Infinity;
   const unsearched = searched < filters.budget ? ` Only the contents of the first ${whole(searched)} samples were searched.` : "";
-  byId("matching").textContent = all ? "" : `${whole(places.length)} of the first ${whole(filters.budget)} match the filters.${unsearched}`;
+  const among = candidates === filters.budget ? `the first ${whole(candidates)}` : counted(candidates, "sample");
+  byId("matching").textContent = all ? "" : `${whole(places.length)} of ${among} match the filters.${unsearched}`;
   byId("clear").disabled = all;
 }
 
 /** The progress within the budget, and the number of wrong labels so far next to the expected one. */
 function drawProgress() {
+  byId("undo").disabled = team ? own.length === 0 : steps.length === 0;
+  byId("download").disabled = !team && decisions.size === 0;
+  if (team) return;  // the panel says how many are judged
   let decided = 0, reviewed = 0, wrong = 0, expected = 0;
-  for (const [place, entry] of decisions) {
-    if (place >= filters.budget) continue;
+  for (const place of candidatePlaces()) {
+    const entry = decisions.get(place);
+    if (!entry) continue;
     decided++;
     if (entry.decision === "skip") continue;
     reviewed++;
@@ -34,12 +41,10 @@ function drawProgress() {
     expected += report.pWrong[place] ?? 0;
   }
   const estimate = report.trusted ? `, about ${whole(expected)} expected` : "";
-  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} reviewed labels were wrong${estimate}` : "";
-  byId("progress-text").textContent = `Decided ${whole(decided)} of the first ${whole(filters.budget)}${compared}`;
+  const compared = reviewed ? `: ${whole(wrong)} of ${whole(reviewed)} labels were wrong${estimate}` : "";
+  byId("progress-text").textContent = `Decided ${whole(decided)} of ${whole(filters.budget)}${compared}`;
   byId("progress").max = filters.budget;
   byId("progress").value = decided;
-  byId("undo").disabled = team ? own.length === 0 : steps.length === 0;
-  byId("download").disabled = !team && decisions.size === 0;
 }
 
 /** Apply the filters again. The selected sample stays selected if it matches; otherwise the next one, or the first. */
@@ -135,14 +140,14 @@ byId("confusions").addEventListener("click", event => {
   if (!pair) return;
   const [given, suggested] = pair.split(" ").map(Number);
   const again = filters.given === given && filters.suggested === suggested;
-  Object.assign(filters, again ? {given: -1, suggested: -1} : {given, suggested});
+  Object.assign(filters, again ? {given: -1, suggested: -1} : {given, suggested, status: "all"});  // as counted, by rank
   refilter();
   byId("confusions").querySelector(`[data-pair="${pair}"]`)?.focus();
 });
 byId("agreement").addEventListener("click", event => {
   const level = event.target.closest("[data-level]")?.dataset.level;
   if (level === undefined) return;
-  filters.agreeing = filters.agreeing === Number(level) ? 0 : Number(level);
+  Object.assign(filters, filters.agreeing === Number(level) ? {agreeing: 0} : {agreeing: Number(level), status: "all"});
   refilter();
   byId("agreement").querySelector(`[data-level="${level}"]`).focus();
 });

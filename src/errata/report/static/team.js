@@ -17,9 +17,6 @@ const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map(byte =>
 const request = (path, options = {}) => fetch(`${base}${path}`, {cache: "no-store", credentials: "omit", ...options});
 const postJson = (path, body) => request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
 
-/** Numbers and ranks would show which samples were drawn at random, so the queue hides them until the verdict. */
-const isBlind = place => filters.status === "queue" && !decisions.has(place);
-
 function keep(event) {
   outbox.set(event.key, event);
   try {
@@ -51,7 +48,7 @@ function readOutbox() {
 function sendVerdict(place, entry, kind = "review") {
   const seconds = Math.round(performance.now() - shownSince) / 1000;
   const event = {key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[place], label: givenOf(place), rank: place + 1,
-    suggestion: suggestedOf(place), verdict: entry?.decision ?? "clear", new_label: entry?.label ?? "", kind, seconds,
+    suggestion: shownSuggestedName(place), verdict: entry?.decision ?? "clear", new_label: entry?.label ?? "", kind, seconds,
     new_class: Boolean(entry?.label) && !report.classes.includes(entry.label)};
   own.push({key: event.key, place, entry, kind});
   onServer.delete(place);
@@ -145,13 +142,17 @@ async function enqueue(newPlaces) {
 
 let toppingUp = false;
 async function topUp() {
-  if (toppingUp || queue.filter(place => !decisions.has(place)).length >= QUEUE_LOW) return;
+  const undecided = queue.filter(place => !decisions.has(place)).length;
+  if (toppingUp || undecided >= QUEUE_LOW) return;
   toppingUp = true;
   try {
     const answer = await postJson("/queue", {});
     const body = await answer.json();
     if (!answer.ok) throw new Error(body.error);
-    if (await enqueue(body.queue) && filters.status === "queue") refilter();
+    if (await enqueue(body.queue) && filters.status === "queue") {
+      refilter();
+      if (!undecided) choose(places.indexOf(nextMatching()));  // the reviewer was waiting for samples
+    }
   } catch (error) {
     console.warn(error);
   }
@@ -206,9 +207,10 @@ function listen() {
   };
 }
 
+/** `Reviewers agree on 14 of 22 samples judged twice: Cohen's kappa 0.40 (95 %: 0.06 to 0.75)`. */
 const kappaWords = kappa => {
-  const interval = kappa.low === null ? "" : ` (${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
-  return `${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval} on ${counted(kappa.samples, "sample")} judged twice, ${whole(kappa.agreed)} alike`;
+  const interval = kappa.low === null ? "" : ` (95 %: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
+  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice: ${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval}`;
 };
 
 function drawTeam() {
@@ -218,18 +220,25 @@ function drawTeam() {
   byId("connection").textContent = offline ? `${offline}: ${waiting}${outbox.size ? `, ${kept}` : ""}` : waiting;
   byId("connection").classList.toggle("warn", Boolean(offline));
   if (!panel) return;
+  const by = Object.entries(panel.reviewers).map(([name, count]) => `${name} ${whole(count)}`).join(", ");
   const lines = [
-    `${counted(panel.judged, "label")} judged, ${whole(panel.wrong)} wrong`,
-    `of ${whole(panel.random)} drawn at random, ${whole(panel.randomWrong)} wrong`,
-    Object.entries(panel.reviewers).map(([name, count]) => `${name} ${whole(count)}`).join(", "),
+    `${whole(panel.judged)} of ${counted(report.samples, "label")} judged (${by}): ${whole(panel.wrong)} wrong`,
+    `drawn at random: ${whole(panel.random)} judged, ${whole(panel.randomWrong)} wrong`,
     ...panel.statements,
     panel.training,
     panel.kappa ? kappaWords(panel.kappa) : "",
-    disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle` : "",
+    disagreements.length ? `${counted(disagreements.length, "disagreement")} to settle (show: disagreements)` : "",
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
   ];
   byId("panel").replaceChildren(...lines.filter(Boolean).map(line => make("li", {}, line)));
+  if (panel.statements.length > 1) {  // the verdicts say more than the model alone
+    byId("head").textContent = `Before any verdict: ${headline[0].toLowerCase()}${headline.slice(1)}`;
+    byId("answer").hidden = true;
+  }
 }
+const headline = byId("head").textContent;
+
+const ownVerdict = place => decisions.has(place) ? [`you: ${inWords(decisions.get(place))}`] : [];
 
 /** The verdicts of others on a sample, as far as this reviewer may see them. */
 function verdictsOfOthers(place) {
@@ -257,12 +266,9 @@ async function uploadDecisions(text) {
 }
 
 async function startTeam() {
-  byId("team").hidden = false;
-  byId("progress").hidden = true;  // the line of the team says how many are judged
   byId("reviewer").textContent = team.reviewer;
   byId("retrain").hidden = !team.retrain;
   byId("retrain").addEventListener("click", retrain);
-  for (const item of document.querySelectorAll("option.team")) item.hidden = false;
   readOutbox();
   for (;;) {
     try { await loadState(); break; } catch (error) {

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from errata.review.server.review_session import ReviewSession
 
 HEARTBEAT = 15.0  # seconds; a page that is open keeps its samples
 GATHER = 0.2  # seconds in which changes are sent together
-PAUSE = 0.5  # seconds between two computations of what the verdicts say
+PAUSE, LONGEST_PAUSE = 0.3, 0.6  # seconds between two computations of the panel
 
 
 class LiveUpdates:
@@ -19,10 +20,10 @@ class LiveUpdates:
         self._session = session
         self._pages: set[asyncio.Queue[list[int]]] = set()
         self._follower: asyncio.Task[None] | None = None
-        self._behind, self._sent = False, session.statements
+        self._behind, self._sent = False, session.panel
 
     def announce(self, places: list[int]) -> None:
-        """Tell all pages that these samples changed. The ranking and the statements of the panel follow."""
+        """Tell all pages that these samples changed. The ranking and the panel follow."""
         self._send(places)
         self._behind = True
         if self._follower is None or self._follower.done():
@@ -33,15 +34,15 @@ class LiveUpdates:
             page.put_nowait(places)
 
     async def _follow(self) -> None:
-        """Rank again if it is time, and compute the statements, until no verdict is new."""
+        """Rank again if it is time, and compute the panel, until no verdict is new."""
         while self._behind:
-            self._behind = False
+            self._behind, start = False, time.monotonic()
             await asyncio.to_thread(self._session.rerank_if_due)
-            await asyncio.to_thread(self._session.update_statements)
-            if self._session.statements != self._sent:
-                self._sent = self._session.statements
+            await asyncio.to_thread(self._session.update_panel)
+            if self._session.panel is not self._sent:
+                self._sent = self._session.panel
                 self._send([])
-            await asyncio.sleep(PAUSE)
+            await asyncio.sleep(min(LONGEST_PAUSE, max(PAUSE, 4 * (time.monotonic() - start))))
 
     async def stream(self, reviewer: str) -> AsyncIterator[bytes]:
         """The changes for one page, as text/event-stream."""
@@ -49,8 +50,11 @@ class LiveUpdates:
         self._pages.add(page)
         try:
             yield _message({"number": self._session.last_number, "run": self._session.samples.run})
+            renewed = -HEARTBEAT
             while True:
-                await asyncio.to_thread(self._session.still_here, reviewer)
+                if time.monotonic() - renewed >= HEARTBEAT:
+                    await asyncio.to_thread(self._session.still_here, reviewer)
+                    renewed = time.monotonic()
                 try:
                     places = await asyncio.wait_for(page.get(), HEARTBEAT)
                 except TimeoutError:

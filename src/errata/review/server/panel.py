@@ -1,10 +1,10 @@
-"""Counts and agreement for the panel on the page, and the arrays for statistics of the verdicts.
+"""Counts, agreement and statements for the panel on the page, and the arrays for statistics of the verdicts.
 
 This is the one place where the log becomes statistics: `judged_verdicts` for estimates, `panel` for the page.
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 
 from errata.core.guarantees import RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.review.agreement import Kappa, cohen_kappa, fleiss_kappa
+from errata.review.certified_review import certified_review, sentences
 from errata.review.server.events import IMPORT, SKIP
 from errata.review.server.queues import SharedQueue
-from errata.review.server.verdict_state import DECIDED, DISAGREEMENT, OPEN, VerdictState
+from errata.review.server.verdict_state import DECIDED, OPEN, VerdictState
 
+FEWEST_CHECKS = 10  # random verdicts; with fewer, nothing is stated
 LEFT_BEHIND = 100  # samples handed out after one without a verdict, from which on that is unsure
 
 
@@ -52,6 +54,17 @@ def _step(place: int, handed: Mapping[int, int], state: VerdictState, queue: Sha
     return queue.handed_after[place], True, handed[place], place
 
 
+def statements(verdicts: Verdicts, order: Sequence[int]) -> list[str]:
+    """What the verdicts say about all labels, in sentences that hold however often someone looks.
+
+    order: all places in the order in which they are handed out. With few random verdicts, one sentence says so.
+    """
+    if verdicts.checks < FEWEST_CHECKS:
+        so_far = f"{verdicts.checks} {'counts' if verdicts.checks == 1 else 'count'} so far"
+        return [f"How many labels are wrong is stated after {FEWEST_CHECKS} random samples; {so_far}."]
+    return sentences(certified_review(verdicts, from_server=True, order=order))[1:]
+
+
 def agreement(state: VerdictState) -> Kappa | None:
     """The agreement on samples that two reviewers judged: Cohen's kappa for one pair of reviewers, otherwise Fleiss'.
 
@@ -78,14 +91,12 @@ def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
     wrong = [place for place in decided if state.outcome(place).chosen != state.labels[place]]
     per_reviewer = Counter(name for verdicts in state.current.values() for name in verdicts)
     kappa = agreement(state)
-    disagreements = [place for place in state.current if state.outcome(place).status == DISAGREEMENT]
     return {
         "judged": len(decided),
         "wrong": len(wrong),
         "random": sum(queue.drawn.get(place, False) for place in decided),
         "randomWrong": sum(queue.drawn.get(place, False) for place in wrong),
         "reviewers": {name: per_reviewer[name] for name in sorted({*queue.reviewers, *per_reviewer})},
-        "disagreements": len(disagreements),
         "kappa": None if kappa is None else _as_json(kappa),
         "stale": state.stale,
     }

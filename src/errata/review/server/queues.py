@@ -1,10 +1,12 @@
 """Who judges which sample next."""
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from errata.core.random_part import random_order, random_positions
+from errata.core.random_part import EVERY, random_order, random_positions
+from errata.review.server.event_log import Assignment
 from errata.review.server.verdict_state import DISAGREEMENT, VerdictState
 
 LEASE = 600.0  # seconds without a sign of life after which a sample is handed to someone else
@@ -16,6 +18,7 @@ class SharedQueue:
     """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
+    random_every: one in so many samples is drawn at random.
     order: all places, most suspicious first; replaced after a re-ranking. random_places: all places in the order in
     which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether
     this was at a random position. handed_after: the number of the last event before that. leases: for each place, until
@@ -26,6 +29,7 @@ class SharedQueue:
     seed: int
     reviewers: list[str]
     overlap: float = 0.0
+    random_every: int = EVERY
     order: list[int] = field(default_factory=list)
     random_places: list[int] = field(default_factory=list)
     drawn: dict[int, bool] = field(default_factory=dict)
@@ -35,7 +39,7 @@ class SharedQueue:
     def __post_init__(self) -> None:
         self.order = self.order or list(range(self.samples))
         self.random_places = self.random_places or random_order(self.samples, self.seed).tolist()
-        self._random = random_positions(self.samples + 1, self.seed).tolist()
+        self._random = random_positions(self.samples + 1, self.seed, self.random_every).tolist()
         shares = np.random.default_rng([self.seed, 2]).random(self.samples)
         self._twice = (shares < self.overlap) & (len(self.reviewers) > 1)
 
@@ -71,11 +75,16 @@ class SharedQueue:
             if holders.get(reviewer, 0) > now:
                 holders[reviewer] = now + LEASE
 
-    def restore(self, place: int, reviewer: str, drawn_at_random: bool, after_event: int, now: float) -> None:
-        """Take over an assignment from before a restart."""
-        self.drawn.setdefault(place, drawn_at_random)
-        self.handed_after.setdefault(place, after_event)
-        self.leases.setdefault(place, {})[reviewer] = now + LEASE
+    def restore_all(self, assignments: Iterable[Assignment], places: Mapping[str, int], now: float) -> int:
+        """Take over what was handed out before a restart. Returns the last number, or 0."""
+        number = 0
+        for assignment in assignments:
+            number, place = assignment.number, places.get(assignment.sample)
+            if place is not None:
+                self.drawn.setdefault(place, assignment.drawn_at_random)
+                self.handed_after.setdefault(place, assignment.after_event)
+                self._lease(place, assignment.reviewer, now)
+        return number
 
     def extend(self, reviewer: str, count: int, state: VerdictState, now: float) -> list[int]:
         """Hand out up to `count` more places. Half of them may be second verdicts on samples of other reviewers."""

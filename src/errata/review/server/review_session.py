@@ -8,16 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from errata.core.random_part import EVERY
 from errata.errors import InputError, StoreError
 from errata.readers.file_access import file_errors
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
 from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
-from errata.review.server.panel import judged_verdicts, panel
+from errata.review.server.panel import judged_verdicts, panel, statements
 from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
-from errata.review.server.statements import statements
 from errata.review.server.verdict_state import VerdictState
 from errata.wording import nearest, one_line
 
@@ -38,24 +38,30 @@ class ReviewSession:
     """Everything that the server does, without the web. Methods may be called from several threads."""
 
     def __init__(
-        self, samples: ReviewSamples, database: ReviewDatabase, reviewers: list[str], overlap: float = 0.0
+        self,
+        samples: ReviewSamples,
+        database: ReviewDatabase,
+        reviewers: list[str],
+        overlap: float = 0.0,
+        random_every: int = EVERY,
     ) -> None:
+        """overlap, random_every: see `SharedQueue`."""
         self.samples, self.database, self.reviewers = samples, database, reviewers
         self.log = EventLog(database)
         self.state = VerdictState(samples.places, samples.labels)
         self.queue = SharedQueue(
-            len(samples.ids), samples.seed, reviewers, overlap, random_places=samples.random_places
+            len(samples.ids), samples.seed, reviewers, overlap, random_every, random_places=samples.random_places
         )
-        self._lock, self._statements_lock = threading.RLock(), threading.Lock()
-        self.statements: list[str] = []
+        self._lock, self._panel_lock = threading.RLock(), threading.Lock()
+        self.panel: dict[str, Any] = {}  # for the page
+        self.disagreements: list[int] = []
         self.training = ""  # how a training went
         self._p_wrong, self._trained_on = samples.p_wrong, set[int]()
-        self._rankings, self._stated = 0, (-1, 0)  # the last event and the ranking that the statements rest on
+        self._rankings, self._panel_of = 0, (-1, 0)  # the last event and the ranking that the panel rests on
         self.last_number = 0
         self._read_new_events()
         self._since_reranked = self.last_number
-        self._assigned = 0
-        self._restore_assignments()
+        self._assigned = self.queue.restore_all(self.log.assignments(), samples.places, time.monotonic())
         if (samples.folder / RETRAINED).is_file():
             self.rank_by_retrained()
 
@@ -67,14 +73,6 @@ class ReviewSession:
             changed.append(self.state.add(event))
         self._uncertain = False
         return [place for place in changed if place is not None]
-
-    def _restore_assignments(self) -> None:
-        now = time.monotonic()
-        for assignment in self.log.assignments():
-            self._assigned = assignment.number
-            place = self.samples.places.get(assignment.sample)
-            if place is not None:
-                self.queue.restore(place, assignment.reviewer, assignment.drawn_at_random, assignment.after_event, now)
 
     def record(self, sent: Sequence[tuple[str, Sequence[Any]]]) -> tuple[list[Reply], list[int]]:
         """Check and store what several reviewers sent, in one transaction. Returns their replies and changed places.
@@ -192,7 +190,7 @@ class ReviewSession:
     def snapshot(self, reviewer: str) -> dict[str, Any]:
         """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
         queue = self.next_places(reviewer)
-        self.update_statements()
+        self.update_panel()
         with self._lock:
             events = self.state.own_events(reviewer)
             own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
@@ -208,12 +206,11 @@ class ReviewSession:
     def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
         """What a reviewer may see of some samples, the disagreements and the panel."""
         with self._lock:
-            disagreeing = [place for place in self.state.current if self.queue.needs_adjudication(place, self.state)]
             return {
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
-                "disagreements": sorted(disagreeing),
-                "panel": {**panel(self.state, self.queue), "statements": self.statements, "training": self.training},
+                "disagreements": self.disagreements,
+                "panel": {**self.panel, "training": self.training},
             }
 
     def _visible(self, place: int, reviewer: str) -> dict[str, Any]:
@@ -230,15 +227,19 @@ class ReviewSession:
             "adjudicated": adjudicated and [adjudicated.reviewer, adjudicated.verdict, adjudicated.new_label],
         }
 
-    def update_statements(self) -> None:
-        """Compute what the verdicts say about all labels, if there are new ones. Verdicts can be stored meanwhile."""
-        with self._statements_lock:
+    def update_panel(self) -> None:
+        """Compute the panel and the disagreements, if there are new verdicts. Verdicts can be stored meanwhile."""
+        with self._panel_lock:
             with self._lock:
-                current, order = (self.last_number, self._rankings), self.queue.order
-                if current == self._stated:
+                current, state, queue = (self.last_number, self._rankings), self.state, self.queue
+                if current == self._panel_of:
                     return
-                verdicts = judged_verdicts(self.state, self.queue, self.samples.p_wrong)
-            self.statements, self._stated = statements(verdicts, order), current
+                order, verdicts = queue.order, judged_verdicts(state, queue, self.samples.p_wrong)
+                disagreements = sorted(place for place in state.current if queue.needs_adjudication(place, state))
+                counts = panel(state, queue)
+            shown = {**counts, "statements": statements(verdicts, order)}
+            with self._lock:
+                self.panel, self.disagreements, self._panel_of = shown, disagreements, current
 
     def rerank_if_due(self) -> bool:
         """Rank the samples again if enough verdicts have arrived since the last time."""

@@ -9,7 +9,7 @@ from typing import Any
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from errata.errors import InputError, StoreError
@@ -65,7 +65,7 @@ class ReviewRoutes:
         async def endpoint(request: Request) -> Response:
             reviewer = reviewer_of(request.path_params["token"], self._tokens)
             if reviewer is None:
-                return _error(404, BROKEN_LINK)
+                return _broken_link(request)
             try:
                 return await handler(request, reviewer)
             except _TooLargeError:
@@ -171,4 +171,11 @@ def _error(status: int, sentence: str) -> Response:
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
+    return _broken_link(request)
+
+
+def _broken_link(request: Request) -> Response:
+    """A sentence for a person who opened the link, or JSON for a page that was open before."""
+    if "text/html" in request.headers.get("accept", ""):
+        return PlainTextResponse(BROKEN_LINK, 404)
     return _error(404, BROKEN_LINK)

@@ -32,10 +32,7 @@ def stored_review(found: Found, address: str | Path) -> StoredReview:
     database = ReviewDatabase(address, read_only=True)
     try:
         log = EventLog(database)
-        for assignment in log.assignments():
-            place = places.get(assignment.sample)
-            if place is not None:
-                queue.restore(place, assignment.reviewer, assignment.drawn_at_random, assignment.after_event, 0.0)
+        queue.restore_all(log.assignments(), places, 0.0)
         for event in log.events_after(0):
             state.add(event)
     finally:

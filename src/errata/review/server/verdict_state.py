@@ -23,6 +23,9 @@ class Outcome:
         return self.events[0].chosen if self.status == DECIDED else None
 
 
+NO_VERDICT = Outcome(OPEN)
+
+
 @dataclass
 class VerdictState:
     """All events of a log, folded in their order. Places are positions in the ranking, from 0.
@@ -41,6 +44,7 @@ class VerdictState:
     current: dict[int, dict[str, Event]] = field(default_factory=dict)
     adjudicated: dict[int, Event] = field(default_factory=dict)
     _of_place: dict[int, list[Event]] = field(default_factory=dict)
+    _outcomes: dict[int, Outcome] = field(default_factory=dict)
 
     def place_of(self, event: Event) -> int | None:
         """The place of the sample of an event; None if it is gone or has another label now."""
@@ -79,12 +83,11 @@ class VerdictState:
                 verdicts[event.reviewer] = event
         _set_or_delete(self.current, place, verdicts or None)
         _set_or_delete(self.adjudicated, place, adjudicated)
+        self._outcomes[place] = _outcome_of(verdicts.values() if adjudicated is None else [adjudicated])
 
     def outcome(self, place: int) -> Outcome:
         """An adjudication, or else the label that all reviewers or more than half of them chose. Skips do not count."""
-        if place in self.adjudicated:
-            return _outcome_of([self.adjudicated[place]])
-        return _outcome_of(self.current.get(place, {}).values())
+        return self._outcomes.get(place, NO_VERDICT)
 
     def judged_places(self) -> set[int]:
         """The places with any verdict."""
@@ -106,7 +109,7 @@ def _outcome_of(events: Iterable[Event]) -> Outcome:
     verdicts = tuple(events)
     deciding = tuple(event for event in verdicts if event.verdict != SKIP)
     if not deciding:
-        return Outcome(SKIPPED, verdicts) if verdicts else Outcome(OPEN)
+        return Outcome(SKIPPED, verdicts) if verdicts else NO_VERDICT
     votes = Counter(event.chosen for event in deciding)
     label, count = votes.most_common(1)[0]
     if 2 * count > len(deciding):
