@@ -1,0 +1,154 @@
+"""Every command and every Python block of the README and the pages, as it stands, in a folder with small example files."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import example_files
+import pytest
+import typer
+
+import errata.cli
+from errata.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs" / "explanations").glob("*.md"))]
+TEXT = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in PAGES}
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+
+# These pages have a test of their own, which runs their Python and also compares what it gives.
+PYTHON_TESTED_ELSEWHERE = {
+    "README.md": "tests/test_readme.py",
+    "docs/training-loop.md": "tests/integrations/test_distributed.py",
+    "docs/exports.md": "tests/review/test_exports.py",
+}
+# Of these commands only the options are checked, because they need more than a test has.
+ONLY_CHECKED = {
+    "errata bench run": "hours of training",
+    "errata bench choose": "hours of training",
+    "errata bench tune": "hours of training",
+    "errata data fetch": "a network",
+    "errata data check --all": "the datasets of the benchmark",
+    "errata data show": "the datasets of the benchmark",
+    "errata find reviews.csv --label sentiment --backbone": "a downloaded model; tests/frameworks makes one",
+    "errata score s3://bucket/run": "an S3 server; tests/frameworks starts one",
+    "python": "hours of training",
+    "make": "minutes; .ci/run calls it",
+    "pip": "a network; tests/package installs the package",
+}
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    """The code blocks of these languages."""
+    return re.findall(rf"^```(?:{'|'.join(languages)})\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def commands(text: str) -> list[str]:
+    """The commands of all blocks, one per line."""
+    joined = "\n".join(blocks(text, "sh", "bash", "console")).replace("\\\n", " ")
+    return [line.removeprefix("$ ") for line in joined.splitlines() if line.strip() and not line.lstrip().startswith("#")]
+
+
+def only_checked(command: str) -> bool:
+    return any(command.startswith(prefix) for prefix in ONLY_CHECKED)
+
+
+@pytest.fixture(scope="session")
+def example_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("example")
+    example_files.write(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(example_folder, tmp_path, monkeypatch):
+    """A copy of the example files, which is the working directory."""
+    shutil.copytree(example_folder, tmp_path / "work")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    return tmp_path / "work"
+
+
+def run(command: str) -> None:
+    """Run a command in the working directory. It must succeed; `errata review` must print its links."""
+    if command.startswith("errata find") and "--out" not in command:
+        shutil.rmtree("errata-out", ignore_errors=True)  # errata refuses to replace the results of other data
+    process = subprocess.Popen(["bash", "-c", f"exec {command}"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if not command.startswith("errata review"):
+        printed, _ = process.communicate()
+        assert process.returncode == 0, f"{command}\n{printed}"
+        return
+    reviewers = command.count("--reviewer")
+    links = [line for line in iter(process.stdout.readline, "") if "http://" in line and (reviewers := reviewers - 1) <= 0]
+    process.terminate()
+    process.communicate()
+    assert links
+
+
+@pytest.mark.parametrize("page", [name for name, text in TEXT.items() if commands(text)])
+def test_every_command_runs(page, folder):
+    for command in commands(TEXT[page]):
+        if not only_checked(command):
+            run(command)
+
+
+@pytest.mark.parametrize("command", re.findall(r"^\| .* \| `(errata find [^`]+)`", TEXT["README.md"], re.MULTILINE))
+def test_the_commands_in_the_table_of_the_readme_run(command, folder):
+    run(command)
+
+
+@pytest.mark.parametrize(
+    "page", [name for name, text in TEXT.items() if blocks(text, "python") and name not in PYTHON_TESTED_ELSEWHERE]
+)
+@pytest.mark.filterwarnings("ignore")
+def test_every_python_block_runs(page, folder, capsys):
+    names = {"__name__": "__main__"}
+    for block in blocks(TEXT[page], "python"):
+        exec(block, names)
+        printed = capsys.readouterr().out
+        assert ("errata.rank(" in block) <= ("suggested" in printed), block
+
+
+def problems(command: str) -> list[str]:
+    """What a command names that does not exist: subcommands, options, targets of make, scripts, extras."""
+    words = shlex.split(command, comments=True)
+    if words[0] == "make":
+        return [word for word in words[1:] if not re.search(rf"^{word}:", (ROOT / "Makefile").read_text(), re.MULTILINE)]
+    if words[0] == "python" and words[1].endswith(".py"):
+        source = (ROOT / words[1]).read_text(encoding="utf-8")
+        return [word for word in words[2:] if word.startswith("--") and f'"{word}"' not in source]
+    if words[0] == "pip":
+        return [extra for extra in re.findall(r"\[(.+?)\]", command) if not set(extra.split(",")) <= set(EXTRAS)]
+    if words[0] != "errata":
+        return []
+    known = typer.main.get_command(app)
+    for place, word in enumerate(words[1:], 1):
+        if word not in getattr(known, "commands", {}):
+            break
+        known = known.commands[word]
+    else:
+        place = len(words)
+    options = {"--help", *(name for parameter in known.params for name in parameter.opts + parameter.secondary_opts)}
+    unknown = [word for word in words[place:] if word.startswith("-") and word.partition("=")[0] not in options]
+    return unknown + ([words[place]] if getattr(known, "commands", {}) and len(words) > place and not unknown else [])
+
+
+@pytest.mark.parametrize("page", TEXT)
+def test_every_command_and_option_exists(page):
+    without_blocks = re.sub(r"^```.*?^```", "", TEXT[page], flags=re.DOTALL | re.MULTILINE)
+    inline = [text for text in re.findall(r"`([^`\n]+)`", without_blocks) if re.match(r"(errata|make|pip install) \S", text)]
+    named = commands(TEXT[page]) + [text.replace(" ...", "") for text in inline]
+    assert {command: found for command in named if (found := problems(command))} == {}
+
+
+def test_every_exception_is_needed():
+    everything = [command for text in TEXT.values() for command in commands(text)]
+    for prefix in ONLY_CHECKED:
+        assert any(command.startswith(prefix) for command in everything), prefix
+    for page, test in PYTHON_TESTED_ELSEWHERE.items():
+        assert Path(page).name in (ROOT / test).read_text() or "README" in page
