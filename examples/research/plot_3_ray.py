@@ -1,8 +1,9 @@
 """A Ray cluster
 =============
 
-A run may be written in shards by many processes. Scoring on a Ray cluster gives the scores of one machine, bit for bit. The cluster
-here has one node on this machine. The command is ``errata score FOLDER --method MeanProb-LM --ray HOST:PORT``.
+Many processes may write one run, each a shard of it. A Ray cluster scores the shards and gives the scores of one
+machine, bit for bit. The command is ``errata score FOLDER --method MeanProb-LM --ray HOST:PORT``. The cluster here
+has one node.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The wheel and the sdist in empty environments: what works without torch, and the README's commands with the find extra."""
+"""The wheel and the sdist in empty environments: what works without torch, and the commands of the README."""
 
 import os
 import re
@@ -45,7 +45,7 @@ def packages(tmp_path_factory):
 
 
 def environment(folder, *pip_arguments, shared=False):
-    """The bin folder of a new environment. shared: dependencies are those of the tests, so that nothing is downloaded."""
+    """The bin folder of a new environment. shared: with the dependencies of the tests, without a download."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     if shared:

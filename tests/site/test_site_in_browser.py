@@ -52,7 +52,7 @@ def test_the_review_page_on_the_front_page_takes_decisions(open_page):
     frame.locator("body").press("a")
     frame.locator("body").press("k")
     page.wait_for_function(
-        "() => Object.keys(localStorage).some(key => /accept/.test(localStorage[key]) && /keep/.test(localStorage[key]))"
+        "() => Object.values(localStorage).some(stored => /accept/.test(stored) && /keep/.test(stored))"
     )
 
 
