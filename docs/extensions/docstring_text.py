@@ -1,4 +1,4 @@
-"""Docstrings are plain text: `scores_` is a name, not a link, and lines such as `label: the labels` describe parameters."""
+"""Docstrings are plain text: `scores_` is a name, not a link, and a line such as `label: ...` describes a parameter."""
 
 import inspect
 import re

@@ -8,13 +8,14 @@ import pandas as pd
 from PIL import Image
 
 import errata
+from errata.core.random_part import random_order
 
 RESULTS = Path(__file__).parents[2] / "results"
 SETTINGS = ("digits-symmetric-20", "letter-symmetric-20", "satellite-symmetric-20")
 
 
 def write(folder: Path) -> None:
-    """Write tables, texts, pictures, logits, a recorded run, results of `errata find`, decisions and benchmark results."""
+    """Write tables, texts, pictures, logits, a run, a result of `errata find`, decisions and benchmark results."""
     _tables(folder)
     _texts(folder / "reviews.csv")
     _pictures(folder / "photos")
@@ -32,18 +33,25 @@ def _tables(folder: Path) -> None:
     for name in ("flowers.csv", "data.csv"):
         flowers.to_csv(folder / name, index=False)
     found = errata.find(folder / "flowers.csv", "species", model="mlp", out=folder / "errata-out")
-    first = found.ranking.head(12)
-    decisions = pd.DataFrame({"id": first["id"], "label": first["label"], "new_label": first["suggested"]})
-    right = iris.target_names[iris.target][decisions["id"].astype(int)] == decisions["label"]
-    decisions.insert(2, "decision", np.where(right, "keep", "accept"))
-    decisions.loc[right, "new_label"] = ""
-    decisions.to_csv(folder / "decisions.csv", index=False)
+    true = iris.target_names[iris.target]
+    drawn = random_order(150, found.random_seed)[:60]
+    judged = pd.unique(np.concatenate([found.ranking["id"].head(12), drawn]))
+    given = flowers["species"].to_numpy()[judged]
+    right = given == true[judged]
+    decisions = {
+        "id": judged,
+        "label": given,
+        "decision": np.where(right, "keep", "relabel"),
+        "new_label": np.where(right, "", true[judged]),
+        "random": np.where(np.isin(judged, drawn), "yes", ""),
+    }
+    pd.DataFrame(decisions).to_csv(folder / "decisions.csv", index=False)
 
 
 def _texts(path: Path) -> None:
     rng = np.random.default_rng(0)
-    words = {"good": "great fine loved superb best".split(), "bad": "poor awful hated broken worst".split()}
-    common = "the film and its story were for me on that day".split()
+    words = {"good": ["great", "fine", "loved", "superb"], "bad": ["poor", "awful", "hated", "broken"]}
+    common = ["the", "film", "and", "its", "story", "were", "for", "me", "that", "day"]
     sentiments = rng.choice(list(words), 80)
     texts = [" ".join(rng.permutation([*rng.choice(words[name], 3), *common])) for name in sentiments]
     pd.DataFrame({"text": texts, "sentiment": sentiments}).to_csv(path, index=False)
