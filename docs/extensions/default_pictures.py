@@ -38,7 +38,7 @@ def write(folder: Path) -> None:
     used = epochs_used(full, find_method(full, None))
     stages = {name: errata.score(full, name) for name in _stage_names(method)}
     probabilities = softmax(logits.astype(np.float64), axis=2)
-    sample = _sample(probabilities[-1], noisy.labels, noisy.truth, stages[method])
+    sample = _sample(probabilities[-EPOCHS // 10 :].mean(axis=0), noisy.labels, noisy.truth, stages[method])
     given, true = int(noisy.labels[sample]), int(digits.target[sample])
     held_out = held_out_pool(noisy.labels, 10, full.spaces)
     assert held_out is not None
@@ -87,7 +87,7 @@ def _stage_names(method: str) -> list[str]:
 def _sample(
     last: NDArray[np.float64], labels: NDArray[np.int64], truth: NDArray[np.bool_], scores: NDArray[np.float64]
 ) -> int:
-    """The best ranked wrong label that the last epoch predicts, so that the last epoch alone would miss it."""
+    """The best ranked wrong label that the last epochs predict, so that they alone would miss it."""
     memorised = np.flatnonzero(truth & (last.argmax(axis=1) == labels))
     return int(memorised[scores[memorised].argmax()])
 

@@ -16,14 +16,17 @@ probabilities, here of five trainings; errata trains once.
 
       .. literalinclude:: plot_1_cleanlab.py
          :pyobject: with_errata
+
+Both are executed here:
 """
 
-# sphinx_gallery_start_ignore
 import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
 import errata
+
+# sphinx_gallery_start_ignore
 
 
 def with_cleanlab(X, labels):
@@ -52,9 +55,6 @@ def with_errata(X, labels):
 
 
 # sphinx_gallery_end_ignore
-# %%
-# Both are executed here:
-
 X, y = load_digits(return_X_y=True)
 noisy = errata.noise.symmetric(y, 0.2, num_classes=10, seed=0)  # we know which labels are wrong
 named = {

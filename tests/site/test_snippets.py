@@ -40,7 +40,7 @@ ONLY_CHECKED = {
     "errata data fetch": "a network",
     "errata data check --all": "the datasets of the benchmark",
     "errata data show": "the datasets of the benchmark",
-    "errata apply data.csv --decisions decisions.csv --at-most-wrong": "hundreds of wrong labels; tests/review has them",
+    "errata apply data.csv --decisions decisions.csv --at-most-wrong": "hundreds of errors; tests/review has them",
     "errata export errata-out --to fiftyone": "images; tests/review exports some",
     "errata find reviews.csv --label sentiment --backbone": "a downloaded model; tests/frameworks makes one",
     "errata score s3://bucket/run": "an S3 server; tests/frameworks starts one",
