@@ -27,8 +27,8 @@ for shard in range(4):
     write_shard(str(folder / "run"), str(shard), run_id="example", ids=ids, labels=labels, logits=logits)
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * 1024**2})
-options = ["--method", "Unmixed-MeanProb-LM", "--out", "scores.parquet", "--ray", cluster.address]
-subprocess.run(["errata", "score", "run", *options], cwd=folder, check=True, capture_output=True)
+options = ["--method", "Unmixed-MeanProb-LM", "--out", str(folder / "scores.parquet"), "--ray", cluster.address]
+subprocess.run(["errata", "score", str(folder / "run"), *options], check=True, capture_output=True)
 cluster.shutdown()
 
 scores = pd.read_parquet(folder / "scores.parquet").iloc[:, -1].to_numpy()
