@@ -46,7 +46,6 @@ myst_heading_anchors = 4
 autodoc_typehints = "none"  # the signature on the page would be longer than the text; docstrings state shapes
 autodoc_member_order = "bysource"
 add_module_names = True
-python_maximum_signature_line_length = 88
 
 sphinx_gallery_conf = GALLERY
 
