@@ -29,7 +29,13 @@ extensions = [
     "docstring_text",
     "repository_links",
 ]
-exclude_patterns = ["gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.json", "gallery/**/*.zip"]
+exclude_patterns = [
+    "generated/default/facts.md",
+    "gallery/**/*.ipynb",
+    "gallery/**/*.py",
+    "gallery/**/*.json",
+    "gallery/**/*.zip",
+]
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 suppress_warnings = ["config.cache"]  # the gallery's settings contain functions
 default_role = "literal"
@@ -39,8 +45,7 @@ myst_heading_anchors = 4
 
 autodoc_typehints = "none"  # the signature on the page would be longer than the text; docstrings state shapes
 autodoc_member_order = "bysource"
-add_module_names = False
-python_maximum_signature_line_length = 88
+add_module_names = True
 
 sphinx_gallery_conf = GALLERY
 

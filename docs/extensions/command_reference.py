@@ -4,8 +4,8 @@ from typing import Any
 
 BEGIN = """# Command line
 
-Every command prints this with `--help`. An option in brackets has the default that is shown. Errors are one sentence on standard
-error, with exit code 2: [all messages](errors.md).
+Every command prints this with `--help`. Brackets after the meaning of an option hold its default. Errors are one
+sentence on standard error, with exit code 2: [all messages](errors.md).
 
 """
 

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import softmax
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,7 @@ def write(folder: Path) -> None:
     from sklearn.datasets import load_digits
 
     import errata
+    from errata.core.held_out import held_out_pool
     from errata.dynamics.scoring import epochs_used, find_method
     from errata.training.gather import gather
     from errata.training.model_inputs import TableInputs
@@ -27,42 +29,72 @@ def write(folder: Path) -> None:
     digits = load_digits()
     inputs = (digits.data / 16).astype(np.float32)
     noisy = errata.noise.symmetric(digits.target, 0.2, num_classes=10, seed=0)
-    recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=1e-3)
-    (run,) = gather(TableInputs(inputs), noisy.labels, 10, (64,), recipe, seeds=(0,))
+    recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=3e-3)
+    (run,) = gather(TableInputs(inputs), noisy.labels, 10, (512,), recipe, seeds=(0,))
     assert run.dynamics is not None
-    logits = np.asarray(run.dynamics.logits, dtype=np.float64)
-    full = errata.Dynamics.from_arrays(logits.astype(np.float32), noisy.labels, inputs=inputs, gathering="in-sample")
-    method = find_method(full, None)
-    used = epochs_used(full, method)
-    early = "EarlyProb-LM"
-    ranking = errata.rank(full)
-    places = ranking.set_index("id")["rank"]
-    stages = {name: errata.score(full, name) for name in (early, f"HeldOut-{early}", f"Unmixed-HeldOut-{early}")}
-    sample = _sample(logits, noisy.labels, noisy.truth, places.to_numpy())
+    logits = np.asarray(run.dynamics.logits)
+    full = errata.Dynamics.from_arrays(logits, noisy.labels, inputs=inputs, gathering="in-sample")
+    method = find_method(full, None).name
+    used = epochs_used(full, find_method(full, None))
+    stages = {name: errata.score(full, name) for name in _stage_names(method)}
+    probabilities = softmax(logits.astype(np.float64), axis=2)
+    sample = _sample(probabilities[-EPOCHS // 10 :].mean(axis=0), noisy.labels, noisy.truth, stages[method])
     given, true = int(noisy.labels[sample]), int(digits.target[sample])
-    shares = np.exp(logits - np.logaddexp.reduce(logits, axis=2, keepdims=True))
+    held_out = held_out_pool(noisy.labels, 10, full.spaces)
+    assert held_out is not None
 
     _save(_picture(digits.images[sample], given, true), folder / "1-sample.png")
-    _save(_curves(shares[:, sample], given, true, used), folder / "2-curve.png")
-    _save(_average(shares[:used, sample].mean(axis=0), given, true), folder / "3-average.png")
-    _save(_stages(stages, noisy.truth, sample), folder / "4-blend.png")
-    _save(_ranked(ranking, noisy.truth, sample), folder / "5-rank.png")
-    found = int(noisy.truth[ranking["id"].to_numpy()[: noisy.count]].sum())
+    _save(_curves(probabilities[:, sample], given, true, used), folder / "2-curve.png")
+    average = probabilities[:used, sample].mean(axis=0)
+    _save(
+        _vectors(
+            {f"{EPOCHS} epochs": probabilities[:, sample].mean(axis=0), f"first {used} epochs": average}, given, true
+        ),
+        folder / "3-average.png",
+    )
+    _save(
+        _vectors({"this run": average, "models without the label": np.exp(held_out[sample])}, given, true),
+        folder / "4-held-out.png",
+    )
+    _save(_stages(stages, noisy.truth, sample), folder / "5-scores.png")
+    _save(_ranked(stages[method], noisy.truth, sample), folder / "6-rank.png")
+    rows = [
+        f"| `{name}` | {errata.metrics.fnr(scores, noisy.truth):.1%} | {_place(scores, sample):,} |"
+        for name, scores in {"Last-LM": errata.score(full, "Last-LM"), **stages}.items()
+    ]
     (folder / "facts.md").write_text(
-        f"In this build: sample {sample}, a *{true}* that was given the label *{given}*. The method is `{method}`, "
-        f"and it uses {used} of {EPOCHS} epochs. The sample has rank {int(places[sample])} of {len(places):,}; among the first "
-        f"{noisy.count} samples, {found} of the {noisy.count} wrong labels are found.\n",
+        "\n".join(
+            [
+                f"Here the sample is a *{true}* that was given the label *{given}*. {noisy.count} of the "
+                f"{len(inputs):,} labels are wrong. This is what each step brings, starting from the last epoch alone:",
+                "",
+                "| method | wrong labels missed | rank of this sample |",
+                "|---|---:|---:|",
+                *rows,
+                "",
+            ]
+        ),
         encoding="utf-8",
     )
 
 
+def _stage_names(method: str) -> list[str]:
+    """`EarlyProb-LM`, `HeldOut-EarlyProb-LM`, ...: the method, from without a step to complete."""
+    *steps, aggregation, measure = method.split("-")
+    return ["-".join([*steps[place:], aggregation, measure]) for place in range(len(steps), -1, -1)]
+
+
 def _sample(
-    logits: NDArray[np.float64], labels: NDArray[np.int64], truth: NDArray[np.bool_], places: NDArray[np.int64]
+    last: NDArray[np.float64], labels: NDArray[np.int64], truth: NDArray[np.bool_], scores: NDArray[np.float64]
 ) -> int:
-    """A wrong label that the last epoch predicts, so that the last epoch alone would miss it; the best ranked one."""
-    learned = logits[-1].argmax(axis=1) == labels
-    candidates = np.flatnonzero(truth & learned) if (truth & learned).any() else np.flatnonzero(truth)
-    return int(candidates[places[candidates].argmin()])
+    """The best ranked wrong label that the last epochs predict, so that they alone would miss it."""
+    memorised = np.flatnonzero(truth & (last.argmax(axis=1) == labels))
+    return int(memorised[scores[memorised].argmax()])
+
+
+def _place(scores: NDArray[np.float64], sample: int) -> int:
+    """The rank of the sample, from 1."""
+    return int((scores > scores[sample]).sum()) + 1
 
 
 def _axes(width: float = 7, height: float = 3) -> "tuple[Figure, Axes]":
@@ -91,17 +123,24 @@ def _curves(shares: NDArray[np.float64], given: int, true: int, used: int) -> "F
     epochs = np.arange(1, len(shares) + 1)
     axes.plot(epochs, shares[:, true], color=BLUE, label=f"true class {true}")
     axes.plot(epochs, shares[:, given], color=RED, label=f"given label {given}")
-    axes.axvspan(0.5, used + 0.5, color=GREY, alpha=0.15, lw=0, label="epochs before memorisation")
+    axes.axvspan(0.5, used + 0.5, color=GREY, alpha=0.15, lw=0, label="epochs that count")
     axes.set(xlabel="epoch", ylabel="probability", ylim=(0, 1), xlim=(0.5, len(shares) + 0.5))
     axes.legend(frameon=False)
     return figure
 
 
-def _average(mean: NDArray[np.float64], given: int, true: int) -> "Figure":
-    figure, axes = _axes()
-    colours = [BLUE if place == true else RED if place == given else GREY for place in range(len(mean))]
-    axes.bar(range(len(mean)), mean, color=colours)
-    axes.set(xlabel="class", ylabel="mean probability", xticks=range(len(mean)), ylim=(0, 1))
+def _vectors(vectors: dict[str, NDArray[np.float64]], given: int, true: int) -> "Figure":
+    """Probability vectors of the sample, side by side."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8, 2.6), layout="constrained", facecolor="white")
+    for axes, (name, vector) in zip(figure.subplots(1, len(vectors), sharey=True), vectors.items(), strict=True):
+        colours = [BLUE if place == true else RED if place == given else GREY for place in range(len(vector))]
+        axes.bar(range(len(vector)), vector, color=colours)
+        axes.set(title=name, xlabel="class", xticks=range(len(vector)), ylim=(0, 1))
+        axes.title.set_fontsize(10)
+        axes.spines[["top", "right"]].set_visible(False)
+    figure.axes[0].set_ylabel("probability")
     return figure
 
 
@@ -122,14 +161,13 @@ def _stages(stages: dict[str, NDArray[np.float64]], truth: NDArray[np.bool_], sa
     return figure
 
 
-def _ranked(ranking: "object", truth: NDArray[np.bool_], sample: int) -> "Figure":
+def _ranked(scores: NDArray[np.float64], truth: NDArray[np.bool_], sample: int) -> "Figure":
     figure, axes = _axes()
-    ids = ranking["id"].to_numpy()  # type: ignore[index]
-    found = np.concatenate([[0], np.cumsum(truth[ids])]) / truth.sum()
-    axes.plot(np.arange(len(found)), found, color=BLUE, label="default")
+    found = np.concatenate([[0], np.cumsum(truth[np.argsort(-scores)])]) / truth.sum()
+    axes.plot(np.arange(len(found)), found, color=BLUE)
     axes.axvline(truth.sum(), color=GREY, ls=":", label="number of wrong labels")
-    place = int(np.flatnonzero(ids == sample)[0]) + 1
+    place = _place(scores, sample)
     axes.plot([place], [found[place]], "o", color=RED, label=f"this sample, rank {place}")
-    axes.set(xlabel="samples inspected", ylabel="wrong labels found", ylim=(0, 1.02), xlim=(0, len(ids)))
+    axes.set(xlabel="samples inspected", ylabel="share of wrong labels found", ylim=(0, 1.02), xlim=(0, len(scores)))
     axes.legend(frameon=False, loc="lower right")
     return figure

@@ -36,6 +36,8 @@ GALLERY: dict[str, Any] = {
     "reset_modules": (Reset(),),
     "abort_on_example_error": True,
     "show_memory": False,
+    "min_reported_time": 1_000_000,  # the time of the machine that built the site says nothing
+    "thumbnail_size": (400, 260),
     "show_signature": False,
     "download_all_examples": False,
     "remove_config_comments": True,

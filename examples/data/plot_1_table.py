@@ -1,7 +1,9 @@
 """A CSV file with strings and dates
 =================================
 
-``errata find orders.csv --label status`` in Python. Strings become categories, and dates become numbers.
+``errata find orders.csv --label status``, here in Python. Strings become categories, and dates become numbers. Orders
+of Japan were late in the first half of the time, and those of other countries in the second half; 5 % of the labels
+are wrong.
 """
 
 import tempfile
@@ -35,11 +37,16 @@ print(found.ranking[["id", "label", "suggested", "p_wrong"]].head().to_string())
 print(f"estimated: {found.expected} wrong labels; true: {noisy.count}")
 
 # %%
-# How many of the wrong labels are among the first samples of the ranking:
+# Each point is an order, coloured by its given label. Circles mark the first samples of the ranking, as many as errata
+# estimates to be wrong:
 
-wrong = noisy.truth[found.ranking["id"].to_numpy(dtype=int)]
-plt.figure(figsize=(6, 3))
-plt.plot(np.cumsum(wrong) / noisy.count)
-plt.axvline(noisy.count, ls=":", color="grey")
-plt.xlabel("samples inspected")
-_ = plt.ylabel("wrong labels found")
+first = found.ranking["id"].to_numpy(dtype=int)[: found.expected]
+height = pd.factorize(country, sort=True)[0] + rng.uniform(-0.3, 0.3, N)
+plt.figure(figsize=(7, 3.5))
+for status, colour in (("in time", "#1f5fa8"), ("late", "#e08214")):
+    rows = orders["status"] == status
+    plt.scatter(day[rows], height[rows], 8, colour, label=status)
+plt.scatter(day[first], height[first], 70, facecolors="none", edgecolors="black", label="named by errata")
+plt.yticks(range(3), sorted(set(country)))
+plt.xlabel("day of the order")
+_ = plt.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)

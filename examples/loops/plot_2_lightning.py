@@ -30,7 +30,7 @@ class Network(LightningModule):
         return self.layers(inputs)
 
     def training_step(self, batch, batch_idx):
-        inputs, labels, ids = batch
+        inputs, labels, _ids = batch
         return cross_entropy(self(inputs), labels)
 
     def configure_optimizers(self):

@@ -1,7 +1,8 @@
 """Hugging Face Trainer
 ====================
 
-``HuggingFaceRecorder`` takes the trainer. The transformer is small and starts from random weights, so that nothing is downloaded.
+``HuggingFaceRecorder`` takes the trainer. The transformer is small and starts from random weights, so that nothing is
+downloaded.
 """
 
 import tempfile

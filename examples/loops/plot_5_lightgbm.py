@@ -34,4 +34,5 @@ missed = [errata.metrics.fnr(errata.score(dynamics, name), noisy.truth) for name
 plt.figure(figsize=(6, 2))
 plt.barh(names, missed)
 _ = plt.xlabel(f"share of {noisy.count} wrong labels missed")
-print(dict(zip(names, missed, strict=True)))
+for name, share in zip(names, missed, strict=True):
+    print(f"{name}: {share:.1%} missed")

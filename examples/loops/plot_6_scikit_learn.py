@@ -1,8 +1,8 @@
 """A scikit-learn pipeline with cross-validation
 =============================================
 
-``ErrataDetector`` finds the wrong labels of each training fold, and trains its estimator without them. The accuracy is measured on true
-labels, which only an example knows.
+``ErrataDetector`` finds the wrong labels of each training fold, and trains its estimator without them. The accuracy
+is measured on true labels, which only an example knows.
 """
 
 import matplotlib.pyplot as plt

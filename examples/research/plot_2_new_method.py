@@ -1,8 +1,9 @@
 """A new method in one file
 ========================
 
-A measure is one function. Registered, it makes a method with every aggregation. This one is the absolute error, ``1 - p`` of the given
-label. Put into a file of a package with an entry point, it also appears in ``errata methods`` and in the benchmark.
+A measure is one function. Registered, it makes a method with every aggregation. This one is the absolute error, ``1 -
+p`` of the given label. In a package with an entry point (:doc:`contributing </contributing>`), it also appears in
+``errata methods`` and in the benchmark.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +35,8 @@ dynamics = recorder.finish()
 
 names = ["Last-MAE", "Mean-MAE", "Mean-CE", "MeanProb-LM"]
 missed = {name: errata.metrics.fnr(errata.score(dynamics, name), noisy.truth) for name in names}
-print(missed)
+for name, share in missed.items():
+    print(f"{name}: {share:.1%} missed")
 
 # %%
 

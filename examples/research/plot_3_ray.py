@@ -1,8 +1,9 @@
 """A Ray cluster
 =============
 
-A run may be written in shards by many processes. Scoring on a Ray cluster gives the scores of one machine, bit for bit. The cluster
-here has one node on this machine. The command is ``errata score FOLDER --method MeanProb-LM --ray HOST:PORT``.
+Many processes may write one run, each a shard of it. A Ray cluster scores the shards and gives the scores of one
+machine, bit for bit. The command is ``errata score FOLDER --method MeanProb-LM --ray HOST:PORT``. The cluster here
+has one node.
 """
 
 import subprocess
@@ -26,17 +27,8 @@ for shard in range(4):
     write_shard(str(folder / "run"), str(shard), part, run_id="example")
 
 cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "object_store_memory": 100 * 1024**2})
-command = [
-    "errata",
-    "score",
-    str(folder / "run"),
-    "--method",
-    "Unmixed-MeanProb-LM",
-    "--out",
-    str(folder / "scores.parquet"),
-]
-printed = subprocess.run([*command, "--ray", cluster.address], capture_output=True, text=True, check=True)
-print(printed.stdout.replace(str(folder), "FOLDER"))
+options = ["--method", "Unmixed-MeanProb-LM", "--out", str(folder / "scores.parquet"), "--ray", cluster.address]
+subprocess.run(["errata", "score", str(folder / "run"), *options], check=True, capture_output=True)
 cluster.shutdown()
 
 scores = pd.read_parquet(folder / "scores.parquet").iloc[:, -1].to_numpy()

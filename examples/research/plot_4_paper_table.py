@@ -1,9 +1,10 @@
 """Reproducing a table of the paper
 ================================
 
-The share of wrong labels missed (FNR) at the true number of errors, for Satellite with 20 % symmetric noise, trained with the paper's
-printed recipe. The cells were measured with ``errata bench run --as-published --setting satellite-symmetric-20`` and are stored in
-``results/as-published``. ``errata bench compare --results results/as-published`` prints this comparison for all settings.
+The share of wrong labels missed (FNR) at the true number of errors, for Satellite with 20 % symmetric noise, trained
+with the paper's printed recipe. ``errata bench run --as-published --setting satellite-symmetric-20`` measured the
+cells, which are stored in ``results/as-published``. ``errata bench compare --results results/as-published`` compares
+all settings.
 """
 
 import subprocess

@@ -1,4 +1,4 @@
-"""The wheel and the sdist in empty environments: what works without torch, and the README's commands with the find extra."""
+"""The wheel and the sdist in empty environments: what works without torch, and the commands of the README."""
 
 import os
 import re
@@ -45,14 +45,14 @@ def packages(tmp_path_factory):
 
 
 def environment(folder, *pip_arguments, shared=False):
-    """The bin folder of a new environment. shared: dependencies are those of the tests, so that nothing is downloaded."""
+    """The bin folder of a new environment. shared: with the dependencies of the tests, without a download."""
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     if shared:
         here = [path for path in sys.path if path.endswith("site-packages")] or [sysconfig.get_path("purelib")]
         purelib = folder / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}" / "site-packages"
         (purelib / "dependencies.pth").write_text("\n".join(here))
-    options = ["--quiet", "--no-input", "--disable-pip-version-check"]
+    options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-compile"]
     install = [sys.executable, "-m", "pip", "--python", python, "install", *options, *pip_arguments]
     subprocess.run(install, check=True, capture_output=True, text=True)
     return folder / "bin"
@@ -99,8 +99,11 @@ def test_a_table_without_the_find_extra_gets_one_sentence(bare, tmp_path):
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
 def test_the_commands_of_the_readme_work_from_the_installed_package(kind, packages, tmp_path):
-    build = ["--no-build-isolation"] if kind == "sdist" else []
-    programs = environment(tmp_path / "env", "--no-deps", "--ignore-installed", *build, packages[kind], shared=True)
+    if kind == "wheel":
+        programs = environment(tmp_path / "env", "-c", ROOT / "constraints.txt", f"{packages[kind]}[find]")
+    else:  # the same dependencies need not be installed a second time
+        options = ["--no-deps", "--ignore-installed", "--no-build-isolation"]
+        programs = environment(tmp_path / "env", *options, packages[kind], shared=True)
     assert str(tmp_path) in output([programs / "python", "-c", "import errata; print(errata.__file__)"], tmp_path)
     iris = load_iris(as_frame=True)
     flowers = iris.data.assign(species=iris.target_names[iris.target])
@@ -126,11 +129,9 @@ def test_the_commands_of_the_readme_work_from_the_installed_package(kind, packag
     assert pd.read_csv(tmp_path / "flowers.corrected.csv")["species"][3] == "setosa"
 
 
-def test_the_version_is_defined_in_one_place():
+def test_the_version_is_defined_in_one_place(packages):
     """pyproject.toml states it; errata reads the installed metadata."""
-    import errata
-
     version = re.search(r'^version = "(.+)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)[1]
-    assert errata.__version__ == version
-    others = [path for path in (ROOT / "src").rglob("*.py") if f'"{version}"' in path.read_text(encoding="utf-8")]
-    assert others == []
+    assert packages["wheel"].name.startswith(f"errata-{version}-")
+    files = [*(ROOT / "src").rglob("*.py"), ROOT / "CITATION.cff", ROOT / "docs" / "conf.py"]
+    assert [path for path in files if version in path.read_text(encoding="utf-8")] == []

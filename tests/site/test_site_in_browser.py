@@ -49,10 +49,11 @@ def test_the_review_page_on_the_front_page_takes_decisions(open_page):
     page = open_page("index.html", "light")
     page.locator("iframe.live-review").scroll_into_view_if_needed()
     frame = page.frame_locator("iframe.live-review")
-    frame.locator("body").press("a")
-    frame.locator("body").press("k")
+    frame.locator("h1").click()
+    page.keyboard.press("a")
+    page.keyboard.press("k")
     page.wait_for_function(
-        "() => Object.keys(localStorage).some(key => /accept/.test(localStorage[key]) && /keep/.test(localStorage[key]))"
+        "() => Object.values(localStorage).some(stored => /accept/.test(stored) && /keep/.test(stored))"
     )
 
 

@@ -6,6 +6,8 @@ from urllib.parse import unquote, urlsplit
 import pytest
 from conftest_site import SITE, SITE_PAGES
 
+import errata
+
 
 class Links(HTMLParser):
     """The ids of a page, what it loads, and where it links to."""
@@ -57,3 +59,11 @@ def test_nothing_is_loaded_from_other_hosts(pages):
         target for page in pages.values() for target in page.loaded if urlsplit(target).scheme in ("http", "https")
     }
     assert others == set()
+
+
+def test_the_reference_has_every_public_name(pages):
+    described = {name.replace("errata.core.", "errata.") for name in pages["reference/python.html"].ids}
+    names = {
+        ".".join(name.split(".")[:2]) for name in described
+    }  # errata.noise is described by errata.noise.symmetric ...
+    assert {f"errata.{name}" for name in errata.__all__} - names == set()
