@@ -48,14 +48,14 @@ def in_processes(tasks: Sequence[Callable[[Report], Any]], report: Report) -> li
             processes.append(process)
             sender.close()
         while numbers:
-            for receiver in wait(list(numbers)):
-                kind, value = _received(receiver)
+            for ready in wait(list(numbers)):
+                kind, value = _received(ready)
                 if kind == "report":
                     report(value)
                 elif kind == "error":
                     raise value
                 else:
-                    results[numbers.pop(receiver)] = value
+                    results[numbers.pop(ready)] = value
     finally:
         for process in processes:
             process.terminate()
