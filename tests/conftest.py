@@ -35,6 +35,29 @@ def learned_curves(seed, epochs=12, samples=60, classes=5, noise=0.2, dtype=np.f
     return logits.astype(dtype), labels, wrong
 
 
+@pytest.fixture(scope="session", autouse=True)
+def held_out_predictions_once():
+    """Compute the held-out predictions of equal data once for all tests: they are a function of the arguments."""
+    from errata.core import pooling
+    from errata.core.held_out_models import held_out_predictions
+    from errata.finding import model_training
+
+    computed = {}
+
+    def predictions_of_equal_data(inputs, labels, classes, nearest=None):
+        parts = (inputs.data, inputs.indices, inputs.indptr) if hasattr(inputs, "indptr") else (np.asarray(inputs),)
+        arrays = (*parts, labels)
+        key = (classes, *(value for array in arrays for value in (array.shape, array.dtype, array.tobytes())))
+        if key not in computed:
+            computed[key] = held_out_predictions(inputs, labels, classes, nearest)
+        return [predictions.copy() for predictions in computed[key]]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (pooling, model_training):
+            patch.setattr(module, "held_out_predictions", predictions_of_equal_data)
+        yield
+
+
 @pytest.fixture(scope="session")
 def curves():
     return learned_curves

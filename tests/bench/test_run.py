@@ -1,21 +1,20 @@
 import json
-import os
 import shutil
 import signal
-import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
 import pytest
-from short_digits import DIGITS, EPOCHS
+from short_digits import DIGITS, EPOCHS, KillingProgress, begun, exit_code
 
 import errata
-from errata.bench.plan import Cell, group_cells, plan, suite
+from errata import cli
+from errata.bench.plan import GATHERINGS, Cell, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.running import campaign
-from errata.bench.running.benchmark_run import methods_besides_the_papers
+from errata.bench.running.benchmark_run import BenchmarkRun, methods_besides_the_papers
+from errata.bench.running.campaign import RunOptions
 from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
 from errata.core.methods import paper_methods
@@ -50,16 +49,22 @@ def assert_same(a, b):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """Two seeds of digits, both gatherings, created by the command."""
-    folder = tmp_path_factory.mktemp("whole")
-    return _command(folder, tmp_path_factory.mktemp("cache"), "--seeds", "2")
+    results = _prepare(tmp_path_factory.mktemp("whole"))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        with pytest.raises(SystemExit) as left:
+            _run_command(results.folder)
+    assert left.value.code == 0
+    return results
 
 
-def _environment(cache):
-    return {**os.environ, "XDG_CACHE_HOME": str(cache), "OMP_NUM_THREADS": "1"}
-
-
-def _arguments(folder, *options):
-    return [sys.executable, "-m", "errata", "bench", "run", "--setting", DIGITS, "--out", str(folder), *options]
+def _run_command(folder):
+    """`errata bench run` with two seeds of digits."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            sys, "argv", ["errata", "bench", "run", "--setting", DIGITS, "--out", str(folder), "--seeds", "2"]
+        )
+        cli.main()
 
 
 def _prepare(folder):
@@ -70,13 +75,6 @@ def _prepare(folder):
     results = Results(folder)
     results.recipe_path(DIGITS).parent.mkdir(parents=True, exist_ok=True)
     replace(setting(DIGITS).recipe, epochs=EPOCHS).save(results.recipe_path(DIGITS))
-    return results
-
-
-def _command(folder, cache, *options):
-    results = _prepare(folder)
-    done = subprocess.run(_arguments(folder, *options), env=_environment(cache), capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
     return results
 
 
@@ -150,15 +148,20 @@ def test_what_is_there_is_reused_and_what_is_missing_is_added(whole, run_digits,
     assert progress.lines == []
 
 
-def test_a_run_killed_several_times_goes_on_to_the_same_files(whole, tmp_path, tmp_path_factory, run_digits):
-    cache = tmp_path_factory.mktemp("cache")
+def test_a_run_killed_several_times_goes_on_to_the_same_files(whole, tmp_path, run_digits):
     results = _prepare(tmp_path / "killed")
-    arguments = _arguments(results.folder, "--seeds", "2")
-    for moment in (2.5, 4.0, 6.0):  # seconds: before the training, during the training, and later
-        process = subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.DEVNULL)
-        time.sleep(moment)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
+    in_sample, folds = 2 * EPOCHS, 2 * 4 * EPOCHS
+    for progress in (
+        KillingProgress(0),
+        KillingProgress(1),
+        KillingProgress(in_sample),
+        KillingProgress(line=f"{DIGITS}/in-sample: trained"),
+        KillingProgress(folds // 2),
+        KillingProgress(line=f"{DIGITS}/out-of-sample: trained"),
+    ):
+        campaign = BenchmarkRun(results.folder, RunOptions(device="cpu"), progress)
+        killed = begun(lambda campaign=campaign: campaign.run(plan([DIGITS], GATHERINGS, 2)))
+        assert exit_code(killed) == -signal.SIGKILL
     run_digits(results)
     assert_same(files(results), files(whole))
 
@@ -189,13 +192,10 @@ def test_training_that_was_kept_is_not_deleted(short, run_digits):
     assert (results.work(f"{DIGITS}-in-sample") / "seed0" / "dynamics").is_dir()
 
 
-def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, tmp_path_factory, run_digits):
-    cache = tmp_path_factory.mktemp("cache")
+def test_two_processes_on_one_folder_share_the_work(whole, tmp_path, run_digits):
     results = _prepare(tmp_path / "shared")
-    arguments = _arguments(results.folder, "--seeds", "2")
-    both = [subprocess.Popen(arguments, env=_environment(cache), stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate()[0] for process in both]
-    assert all(process.returncode == 0 for process in both), said
+    both = [begun(lambda: _run_command(results.folder)) for _ in range(2)]
+    assert [exit_code(process) for process in both] == [0, 0]
     run_digits(results)  # what neither process has done
     assert_same(files(results), files(whole))
 

@@ -1,7 +1,6 @@
 import json
+import multiprocessing
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -197,11 +196,21 @@ def test_remarks_depend_on_the_file_not_on_its_content(synthetic, folder):
 
 
 def test_several_processes_can_load_at_the_same_time(own_cache):
-    code = "from errata.datasets import load; print(load('digits').content_hash)"
-    command = [sys.executable, "-c", code]
-    several = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
-    assert len({process.communicate()[0] for process in several}) == 1
-    assert all(process.returncode == 0 for process in several)
+    context = multiprocessing.get_context("fork")
+    together, hashes = context.Barrier(4), context.SimpleQueue()
+
+    def load_with_others():
+        together.wait()
+        hashes.put(loading.load("digits").content_hash)
+
+    several = [context.Process(target=load_with_others) for _ in range(4)]
+    for process in several:
+        process.start()
+    found = {hashes.get() for _ in several}
+    for process in several:
+        process.join()
+    assert [process.exitcode for process in several] == [0] * 4
+    assert found == {loading.load("digits").content_hash}
 
 
 def test_data_is_returned_if_another_process_deletes_the_cache(synthetic, folder, monkeypatch):

@@ -596,9 +596,19 @@ def test_human_activity_with_other_labels_is_refused(real_data, tmp_path):
         load("human_activity", tmp_path)
 
 
+@pytest.fixture(scope="module")
+def human_activity_data(real_data, tmp_path_factory):
+    """Read once, with a cache of its own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        return load("human_activity", real_data)
+
+
 @pytest.mark.parametrize("own_folder", [True, False])
 @pytest.mark.parametrize("form", ["unpacked", "download"])
-def test_human_activity_is_read_unpacked_and_from_the_zip_of_uci(real_data, tmp_path, form, own_folder):
+def test_human_activity_is_read_unpacked_and_from_the_zip_of_uci(
+    real_data, human_activity_data, tmp_path, form, own_folder
+):
     archive = real_data / "human_activity" / "UCI HAR Dataset.zip"
     folder = tmp_path / "human_activity" if own_folder else tmp_path
     folder.mkdir(exist_ok=True)
@@ -609,7 +619,7 @@ def test_human_activity_is_read_unpacked_and_from_the_zip_of_uci(real_data, tmp_
         with zipfile.ZipFile(folder / "human+activity+recognition+using+smartphones.zip", "w") as outer:
             outer.write(archive, archive.name)
             outer.writestr("names.txt", "notes")
-    data, expected = load("human_activity", tmp_path), load("human_activity", real_data)
+    data, expected = load("human_activity", tmp_path), human_activity_data
     assert data.content_hash == expected.content_hash
     np.testing.assert_array_equal(data.train_inputs, expected.train_inputs)
     assert data.remarks == expected.remarks

@@ -11,13 +11,23 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import errata
-from errata.core import metrics
+from errata.core import held_out_models, metrics
+from errata.finding import model_training
 
 EXPECTED_FAILURES = {
     "check_dtype_object": "a column of dictionaries is left out with a remark, not refused",
 }
 
 
+@pytest.fixture
+def quick_models(monkeypatch):
+    """Fewer trees, penalties and epochs of the held-out models: no convention depends on their accuracy."""
+    for name, value in {"TREES": 5, "PENALTIES": (0.1,), "MAX_EPOCHS": 10}.items():
+        monkeypatch.setattr(held_out_models, name, value)
+    monkeypatch.setattr(model_training, "held_out_predictions", held_out_models.held_out_predictions)
+
+
+@pytest.mark.usefixtures("quick_models")
 @parametrize_with_checks(
     [
         errata.ErrataDetector(model="mlp"),

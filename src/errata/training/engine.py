@@ -5,7 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +29,7 @@ from errata.training.job_runs import (
 )
 from errata.training.jobs import JobResult, TrainingJob, TrainingOptions, check_provenance, provenance
 from errata.training.models import penultimate
+from errata.training.processes import in_processes
 
 MakeExecutor = Callable[[Sequence[TrainingJob]], Executor]
 Progress = Callable[[int], object]
@@ -120,8 +123,33 @@ class _Engine:
         executor = self.make_executor(group)
         if self.options.features:
             penultimate(executor.module(0))  # raises an error now, not after training, if the model has no features
+        parts = [[group[number] for number in part] for part in executor.parts()]
+        checkpoints = [self._checkpoint(part) for part in parts]
+        if len(parts) == 1:
+            return self._train_executor(executor, checkpoints[0], progress)
+        tasks = [
+            partial(self._train_part, part, checkpoint) for part, checkpoint in zip(parts, checkpoints, strict=True)
+        ]
+        results = {result.job.name: result for part in in_processes(tasks, progress) for result in part}
+        if self.folder is not None:
+            results = self.finished(group)
+        return [results[job.name] for job in group]
+
+    def _train_part(
+        self, part: Sequence[TrainingJob], checkpoint: dict[str, Any] | None, progress: Progress
+    ) -> list[JobResult]:
+        """Train a part of a group in a process of its own. With a folder, the results are only stored there."""
+        results = self._train_executor(self.make_executor(part), checkpoint, progress)
+        return results if self.folder is None else []
+
+    def _checkpoint(self, jobs: Sequence[TrainingJob]) -> dict[str, Any] | None:
+        return None if self.folder is None else furthest_checkpoint(self.folder, [job.name for job in jobs])
+
+    def _train_executor(
+        self, executor: Executor, checkpoint: dict[str, Any] | None, progress: Progress
+    ) -> list[JobResult]:
+        group = executor.jobs
         names = [job.name for job in group]
-        checkpoint = None if self.folder is None else furthest_checkpoint(self.folder, names)
         start = 0 if checkpoint is None else int(checkpoint["epoch"])
         runs = []
         for number, name in enumerate(names):

@@ -55,6 +55,10 @@ class Executor(ABC):
     def load_state(self, job: int, state: dict[str, Any]) -> None:
         """Resume a job from a state."""
 
+    def parts(self) -> list[list[int]]:
+        """The jobs, divided into parts that are faster in a process of their own each."""
+        return [list(range(len(self.jobs)))]
+
     def weights(self, job: int) -> dict[str, Tensor]:
         """The parameters and buffers of a job, by their names in `module`; not copied."""
         return dict(self.module(job).state_dict())

@@ -2,13 +2,13 @@
 
 Jobs are stacked if all their steps have the same shape. So the computation of a job has the same shapes and gives the
 same bits alone and with others (on a CPU in float64; in float32 a large network alone uses several threads, which
-changes the last bits). On a CPU, a stack is small enough for the cache, and stacks run on threads. On a GPU, steps are
-CUDA graphs.
+changes the last bits). On a CPU, a stack is small enough for the cache, and the jobs of a long training are divided
+among processes. On a GPU, steps are CUDA graphs.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,9 +21,11 @@ from errata.training.jobs import TrainingJob
 from errata.training.mlp_stack import Stack, StackShape
 from errata.training.model_inputs import TableInputs
 from errata.training.models import mlp
+from errata.training.processes import available_processes
 
 TAIL_MULTIPLE = 64  # a short last batch is padded to a multiple of this, so that folds of different size can be stacked
 LARGE_PRODUCT = 1 << 26  # multiplications from which several threads are faster, although they synchronise
+LONG_TRAINING = 1 << 34  # multiplications of all forward passes, about two seconds of a core with the backward passes
 MAX_ACTIVATIONS = 1 << 19  # of one layer and step of a stack on a CPU, so that they fit in the cache
 
 
@@ -61,20 +63,30 @@ class StackedExecutor(Executor):
                 self._stacks.append((stack, members))
                 self._place |= {number: (stack, slot) for slot, number in enumerate(members)}
 
+    def parts(self) -> list[list[int]]:
+        """On a CPU, one part per process, with about the same work; a short training is one part."""
+        layers = sum(before * after for before, after in pairwise(self._widths))
+        work = [_shape(job).width * job.recipe.epochs * layers for job in self.jobs]
+        processes = min(available_processes(), len(work)) if self.inputs.device.type == "cpu" else 1
+        if processes == 1 or sum(work) < LONG_TRAINING:
+            return super().parts()
+        parts: list[list[int]] = [[] for _ in range(processes)]
+        for number in sorted(range(len(work)), key=lambda number: -work[number]):
+            min(parts, key=lambda part: sum(work[number] for number in part)).append(number)
+        return [sorted(part) for part in parts]
+
     def train_epoch(self, epoch: int) -> list[Tensor]:
         """An epoch of every stack that is not stopped; each step trains one batch of each of its jobs."""
         result: list[Tensor] = [torch.empty(0)] * len(self.jobs)
         active = [(stack, members) for stack, members in self._stacks if not self._stopped.issuperset(members)]
 
-        def work(item: tuple[Stack, list[int]]) -> None:
-            stack, members = item
-            if stack.orders is None:
-                positions = stack.pad([self._batches(number) for number in members])
-            else:
-                positions = stack.orders.next_epoch()
-            stack.train_epoch(epoch, positions)
-
-        _on_threads(work, active, self.inputs.values, large=self._is_large)
+        with _threads(self.inputs.values, large=self._is_large):
+            for stack, members in active:
+                if stack.orders is None:
+                    positions = stack.pad([self._batches(number) for number in members])
+                else:
+                    positions = stack.orders.next_epoch()
+                stack.train_epoch(epoch, positions)
         for stack, members in active:  # on a GPU all stacks are running by now, each on its own stream
             for number, logits in zip(members, stack.train_logits(), strict=True):
                 result[number] = logits
@@ -82,10 +94,8 @@ class StackedExecutor(Executor):
 
     def evaluate(self, job: int, rows: Tensor) -> Tensor:
         stack, slot = self._place[job]
-        logits: list[Tensor] = []
-        work = lambda slot: logits.append(stack.evaluate(slot, rows))  # noqa: E731
-        _on_threads(work, [slot], self.inputs.values, large=len(rows) * self._largest_layer >= LARGE_PRODUCT)
-        return logits[0]
+        with _threads(self.inputs.values, large=len(rows) * self._largest_layer >= LARGE_PRODUCT):
+            return stack.evaluate(slot, rows)
 
     def module(self, job: int) -> nn.Module:
         with torch.device("meta"):  # no weights are drawn, because they are replaced
@@ -138,24 +148,18 @@ def _cut(numbers: list[int], size: int) -> list[list[int]]:
     return [numbers[part::parts] for part in range(parts)]
 
 
-def _on_threads(work: Callable[[Any], None], items: Sequence[Any], values: Tensor, *, large: bool) -> None:
-    """Call `work` on every item: on a CPU by one thread per core, and each computes with a single thread.
+@contextmanager
+def _threads(values: Tensor, *, large: bool) -> Iterator[None]:
+    """A context in which a CPU computes with one thread: small products are slower with several.
 
-    A single large item may use all cores, except in float64: sums over several threads round differently.
+    Large ones use all threads, except in float64: sums over several threads round differently.
     """
-    cores = torch.get_num_threads()
-    alone = len(items) == 1 and large and values.dtype != torch.float64
-    if values.device.type != "cpu" or cores == 1 or alone:
-        for item in items:
-            work(item)
+    threads = torch.get_num_threads()
+    if values.device.type != "cpu" or threads == 1 or (large and values.dtype != torch.float64):
+        yield
         return
     torch.set_num_threads(1)
     try:
-        if len(items) == 1:
-            work(items[0])
-            return
-        with ThreadPoolExecutor(cores) as pool:
-            for _ in pool.map(work, items):
-                pass
+        yield
     finally:
-        torch.set_num_threads(cores)
+        torch.set_num_threads(threads)
