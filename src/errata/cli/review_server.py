@@ -32,7 +32,7 @@ def review(
     ] = None,
     overlap: Annotated[str, typer.Option(help="The share of samples that two reviewers judge: 10% or 0.1.")] = "0%",
     random_every: Annotated[
-        int, typer.Option(help="One in so many samples of the queue is drawn at random; 1 draws all at random.", min=1)
+        int, typer.Option(help="Draw one in N samples of the queue at random. 1 draws all of them.", min=1)
     ] = EVERY,
     database: Annotated[
         str | None,

@@ -18,7 +18,7 @@ class SharedQueue:
     """Hands out samples, so that each is judged by one reviewer, or by two if it is part of the overlap.
 
     seed: of the random positions and of the overlap. overlap: the share of samples that two reviewers judge.
-    random_every: one in so many samples is drawn at random.
+    random_every: one in `random_every` samples is drawn at random.
     order: all places, most suspicious first; replaced after a re-ranking. random_places: all places in the order in
     which random positions take them. drawn: for each place that was handed out, in the order of handing out, whether
     this was at a random position. handed_after: the number of the last event before that. leases: for each place, until
