@@ -20,7 +20,7 @@ from errata.core.method_parts import MethodResult
 from errata.core.random_part import GOLDEN, mix_bits
 
 SAMPLE_OF_CLASS = 5_000
-"""Curves of a class that are clustered. k-means of so many takes seconds."""
+"""Curves of a class that are clustered. k-means takes seconds for this number."""
 
 
 class FactoredCTRL(FactoredMethod):

@@ -95,7 +95,7 @@ class PlacedShard(NamedTuple):
 
 
 class SampleTask(NamedTuple):
-    """A shard, of which about this share of the points is sampled."""
+    """A shard, and the share of its points that is sampled, approximately."""
 
     placed: PlacedShard
     settings: KNNSettings
