@@ -82,8 +82,7 @@ class Unmix(ProbabilityStep):
             result[block] = true_classes(logs[block], T, self.rounds) + evidence.T[labels[block]]
 
         over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
-
-    return vectors._replace(log_probabilities=result)
+        return vectors._replace(log_probabilities=result)
 
 
 def transition_of_joint(probabilities: Floats, labels: Labels) -> Floats:
