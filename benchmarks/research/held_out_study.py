@@ -2,7 +2,8 @@
 
 ERRATA_DATA=... python benchmarks/research/held_out_study.py --out results/research [--seeds 2]
 
-Every candidate sees the same run of `errata find` and the same held-out predictions of other models. held_out.csv has
+To the noises of unseen.py, two are added that differ between classes (`class_dependent`). Every candidate sees the same
+run of `errata find` and the same held-out predictions of other models. held_out.csv has
 the FNR of every candidate on every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of
 MeanProb-LM. Nothing is chosen on the dataset it is measured on in two rows: "a, chosen on the other datasets", and "a
 detector learned on the other datasets", a logistic regression over statistics of samples that do not identify a
@@ -98,19 +99,59 @@ def recorded(frame: pd.DataFrame, labels: NDArray[np.int64], truth: NDArray[np.b
     )
 
 
-def unmixed(run: Run, log_probabilities: Array, transition: Array | None = None) -> Array:
-    """The margin after unmixing with T, by default from the typical half by the pool."""
+def class_dependent(labels: NDArray[np.int64], seed: int) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Labels with other noise in each class, by name.
+
+    uneven: the shares of wrong labels of the classes go from 5 to 55 %, the directions are random. half-40: 40 % of the
+    labels of every other class become the next class.
+    """
+    classes = labels.max() + 1
+    for name in ("uneven", "half-40"):
+        rng = np.random.default_rng(100 + seed)
+        rates = np.where(np.arange(classes) % 2 == 0, 0.4, 0.0)
+        directions = np.roll(np.eye(classes), 1, axis=1)
+        if name == "uneven":
+            rates = rng.permutation(np.linspace(0.05, 0.55, classes))
+            directions = rng.dirichlet(np.full(classes, 0.5), classes)
+        directions = (directions + 1e-9) * (1 - np.eye(classes))
+        directions /= directions.sum(axis=1, keepdims=True)
+        given = labels.copy()
+        for row in np.flatnonzero(rng.random(len(labels)) < rates[labels]):
+            given[row] = rng.choice(classes, p=directions[labels[row]])
+        yield name, given
+
+
+def unmixed(run: Run, log_probabilities: Array, evidence: bool = True) -> Array:
+    """The margin after unmixing by the typical samples of the pool."""
+    T = unmixing.class_dependent_transition(unmixing.count_typical(run.pool, run.labels))
+    if T is None:
+        return run.margin(log_probabilities)
+    q = unmixing.true_classes(normalised(log_probabilities), T, 2)
+    return run.margin(q + unmixing.label_evidence(T)[:, run.labels].T if evidence else q)
+
+
+def unmixed_by(run: Run, log_probabilities: Array, transition: Array) -> Array:
+    """The margin after unmixing with T, without the evidence of the label, as in 0.1.0."""
     if len(run.labels) < log_probabilities.shape[1] ** 2:
         return run.margin(log_probabilities)
-    chosen = unmixing.transition_of_typical(run.pool, run.labels) if transition is None else transition
-    return run.margin(unmixing.true_classes(normalised(log_probabilities), chosen, 2))
+    return run.margin(unmixing.true_classes(normalised(log_probabilities), transition, 2))
 
 
-def typical(run: Run, share: float) -> Array:
-    """T from another share of typical samples."""
-    usual, unmixing.TYPICAL_SHARE = unmixing.TYPICAL_SHARE, share
+def with_constants(run: Run, log_probabilities: Array, share: float, factor: float) -> Array:
+    """The margin after unmixing with another share of typical samples, and another Bayes factor."""
+    usual = unmixing.TYPICAL_SHARE, unmixing.DECISIVE
+    unmixing.TYPICAL_SHARE, unmixing.DECISIVE = share, factor
     try:
-        return unmixing.transition_of_typical(run.pool, run.labels)
+        return unmixed(run, log_probabilities)
+    finally:
+        unmixing.TYPICAL_SHARE, unmixing.DECISIVE = usual
+
+
+def transition_of_typical_half(run: Run) -> Array:
+    """T from all labels of the half of each predicted class that the pool is most confident about."""
+    usual, unmixing.TYPICAL_SHARE = unmixing.TYPICAL_SHARE, 0.5
+    try:
+        return unmixing.as_transition(unmixing.count_typical(run.pool, run.labels))
     finally:
         unmixing.TYPICAL_SHARE = usual
 
@@ -130,8 +171,8 @@ def candidates(run: Run) -> Iterator[tuple[str, Array]]:
     """Scores (N,) of every candidate."""
     yield "MeanProb-LM", run.margin(run.mean)
     joint = unmixing.transition_of_joint(np.exp(run.votes), run.labels)
-    yield "10 neighbours (the default of 0.1)", unmixed(run, 0.7 * run.mean + 0.3 * run.votes, joint)
-    yield "10 neighbours, less where they disagree", unmixed(run, shrunk(run), joint)
+    yield "10 neighbours (the default of 0.1)", unmixed_by(run, 0.7 * run.mean + 0.3 * run.votes, joint)
+    yield "10 neighbours, less where they disagree", unmixed_by(run, shrunk(run), joint)
     yield "run and pool (the default)", unmixed(run, blended(run, 0.7 if run.beats_pool else 0.4))
     for weight in WEIGHTS:
         yield f"a = {weight}", unmixed(run, blended(run, weight))
@@ -140,13 +181,18 @@ def candidates(run: Run) -> Iterator[tuple[str, Array]]:
     for left_out, name in enumerate(MODELS):
         rest = [number for number in range(len(MODELS)) if number != left_out]
         yield f"without {name}", unmixed(run, blended(run, 0.4, run.pooled(rest)))
-    yield "not unmixed", run.margin(blended(run, 0.4))
+    blend = blended(run, 0.4)
+    yield "not unmixed", run.margin(blend)
+    yield "without the evidence of the label", unmixed(run, blend, evidence=False)
     yield (
-        "T from the confident joint",
-        unmixed(run, blended(run, 0.4), unmixing.transition_of_joint(np.exp(run.pool), run.labels)),
+        "always unmixed, T from the confident joint",
+        unmixed_by(run, blend, unmixing.transition_of_joint(np.exp(run.pool), run.labels)),
     )
-    for share in (0.1, 0.25, 0.75, 1.0):
-        yield f"T from the typical {share:.0%}", unmixed(run, blended(run, 0.4), typical(run, share))
+    yield "always unmixed, T from the typical half", unmixed_by(run, blend, transition_of_typical_half(run))
+    for share in (0.05, 0.2, 0.5):
+        yield f"T from the typical {share:.0%}", with_constants(run, blend, share, unmixing.DECISIVE)
+    for factor in (1, 20, 1000):
+        yield f"T if {factor} times more probable", with_constants(run, blend, unmixing.TYPICAL_SHARE, factor)
 
 
 def statistics(run: Run) -> Array:
@@ -216,8 +262,9 @@ def main() -> None:
         if frame.shape[1] == 1:  # texts
             continue
         for seed in range(1, options.seeds + 1):
-            for noise, noisy in noises(labels, seed):
-                run = runs[name, noise, seed] = recorded(frame, noisy.labels, noisy.truth, seed)
+            given = [(noise, noisy.labels) for noise, noisy in noises(labels, seed)]
+            for noise, noisy in [*given, *class_dependent(labels, seed)]:
+                run = runs[name, noise, seed] = recorded(frame, noisy, noisy != labels, seed)
                 rows.append(
                     dict(zip(KEY, (name, noise, seed), strict=True)) | {one: run.fnr(s) for one, s in candidates(run)}
                 )

@@ -60,27 +60,70 @@ def mean_of_neighbours(p, features, count):
     return np.array(means)
 
 
-def transitions(labels, h, n):
+def typical_counts(labels, h):
+    counts = np.zeros((CLASSES, CLASSES))
+    for k in range(CLASSES):
+        rows = [i for i in range(len(labels)) if np.argmax(h[i]) == k]
+        typical = np.quantile([h[i, k] for i in rows], 0.9)
+        for i in rows:
+            counts[k, labels[i]] += h[i, k] >= typical
+    return counts
+
+
+def transitions_by_class(counts):
+    """T, or None if it does not depend on the class: with marginal likelihoods as products of single draws."""
+
+    def of_draws(numbers, priors):  # of a sequence of draws with these numbers of each kind: Polya's urn
+        total, drawn = 0.0, 0
+        for number, prior in zip(numbers, priors, strict=True):
+            for n in range(int(number)):
+                total += math.log((prior + n) / (sum(priors) + drawn))
+                drawn += 1
+        return total
+
+    right = counts.diagonal()
+    wrong = [np.delete(counts[k], k) for k in range(CLASSES)]
+    rates = sum(of_draws([sum(wrong[k]), right[k]], [1, 1]) for k in range(CLASSES))
+    rates -= of_draws([np.sum(wrong), sum(right)], [1, 1])
+    prior = [1 / (CLASSES - 1)] * (CLASSES - 1)
+    directions = sum(of_draws(row, prior) + sum(row) * math.log(CLASSES - 1) for row in wrong)
+    if max(rates, directions) < math.log(100):
+        return None
+    T = np.empty((CLASSES, CLASSES))
+    for k in range(CLASSES):
+        e = (np.sum(wrong) + 1) / (counts.sum() + 2)
+        if rates >= math.log(100):
+            e = (sum(wrong[k]) + 1) / (sum(counts[k]) + 2)
+        U = (wrong[k] + prior) / (sum(wrong[k]) + 1) if directions >= math.log(100) else prior
+        T[k] = np.insert(e * np.array(U), k, 1 - e)
+    return T
+
+
+def transitions(labels, n):
     counts = np.ones((CLASSES, CLASSES))
-    if h is not None:
-        for k in range(CLASSES):
-            rows = [i for i in range(len(labels)) if np.argmax(h[i]) == k]
-            typical = np.median([h[i, k] for i in rows])
-            for i in rows:
-                counts[k, labels[i]] += h[i, k] >= typical
-    else:
-        least = [np.mean([n[i, k] for i, y in enumerate(labels) if y == k]) for k in range(CLASSES)]
-        for i, y in enumerate(labels):
-            reached = [k for k in range(CLASSES) if n[i, k] >= least[k]]
-            if reached:
-                counts[reached[0] if len(reached) == 1 else np.argmax(n[i]), y] += 1
+    least = [np.mean([n[i, k] for i, y in enumerate(labels) if y == k]) for k in range(CLASSES)]
+    for i, y in enumerate(labels):
+        reached = [k for k in range(CLASSES) if n[i, k] >= least[k]]
+        if reached:
+            counts[reached[0] if len(reached) == 1 else np.argmax(n[i]), y] += 1
     return counts / counts.sum(axis=1, keepdims=True)
 
 
-def margins(p, T, labels):
+def unmixed(p, T):
     q = p.copy()
     for _ in range(2):
         q = np.array([[q[i, j] * sum(T[j] * p[i] / (q[i] @ T)) for j in range(CLASSES)] for i in range(len(p))])
+    return q
+
+
+def with_label(q, T, labels):
+    """q, times T of the given label relative to its mean over right or wrong labels."""
+    right = np.eye(CLASSES, dtype=bool)
+    factors = np.where(right, T * sum(T[right]) / sum(T[right] ** 2), T * sum(T[~right]) / sum(T[~right] ** 2))
+    return np.array([row * factors[:, y] for row, y in zip(q, labels, strict=True)])
+
+
+def margins(q, labels):
     return [math.log(max(np.delete(row, y))) - math.log(row[y]) for row, y in zip(q, labels, strict=True)]
 
 
@@ -101,7 +144,10 @@ def default_scores(logits, labels, features=None, h=None):
         average = early_average(p, labels, None) if reverses(before, late, labels) else whole
         blend = average
     blend = blend / blend.sum(axis=1, keepdims=True)
-    return margins(blend, transitions(labels, h, blend if n is None else n), labels)
+    if h is None:
+        return margins(unmixed(blend, transitions(labels, blend if n is None else n)), labels)
+    T = transitions_by_class(typical_counts(labels, h))
+    return margins(blend if T is None else with_label(unmixed(blend, T), T, labels), labels)
 
 
 def features_have_memorised(before, late, whole, labels):
@@ -147,3 +193,15 @@ def test_the_default_is_what_its_description_says(seed, known, memorises, name):
         logits, labels, features if known == "features" else None, h if known == "held_out" else None
     )
     np.testing.assert_allclose(errata.score(dynamics), by_hand, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("wrong_classes", [[0], list(range(CLASSES))], ids=["rates and directions", "directions"])
+def test_the_default_is_what_its_description_says_of_noise_that_depends_on_the_class(seed, wrong_classes):
+    logits, _, _, h = run_of(seed, False, samples=900)
+    true = np.argmax(h, axis=1)
+    rng = np.random.default_rng(seed)
+    labels = np.where(np.isin(true, wrong_classes) & (rng.random(900) < 0.4), (true + 1) % CLASSES, true)
+    assert transitions_by_class(typical_counts(labels, h)) is not None
+    dynamics = errata.Dynamics.from_arrays(logits, labels, gathering="in-sample", held_out=np.log(h))
+    np.testing.assert_allclose(errata.score(dynamics), default_scores(logits, labels, h=h), rtol=1e-4, atol=1e-4)

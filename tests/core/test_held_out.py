@@ -16,7 +16,7 @@ from errata.core.metrics import fnr
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
 from errata.core.sample_context import SampleContext
-from errata.core.unmixing import transition_of_typical, true_classes
+from errata.core.unmixing import class_dependent_transition, count_typical, label_evidence, true_classes
 from errata.dynamics.merge import merge
 from errata.dynamics.ranking import rank
 from errata.dynamics.scoring import score
@@ -45,14 +45,19 @@ def test_the_weight_of_the_run_is_two_fifths():
     assert parse("HeldOut(a=0.4)-MeanProb-LM").name == "HeldOut-MeanProb-LM"
 
 
-def test_a_whole_method_blends_counts_typical_samples_and_unmixes(curves):
-    logits, labels, _ = curves(5, samples=60)
-    spaces = SampleContext(inputs=np.random.default_rng(0).normal(size=(60, 2)) + 3 * np.eye(5, 2)[labels])
+def test_a_whole_method_blends_counts_typical_samples_and_unmixes():
+    """Every label of class 0 is right, and half of those of class 1 are 2."""
+    rng = np.random.default_rng(0)
+    true = np.arange(600) % 3
+    labels = np.where((true == 1) & (rng.random(600) < 0.5), 2, true)
+    logits = 2.0 * np.eye(3)[labels] + rng.normal(size=(4, 600, 3))
+    spaces = SampleContext(inputs=rng.normal(size=(600, 2)) + 3 * np.eye(3, 2)[true])
     (found,) = replay(Epochs(logits, labels, context=spaces), [parse("Unmixed(rounds=3)-HeldOut(a=0.3)-MeanProb-LM")])
-    mean = np.log(np.exp(log_softmax(logits.astype(np.float64), axis=2)).mean(axis=0))
-    held_out = held_out_pool(labels, 5, spaces)
+    mean = np.log(np.exp(log_softmax(logits, axis=2)).mean(axis=0))
+    held_out = held_out_pool(labels, 3, spaces)
     blend = log_softmax(0.3 * mean + 0.7 * held_out, axis=1)
-    expected = LM(true_classes(blend, transition_of_typical(held_out, labels), 3), labels)
+    T = class_dependent_transition(count_typical(held_out, labels))
+    expected = LM(true_classes(blend, T, 3) + label_evidence(T)[:, labels].T, labels)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-8)
 
 

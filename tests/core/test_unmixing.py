@@ -11,11 +11,18 @@ from errata.core.measures import LM
 from errata.core.method_parts import ProbabilityVectors
 from errata.core.methods import parse
 from errata.core.metrics import fnr
-from errata.core.noise import asymmetric, asymmetric_matrix
+from errata.core.noise import asymmetric, asymmetric_matrix, symmetric
 from errata.core.replay import Epochs, replay
 from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN
-from errata.core.unmixing import Unmix, transition_of_joint, transition_of_typical, true_classes
+from errata.core.unmixing import (
+    Unmix,
+    class_dependent_transition,
+    count_typical,
+    label_evidence,
+    transition_of_joint,
+    true_classes,
+)
 from errata.errors import InputError
 
 seeds = st.integers(0, 1000)
@@ -72,51 +79,115 @@ def test_transitions_are_counted_for_confident_samples():
     np.testing.assert_allclose(transition_of_joint(p, given_labels), [[4 / 6, 2 / 6], [1 / 6, 5 / 6]])
 
 
-def test_transitions_are_counted_for_the_typical_half_of_each_predicted_class():
-    """Class 0 is predicted for six samples, the surest three have labels 0, 0 and 1; class 2 for none."""
-    p = np.array([[0.9, 0.1, 0], [0.8, 0.2, 0], [0.7, 0.3, 0], [0.6, 0.4, 0], [0.6, 0.4, 0], [0.5, 0.4, 0.1]])
-    p = np.concatenate([p, [[0.1, 0.9, 0], [0.2, 0.8, 0]]])
-    labels = np.array([0, 1, 0, 2, 2, 2, 1, 0])
+def test_labels_are_counted_for_the_surest_tenth_of_each_predicted_class():
+    """Class 0 is predicted for 20 samples, of which the surest two have labels 0 and 1; class 2 for none."""
+    sure, labels = np.linspace(0.9, 0.6, 20), np.array([0, 1, *[2] * 18])
+    p = np.stack([sure, 1 - sure, 0 * sure], axis=1)
+    p, labels = np.concatenate([p, [[0.1, 0.9, 0], [0.2, 0.8, 0]]]), np.append(labels, [1, 0])
     with np.errstate(divide="ignore"):
-        T = transition_of_typical(np.log(p), labels)
-    np.testing.assert_allclose(T, [[3 / 6, 2 / 6, 1 / 6], [1 / 4, 2 / 4, 1 / 4], [1 / 3, 1 / 3, 1 / 3]])
+        counts = count_typical(np.log(p), labels)
+    np.testing.assert_array_equal(counts, [[1, 1, 0], [0, 1, 0], [0, 0, 0]])
 
 
 def test_samples_that_are_as_sure_as_the_least_sure_typical_one_count_too():
     held_out = np.log(np.full((10, 2), [0.8, 0.2]))
-    np.testing.assert_allclose(transition_of_typical(held_out, np.repeat([0, 1], 5)), [[6 / 12, 6 / 12], [0.5, 0.5]])
+    np.testing.assert_array_equal(count_typical(held_out, np.repeat([0, 1], 5)), [[5, 5], [0, 0]])
+
+
+def drawn_counts(rng, T, samples):
+    """Labels of samples of each class, counted."""
+    return np.array([rng.multinomial(samples, row) for row in T]).astype(float)
+
+
+@given(seed=seeds, classes=st.integers(2, 12), rate=st.floats(0, 0.5))
+def test_noise_that_is_the_same_in_all_classes_has_no_transition(seed, classes, rate):
+    """The probability of a decisive Bayes factor by chance is at most 2 / 100, so one draw in 50 may have one."""
+    rng = np.random.default_rng(seed)
+    T = (1 - rate) * np.eye(classes) + rate * (1 - np.eye(classes)) / (classes - 1)
+    mistaken = [class_dependent_transition(drawn_counts(rng, T, 50)) is not None for _ in range(50)]
+    assert np.mean(mistaken) < 0.2
+
+
+@given(seed=seeds, classes=st.integers(3, 12), rate=st.floats(0.2, 0.5))
+def test_a_transition_is_found_if_wrong_labels_are_always_the_next_class(seed, classes, rate):
+    rng = np.random.default_rng(seed)
+    T = (1 - rate) * np.eye(classes) + rate * np.roll(np.eye(classes), 1, axis=1)
+    found = class_dependent_transition(drawn_counts(rng, T, 200))
+    np.testing.assert_allclose(found, T, atol=0.15)
+    np.testing.assert_allclose(found.sum(axis=1), 1)
+    assert (found > 0).all()
+
+
+@pytest.mark.parametrize("classes", [2, 3, 8])
+def test_a_transition_is_found_if_only_one_class_has_wrong_labels(classes):
+    T = np.eye(classes)
+    T[0] = [0.6, *[0.4 / (classes - 1)] * (classes - 1)]
+    found = class_dependent_transition(200 * T)
+    np.testing.assert_allclose(found, T, atol=0.02)
+
+
+def test_the_bayes_factors_are_those_of_integrals():
+    """Two classes: only the rates can differ. The marginal likelihoods by numeric integration over the rates."""
+    rates = (np.arange(20_000) + 0.5) / 20_000
+
+    def likelihood(wrong, right):
+        return np.mean(rates**wrong * (1 - rates) ** right)
+
+    def factor(first, second):
+        together = likelihood(first[0] + second[0], first[1] + second[1])
+        return likelihood(*first) * likelihood(*second) / together
+
+    for first, second in [((9, 41), (0, 50)), ((7, 43), (0, 50)), ((12, 38), (1, 49)), ((5, 45), (2, 48))]:
+        counts = np.array([[first[1], first[0]], [second[0], second[1]]], dtype=float)
+        assert (class_dependent_transition(counts) is not None) == (factor(first, second) >= 100)
 
 
 @given(seed=seeds)
-def test_typical_samples_recover_planted_transitions_where_classes_overlap(seed):
-    """A third of the samples lie between two classes, with labels of either; labels are then changed by T."""
-    rng = np.random.default_rng(seed)
-    classes, samples = 3, 6000
-    T = 0.6 * np.eye(classes) + 0.4 * rng.dirichlet(np.ones(classes), classes)
-    nearest, sure = rng.integers(0, classes, samples), rng.random(samples) < 2 / 3
-    q = np.where(sure[:, None], 0.98 * np.eye(classes)[nearest] + 0.02 / classes, 0)
-    q[~sure] = 0.5 * np.eye(classes)[nearest[~sure]] + 0.5 * np.eye(classes)[(nearest[~sure] + 1) % classes]
-    q[~sure] += 0.01 * np.eye(classes)[nearest[~sure]]
-    q /= q.sum(axis=1, keepdims=True)
-    uniform = rng.random((samples, 1))
-    true = (uniform > q.cumsum(axis=1)).sum(axis=1)
-    labels = (rng.random((samples, 1)) > T[true].cumsum(axis=1)).sum(axis=1)
-    held_out = np.log(0.98 * q + 0.02 / classes)
-    np.testing.assert_allclose(transition_of_typical(held_out, labels), T, atol=0.08)
-    np.testing.assert_allclose(transition_of_typical(held_out, labels).sum(axis=1), 1)
+def test_evidence_of_the_label_is_the_transition_and_1_on_average(seed):
+    """In proportion to T on and off the diagonal; the means over the draws of T are 1."""
+    T = np.random.default_rng(seed).dirichlet(np.ones(5), 5)
+    factors, same = np.exp(label_evidence(T)), np.eye(5, dtype=bool)
+    for part in (same, ~same):
+        assert np.ptp(factors[part] / T[part]) < 1e-6 * factors[part].max() / T[part].max()
+        assert np.average(factors[part], weights=T[part]) == pytest.approx(1)
+
+
+def test_nothing_changes_if_held_out_predictions_show_the_same_noise_in_all_classes():
+    rng = np.random.default_rng(0)
+    true = rng.integers(0, 4, 4000)
+    noisy = symmetric(true, 0.3, seed=0)
+    vectors = ProbabilityVectors(
+        log_softmax(rng.normal(size=(4000, 4)), axis=1),
+        held_out_log_probabilities=np.log(0.7 * np.eye(4)[true] + rng.uniform(0.07, 0.08, size=(4000, 4))),
+    )
+    assert Unmix().apply(vectors, noisy.labels, SampleContext()) is vectors
 
 
 def test_held_out_predictions_give_the_transitions_if_there_are_any():
+    rng = np.random.default_rng(0)
     _, noisy, true = noise_that_was_learned()
     memorised = log_softmax(3.0 * np.eye(4)[noisy.labels], axis=1)
-    held_out = np.log(0.7 * np.eye(4)[true] + 0.3 / 4)
+    held_out = np.log(0.7 * np.eye(4)[true] + rng.uniform(0.07, 0.08, size=(4000, 4)))
     blend = 0.4 * memorised + 0.6 * held_out
-    T = transition_of_typical(held_out, noisy.labels)
-    np.testing.assert_allclose(T, asymmetric_matrix(4, 0.4, {0: 1, 2: 3}), atol=0.05)
+    T = class_dependent_transition(count_typical(held_out, noisy.labels))
+    np.testing.assert_allclose(T, asymmetric_matrix(4, 0.4, {0: 1, 2: 3}), atol=0.1)
     vectors = ProbabilityVectors(blend, held_out_log_probabilities=held_out)
     unmixed = Unmix().apply(vectors, noisy.labels, SampleContext())
-    np.testing.assert_allclose(unmixed.log_probabilities, true_classes(log_softmax(blend, axis=1), T, 2))
+    expected = true_classes(log_softmax(blend, axis=1), T, 2) + label_evidence(T)[:, noisy.labels].T
+    np.testing.assert_allclose(unmixed.log_probabilities, expected)
     assert unmixed.held_out_log_probabilities is held_out
+
+
+def test_a_label_that_noise_never_gives_is_not_suspected():
+    """Class 0 is labelled 1, never the other way round: of two unsure samples, the one with label 1 is suspected."""
+    rng = np.random.default_rng(0)
+    true = np.repeat([0, 1], 2000)
+    labels = np.where(rng.random(4000) < 0.4, 1, true)
+    p = np.where(true[:, None] == np.arange(2), 0.8, 0.2) + rng.uniform(-0.05, 0.05, size=(4000, 1)) * [1, -1]
+    p[[0, 1]], labels[[0, 1]] = 0.5, [0, 1]
+    vectors = ProbabilityVectors(np.log(p), held_out_log_probabilities=np.log(p))
+    first, second = LM(Unmix().apply(vectors, labels, SampleContext()).log_probabilities, labels)[:2]
+    assert second > first + 2
 
 
 def unmix(log_p, labels, neighbours=None):

@@ -37,12 +37,18 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    search is approximate, unless there is a GPU (errata.core.neighbours).
    With neither, p' = p.
 7. Unmixed (errata.core.unmixing): p'(i) predicts given labels; compute q(i), the probabilities of true classes, from
-   p' = q T by two rounds of expectation maximisation. T (K, K) holds how often samples of each class get each label:
-   count the labels of the samples that are typical of each class, add 1 to each count, and divide each row by its sum.
-   With h, the typical samples of a class are half of those for which h predicts it: the half with the highest h(i) of
-   the class. Otherwise, they are the samples whose probability of the class is at least the mean of this probability
+   p' = q T by two rounds of expectation maximisation. T (K, K) holds how often samples of each class get each label.
+   With h, count the labels of typical samples: of those for which h predicts class j, the tenth with the highest h(i)
+   of j. Let e_j be the share of wrong labels in class j, and U_ji the share of label i among them. Decide by Bayes
+   factors of at least 100 whether e differs between classes (each uniform between 0 and 1; otherwise one for all), and
+   whether U is not uniform (rows from the Dirichlet distribution with parameters 1 / (K - 1); otherwise 1 / (K - 1)).
+   If both are no, q = p'. Otherwise T_jj = 1 - e_j and T_ji = e_j U_ji, the means given the counts. After both rounds,
+   q_j(i) is multiplied by T at [j, label], divided by sum(T²) / sum(T), over the diagonal if j is the label, otherwise
+   over the rest.
+   Without h, count the labels of the samples whose probability of a class is at least the mean of this probability
    over the samples with that label; a sample for which this holds for several classes counts for its most probable
-   class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). If N < K², q = p'.
+   class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). Add 1 to each count, and
+   divide each row by its sum. If N < K², q = p'.
 8. LM (errata.core.measures): score = the largest log q of another class - the log q of the given label. Higher is more
    suspicious. The class with the largest q is the suggested label.
 9. errata.dynamics.ranking sorts by the score, highest first; of equal scores, a hash of the id decides. It also turns

@@ -2,29 +2,36 @@
 
 A model learns the given labels. If 40 % of the cats are labelled dog, it predicts "dog, 40 %" for a clear cat, and a
 wrong label no longer stands out. Let T (K, K) be the matrix of how often samples of class j get label i, at [j, i].
-Then the model predicts p = q T, where q are the probabilities of the true classes.
-
-T is estimated by counting the labels of samples that are typical of a class. The step before Unmixed decides which
-samples these are:
-
-- HeldOut: for each predicted class, the half of its samples that the held-out predictions h(i) are most confident
-  about. Far from other classes, a label of another class is noise and not overlap (`transition_of_typical`).
-- kNN: the samples that are confident of one class by the probabilities n(i) of their neighbours. The confident joint
-  of confident learning counts them (`transition_of_joint`). A model that has memorised its labels is confident that all
-  of them are correct; the neighbours are not.
-- Neither: the samples that are confident of one class by the model's own p.
-
-Expectation maximisation then finds q, starting at q = p:
+Then the model predicts p = q T, where q are the probabilities of the true classes. Expectation maximisation finds q,
+starting at q = p:
 
     q_j  <-  q_j  sum over labels i of  T_ji p_i / (q T)_i
 
 Two rounds are enough; with more rounds q becomes too confident and ranks worse (docs/research.md).
+
+After HeldOut, T is counted where classes do not overlap: for the tenth of the samples of each predicted class that the
+held-out predictions are most confident about. A label of another class is noise there. Held-out predictions have not
+seen the label of their sample, so the counts are not biased towards "all correct". Of T_jj = 1 - e_j and
+T_ji = e_j U_ji, two things may depend on the class j:
+
+- the share e_j of wrong labels: uniformly distributed between 0 and 1 for each class, or for all classes together;
+- the labels of wrong ones: U_ji by the Dirichlet distribution with parameters 1 / (K - 1), or always 1 / (K - 1).
+
+For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. If both
+simple hypotheses hold, the step changes nothing: such noise leaves the order of classes as it is. Otherwise T is the
+mean given the counts, and the given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores
+keep their scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones.
+
+Otherwise T is the confident joint of confident learning: it counts the samples that are confidently of one class, by
+the probabilities n(i) of their neighbours after kNN, or else by the model's own p. A model that has memorised its
+labels is confident that all of them are correct; its neighbours are not. With fewer than K² samples, the step then
+changes nothing.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import betaln, gammaln, log_softmax, softmax
 
 from errata.core.checks import Floats, Labels
 from errata.core.confident_learning import confident_joint
@@ -35,8 +42,10 @@ from errata.core.sample_context import SampleContext
 from errata.errors import InputError
 
 MATRIX_ROWS = 192  # a multiple of the rows that BLAS libraries process together
-TYPICAL_SHARE = 0.5
-"""Of the samples of a predicted class. From 0.1 to 0.75, the misses differ by 2 % (results/research/README.md)."""
+TYPICAL_SHARE = 0.1
+"""Of the samples of a predicted class. More of them include overlap (results/research/README.md)."""
+DECISIVE = 100.0
+"""Jeffreys' decisive Bayes factor. From 1 to 1000, the misses differ by 1 % (results/research/README.md)."""
 
 
 @register
@@ -53,23 +62,24 @@ class Unmix(ProbabilityStep):
             raise InputError(f"Unmixed needs a whole number of rounds, at least 1, not {self.rounds}")
 
     def apply(self, vectors: ProbabilityVectors, labels: Labels, context: SampleContext) -> ProbabilityVectors:
-        """Log-probabilities (N, K) of true classes from those of given labels.
-
-        With fewer than K² samples, T cannot be estimated and nothing is changed.
-        """
+        """Log-probabilities (N, K) of true classes from those of given labels; rows need not be normalised."""
         samples, classes = vectors.log_probabilities.shape
-        if samples < classes**2:
+        neighbours, held_out = vectors.neighbour_log_probabilities, vectors.held_out_log_probabilities
+        if held_out is None and samples < classes**2:
+            return vectors
+        counted = None if held_out is None else class_dependent_transition(count_typical(held_out, labels))
+        if held_out is not None and counted is None:
             return vectors
         logs: Floats = np.asarray(log_softmax(vectors.log_probabilities, axis=1), dtype=np.float64)
-        neighbours, held_out = vectors.neighbour_log_probabilities, vectors.held_out_log_probabilities
-        if held_out is not None:
-            T = transition_of_typical(held_out, labels)
-        else:
+        if counted is None:
             T = transition_of_joint(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
+            evidence: Floats = np.zeros((classes, classes))
+        else:
+            T, evidence = counted, label_evidence(counted)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
-            result[block] = true_classes(logs[block], T, self.rounds)
+            result[block] = true_classes(logs[block], T, self.rounds) + evidence.T[labels[block]]
 
         over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
         return vectors._replace(log_probabilities=result)
@@ -84,20 +94,48 @@ def transition_of_joint(probabilities: Floats, labels: Labels) -> Floats:
     return as_transition(confident_joint(probabilities, labels).T.astype(np.float64))
 
 
-def transition_of_typical(held_out: Floats, labels: Labels) -> Floats:
-    """T (K, K) from the labels of the samples that held-out log-probabilities (N, K) are most confident about.
+def count_typical(held_out: Floats, labels: Labels) -> Floats:
+    """How often typical samples of predicted class j have label i, at [j, i].
 
-    Of the samples with predicted class j, these are the TYPICAL_SHARE with the highest probability of j. Labels of held
-    out samples do not influence their own predictions, so their frequencies are not biased towards "all correct".
+    These are the TYPICAL_SHARE of the samples with predicted class j that have the highest probability of j, and those
+    equal to the last of them.
     """
     samples, classes = held_out.shape
     predicted, counts = held_out.argmax(axis=1), np.zeros((classes, classes))
     confidence = held_out[np.arange(samples), predicted]
-    for j in range(classes):
+    for j in np.unique(predicted):
         rows = np.flatnonzero(predicted == j)
-        lowest = np.quantile(confidence[rows], 1 - TYPICAL_SHARE) if len(rows) else np.inf
-        counts[j] = np.bincount(labels[rows[confidence[rows] >= lowest]], minlength=classes)
-    return as_transition(counts)
+        typical = rows[confidence[rows] >= np.quantile(confidence[rows], 1 - TYPICAL_SHARE)]
+        counts[j] = np.bincount(labels[typical], minlength=classes)
+    return counts
+
+
+def class_dependent_transition(counts: Floats) -> Floats | None:
+    """T (K, K) from counts of label i in class j, at [j, i]; None if the noise does not depend on the class."""
+    classes = len(counts)
+    right, wrong = counts.diagonal(), counts * (1 - np.eye(classes))
+    wrong_of_class, uniform = wrong.sum(axis=1), (1 - np.eye(classes)) / max(1, classes - 1)
+    own_rates = betaln(wrong_of_class + 1, right + 1).sum() - betaln(wrong.sum() + 1, right.sum() + 1)
+    others = uniform > 0
+    own_directions = (gammaln(uniform[others] + wrong[others]) - gammaln(uniform[others])).sum()
+    own_directions -= gammaln(1 + wrong_of_class).sum() - wrong.sum() * np.log(max(1, classes - 1))
+    if max(own_rates, own_directions) < np.log(DECISIVE):
+        return None
+    e = np.full(classes, (wrong.sum() + 1) / (counts.sum() + 2))
+    if own_rates >= np.log(DECISIVE):
+        e = (wrong_of_class + 1) / (counts.sum(axis=1) + 2)
+    U = uniform
+    if own_directions >= np.log(DECISIVE):
+        U = (wrong + uniform) / (wrong_of_class + 1)[:, None]
+    return np.asarray(np.diag(1 - e) + e[:, None] * U)
+
+
+def label_evidence(T: Floats) -> Floats:
+    """Log factors (K, K) of class j, given label i, at [j, i]: T, relative to its means over wrong and right labels."""
+    same = np.eye(len(T), dtype=bool)
+    relative = np.where(same, T, 0) * T.trace() / (T.diagonal() ** 2).sum()
+    wrong = np.where(same, 0, T)
+    return np.asarray(np.log(relative + wrong * wrong.sum() / (wrong**2).sum()))
 
 
 def as_transition(counts: Floats) -> Floats:
