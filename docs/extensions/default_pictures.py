@@ -16,7 +16,7 @@ EPOCHS = 60
 
 
 def write(folder: Path) -> None:
-    """Train a network on digits with 20 % wrong labels and write one picture per step, and facts.md."""
+    """Train a network on digits, 20 % of them labelled as the next digit, and write a picture per step, and facts.md."""
     from sklearn.datasets import load_digits
 
     import errata
@@ -28,7 +28,7 @@ def write(folder: Path) -> None:
 
     digits = load_digits()
     inputs = (digits.data / 16).astype(np.float32)
-    noisy = errata.noise.symmetric(digits.target, 0.2, num_classes=10, seed=0)
+    noisy = errata.noise.pairflip(digits.target, 0.2, num_classes=10, seed=0)
     recipe = Recipe(epochs=EPOCHS, batch_size=64, learning_rate=3e-3)
     (run,) = gather(TableInputs(inputs), noisy.labels, 10, (512,), recipe, seeds=(0,))
     assert run.dynamics is not None
