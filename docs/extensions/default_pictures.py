@@ -16,7 +16,7 @@ EPOCHS = 60
 
 
 def write(folder: Path) -> None:
-    """Train a network on digits, 20 % of them labelled as the next digit, and write a picture per step, and facts.md."""
+    """Train a network on digits, 20 % of them labelled as the next digit; write a picture per step, and facts.md."""
     from sklearn.datasets import load_digits
 
     import errata
