@@ -123,9 +123,7 @@ def class_dependent(labels: NDArray[np.int64], seed: int) -> Iterator[tuple[str,
 
 def unmixed(run: Run, log_probabilities: Array, evidence: bool = True) -> Array:
     """The margin after unmixing by the typical samples of the pool."""
-    T = unmixing.class_dependent_transition(unmixing.count_typical(run.pool, run.labels))
-    if T is None:
-        return run.margin(log_probabilities)
+    T = unmixing.transition_of_typical(unmixing.count_typical(run.pool, run.labels))
     q = unmixing.true_classes(normalised(log_probabilities), T, 2)
     return run.margin(q + unmixing.label_evidence(T)[:, run.labels].T if evidence else q)
 

@@ -71,7 +71,7 @@ def typical_counts(labels, h):
 
 
 def transitions_by_class(counts):
-    """T, or None if it does not depend on the class: with marginal likelihoods as products of single draws."""
+    """T, and whether it depends on the class: with marginal likelihoods as products of single draws."""
 
     def of_draws(numbers, priors):  # of a sequence of draws with these numbers of each kind: Polya's urn
         total, drawn = 0.0, 0
@@ -87,8 +87,6 @@ def transitions_by_class(counts):
     rates -= of_draws([np.sum(wrong), sum(right)], [1, 1])
     prior = [1 / (CLASSES - 1)] * (CLASSES - 1)
     directions = sum(of_draws(row, prior) + sum(row) * math.log(CLASSES - 1) for row in wrong)
-    if max(rates, directions) < math.log(100):
-        return None
     T = np.empty((CLASSES, CLASSES))
     for k in range(CLASSES):
         e = (np.sum(wrong) + 1) / (counts.sum() + 2)
@@ -96,7 +94,7 @@ def transitions_by_class(counts):
             e = (sum(wrong[k]) + 1) / (sum(counts[k]) + 2)
         U = (wrong[k] + prior) / (sum(wrong[k]) + 1) if directions >= math.log(100) else prior
         T[k] = np.insert(e * np.array(U), k, 1 - e)
-    return T
+    return T, max(rates, directions) >= math.log(100)
 
 
 def transitions(labels, n):
@@ -146,8 +144,8 @@ def default_scores(logits, labels, features=None, h=None):
     blend = blend / blend.sum(axis=1, keepdims=True)
     if h is None:
         return margins(unmixed(blend, transitions(labels, blend if n is None else n)), labels)
-    T = transitions_by_class(typical_counts(labels, h))
-    return margins(blend if T is None else with_label(unmixed(blend, T), T, labels), labels)
+    T, _ = transitions_by_class(typical_counts(labels, h))
+    return margins(with_label(unmixed(blend, T), T, labels), labels)
 
 
 def features_have_memorised(before, late, whole, labels):
@@ -202,6 +200,6 @@ def test_the_default_is_what_its_description_says_of_noise_that_depends_on_the_c
     true = np.argmax(h, axis=1)
     rng = np.random.default_rng(seed)
     labels = np.where(np.isin(true, wrong_classes) & (rng.random(900) < 0.4), (true + 1) % CLASSES, true)
-    assert transitions_by_class(typical_counts(labels, h)) is not None
+    assert transitions_by_class(typical_counts(labels, h))[1]
     dynamics = errata.Dynamics.from_arrays(logits, labels, gathering="in-sample", held_out=np.log(h))
     np.testing.assert_allclose(errata.score(dynamics), default_scores(logits, labels, h=h), rtol=1e-4, atol=1e-4)

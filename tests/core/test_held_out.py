@@ -16,7 +16,7 @@ from errata.core.metrics import fnr
 from errata.core.pooling import held_out_pool
 from errata.core.replay import Epochs, replay
 from errata.core.sample_context import SampleContext
-from errata.core.unmixing import class_dependent_transition, count_typical, label_evidence, true_classes
+from errata.core.unmixing import count_typical, label_evidence, transition_of_typical, true_classes
 from errata.dynamics.merge import merge
 from errata.dynamics.ranking import rank
 from errata.dynamics.scoring import score
@@ -56,7 +56,7 @@ def test_a_whole_method_blends_counts_typical_samples_and_unmixes():
     mean = np.log(np.exp(log_softmax(logits, axis=2)).mean(axis=0))
     held_out = held_out_pool(labels, 3, spaces)
     blend = log_softmax(0.3 * mean + 0.7 * held_out, axis=1)
-    T = class_dependent_transition(count_typical(held_out, labels))
+    T = transition_of_typical(count_typical(held_out, labels))
     expected = LM(true_classes(blend, T, 3) + label_evidence(T)[:, labels].T, labels)
     np.testing.assert_allclose(found.scores, expected, rtol=1e-6, atol=1e-8)
 

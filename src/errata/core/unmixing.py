@@ -17,10 +17,10 @@ T_ji = e_j U_ji, two things may depend on the class j:
 - the share e_j of wrong labels: uniformly distributed between 0 and 1 for each class, or for all classes together;
 - the labels of wrong ones: U_ji by the Dirichlet distribution with parameters 1 / (K - 1), or always 1 / (K - 1).
 
-For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. If both
-simple hypotheses hold, the step changes nothing: such noise leaves the order of classes as it is. Otherwise T is the
-mean given the counts, and the given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores
-keep their scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones.
+For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. T is the mean
+given the counts. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep their
+scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the same
+in all classes, this changes nothing.
 
 Otherwise T is the confident joint of confident learning: it counts the samples that are confidently of one class, by
 the probabilities n(i) of their neighbours after kNN, or else by the model's own p. A model that has memorised its
@@ -67,15 +67,13 @@ class Unmix(ProbabilityStep):
         neighbours, held_out = vectors.neighbour_log_probabilities, vectors.held_out_log_probabilities
         if held_out is None and samples < classes**2:
             return vectors
-        counted = None if held_out is None else class_dependent_transition(count_typical(held_out, labels))
-        if held_out is not None and counted is None:
-            return vectors
         logs: Floats = np.asarray(log_softmax(vectors.log_probabilities, axis=1), dtype=np.float64)
-        if counted is None:
+        if held_out is None:
             T = transition_of_joint(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
             evidence: Floats = np.zeros((classes, classes))
         else:
-            T, evidence = counted, label_evidence(counted)
+            T = transition_of_typical(count_typical(held_out, labels))
+            evidence = label_evidence(T)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
@@ -110,8 +108,8 @@ def count_typical(held_out: Floats, labels: Labels) -> Floats:
     return counts
 
 
-def class_dependent_transition(counts: Floats) -> Floats | None:
-    """T (K, K) from counts of label i in class j, at [j, i]; None if the noise does not depend on the class."""
+def transition_of_typical(counts: Floats) -> Floats:
+    """T (K, K) from counts of label i in class j, at [j, i]. What need not depend on the class is equal in all."""
     classes = len(counts)
     right, wrong = counts.diagonal(), counts * (1 - np.eye(classes))
     wrong_of_class, uniform = wrong.sum(axis=1), (1 - np.eye(classes)) / max(1, classes - 1)
@@ -119,8 +117,6 @@ def class_dependent_transition(counts: Floats) -> Floats | None:
     others = uniform > 0
     own_directions = (gammaln(uniform[others] + wrong[others]) - gammaln(uniform[others])).sum()
     own_directions -= gammaln(1 + wrong_of_class).sum() - wrong.sum() * np.log(max(1, classes - 1))
-    if max(own_rates, own_directions) < np.log(DECISIVE):
-        return None
     e = np.full(classes, (wrong.sum() + 1) / (counts.sum() + 2))
     if own_rates >= np.log(DECISIVE):
         e = (wrong_of_class + 1) / (counts.sum(axis=1) + 2)
@@ -133,9 +129,9 @@ def class_dependent_transition(counts: Floats) -> Floats | None:
 def label_evidence(T: Floats) -> Floats:
     """Log factors (K, K) of class j, given label i, at [j, i]: T, relative to its means over wrong and right labels."""
     same = np.eye(len(T), dtype=bool)
-    relative = np.where(same, T, 0) * T.trace() / (T.diagonal() ** 2).sum()
-    wrong = np.where(same, 0, T)
-    return np.asarray(np.log(relative + wrong * wrong.sum() / (wrong**2).sum()))
+    right, wrong = np.where(same, T, 0), np.where(same, 0, T)
+    relative = [part * part.sum() / max((part**2).sum(), np.finfo(float).tiny) for part in (right, wrong)]
+    return np.asarray(np.log(sum(relative)))
 
 
 def as_transition(counts: Floats) -> Floats:
