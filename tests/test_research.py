@@ -204,6 +204,7 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
         ((read,),) = read_runs(tmp_path, tmp_path, tmp_path)
         assert (read.setting, read.seed) == ("digits-symmetric-20", 2)
         np.testing.assert_allclose(candidates.default(read), candidates.default(run))
+        np.testing.assert_array_equal(read.spaces.nearest("inputs", 10), run.spaces.nearest("inputs", 10))
     assert {path.name for path in tmp_path.glob("*.np?")} >= {
         "digits-symmetric-20.2.run.npz",
         "digits-symmetric-20.2.inputs.100.npy",

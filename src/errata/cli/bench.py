@@ -26,7 +26,7 @@ app.add_typer(bench, name="bench")
 
 SuiteOption = Annotated[
     str | None,
-    typer.Option("--suite", help="paper, tabular, cifar, noise, boosting, wild, pretrained or quick. [default: quick]"),
+    typer.Option("--suite", help="paper, tabular, cifar, noise, boosting, wild, pretrained or quick. Default: quick."),
 ]
 SettingOption = Annotated[
     list[str] | None, typer.Option("--setting", help="A setting, such as letter-symmetric-20. May be repeated.")
