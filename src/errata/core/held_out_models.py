@@ -74,14 +74,14 @@ def held_out_predictions(inputs: Any, labels: Labels, classes: int, nearest: Nea
         models = []
         if len(labels) <= MAX_SEARCHED_TERMS:
             near = _nearest_by_cosine(matrix, min(NEIGHBOUR_COUNTS[-1], len(labels) - 1))
-            models.append(_neighbour_votes(labels, classes, lambda _: near))
+            models.append(neighbour_votes(labels, classes, lambda _: near))
         if matrix.min() >= 0:
             models.append(_naive_bayes(matrix, labels, classes, fold))
         if classes <= MAX_CLASSES_OF_TERMS:
             models.append(_logistic_regressions((1.0,), matrix, labels, classes, fold))
     else:
         models = [
-            _neighbour_votes(labels, classes, nearest or partial(SampleContext(inputs=matrix).nearest, "inputs")),
+            neighbour_votes(labels, classes, nearest or partial(SampleContext(inputs=matrix).nearest, "inputs")),
             _logistic_regressions(PENALTIES, matrix, labels, classes, fold),
             _forest(matrix, labels, classes),
             _network(matrix, labels, classes, fold),
@@ -189,8 +189,8 @@ def _training_rows(fold: Labels) -> Iterator[tuple[Labels, Labels]]:
         yield np.flatnonzero(fold == number), rows
 
 
-def _neighbour_votes(labels: Labels, classes: int, nearest: NearestRows) -> Iterator[Floats]:
-    """The votes of the nearest inputs, and one neighbour more that votes for all classes."""
+def neighbour_votes(labels: Labels, classes: int, nearest: NearestRows) -> Iterator[Floats]:
+    """Logarithms of the votes of the nearest samples, and of one neighbour more that votes for all classes."""
     farthest = nearest(NEIGHBOUR_COUNTS[-1])
     for count in NEIGHBOUR_COUNTS:
         near = farthest[:, :count]
