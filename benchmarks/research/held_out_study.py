@@ -2,12 +2,12 @@
 
 ERRATA_DATA=... python benchmarks/research/held_out_study.py --out results/research [--seeds 2]
 
-To the noises of unseen.py, two are added that differ between classes (`class_dependent`). Every candidate sees the same
-run of `errata find` and the same held-out predictions of other models. held_out.csv has the FNR of every candidate on
-every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of MeanProb-LM. "with ..."
-replaces the distance of the neighbours in the pool by one of distances.py. Nothing is chosen on the dataset it is
-measured on in two rows: "a, chosen on the other datasets", and "a detector learned on the other datasets", a logistic
-regression over statistics of samples that do not identify a dataset.
+To the noises of beside_cleanlab.py, two are added that differ between classes (`class_dependent`). Every candidate sees
+the same run of `errata find` and the same held-out predictions of other models. held_out.csv has the FNR of every
+candidate on every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of MeanProb-LM.
+"with ..." replaces the distance of the neighbours in the pool by one of distances.py. Nothing is chosen on the dataset
+it is measured on in two rows: "a, chosen on the other datasets", and "a detector learned on the other datasets", a
+logistic regression over statistics of samples that do not identify a dataset.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from scipy.stats import rankdata
 from sklearn.linear_model import LogisticRegression
 
 import errata
+from beside_cleanlab import noises
 from distances import held_out_votes
 from errata.core import unmixing
 from errata.core.held_out_models import held_out_predictions, pool_weights
@@ -32,7 +33,6 @@ from errata.core.measures import LM, LabelledLogits
 from errata.core.neighbours import label_votes, nearest
 from errata.datasets.locations import data_dir
 from errata.datasets.sets.wild import DATASETS
-from unseen import noises
 
 Array = NDArray[np.float64]
 MODELS = ("neighbours", "logistic regression", "forest", "network")

