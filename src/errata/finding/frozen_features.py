@@ -61,8 +61,8 @@ def _computed(
     data: UserData, backbone: "Backbone", device: "torch.device", blocks: Sequence[range]
 ) -> Iterator[Vectors]:
     """The features (n, D) of each block of rows; worker processes decode the next images meanwhile."""
-    from errata.training.backbones import out_of_memory
     from errata.training.image_loading import decoded_batches, default_workers
+    from errata.training.out_of_memory import out_of_memory
     from errata.training.prepared_images import PreparedImages
 
     at_once = BATCH_ON_GPU if device.type == "cuda" else BATCH
@@ -73,8 +73,8 @@ def _computed(
     pictures = PreparedImages(Pictures(data.inputs, data.root, prepare.decoded_side), prepare)
     workers = 0 if is_small else min(default_workers(), sum(map(len, parts)))
     batches = decoded_batches(pictures, [batch for part in parts for batch in part], workers, device)
-    backbone.module.to(device)
-    with out_of_memory(backbone.name):
+    with out_of_memory(f"the backbone {backbone.name}"):
+        backbone.module.to(device)
         for part in parts:
             yield np.concatenate([backbone.features(next(batches)).cpu().numpy() for _ in part])
 

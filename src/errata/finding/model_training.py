@@ -150,6 +150,7 @@ def _train(
     """Train on all samples, once or once per fold."""
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
+    from errata.training.out_of_memory import out_of_memory
 
     if options.ray is not None and folder is None:
         return by_scratch_folder(lambda scratch: _train(chosen, data, options, scratch, progress))
@@ -165,19 +166,20 @@ def _train(
         how = options.folds, options.seed, training_options, options.device
         train_on_cluster(options.ray, chosen, data, *how, folder, progress)
         progress = NoProgress().advance  # it is read from the folder, and folds are merged
-    (result,) = gather(
-        chosen.inputs,
-        data.labels,
-        data.num_classes,
-        chosen.model,
-        chosen.recipe,
-        folds=options.folds,
-        seeds=(options.seed,),
-        options=training_options,
-        device=options.device,
-        folder=None if streams else folder,
-        progress=progress,
-    )
+    with out_of_memory(chosen.title):
+        (result,) = gather(
+            chosen.inputs,
+            data.labels,
+            data.num_classes,
+            chosen.model,
+            chosen.recipe,
+            folds=options.folds,
+            seeds=(options.seed,),
+            options=training_options,
+            device=options.device,
+            folder=None if streams else folder,
+            progress=progress,
+        )
     if result.dynamics is None:
         raise InputError(f"the training failed: {result.stopped}; try another `model=` or `seed=`")
     return result.dynamics
