@@ -40,7 +40,6 @@ MAX_BATCH = 1_024
 MIN_SIDE_CNN9, MAX_SIDE_CNN9 = 28, 64
 DECODED_SIDE, CROPPED_SIDE = 144, 128  # for larger images
 MAX_DECODED_BYTES = 1 << 30  # above this, image files are decoded again in every epoch
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def candidates_for(
@@ -169,6 +168,7 @@ def _typical_side(data: UserData) -> int:
 
 
 def _image_inputs(data: UserData, side: int) -> "Inputs":
+    from errata.training.image_preprocessing import IMAGENET_MEAN, IMAGENET_STD
     from errata.training.model_inputs import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 
