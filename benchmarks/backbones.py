@@ -7,8 +7,8 @@ python benchmarks/backbones.py photographs [--backbone lite0] [--images 2000]
 errors: images of CIFAR-10, symmetric noise, mean FNR over seeds; each seed has other images and other wrong labels.
 ImageNet, on which the backbones were trained, contains the classes of CIFAR-10.
 passes: the same images, and each 2,000 of them in four parts of 500, with four kinds of noise; what `errata find`
-misses after one and after two passes, trained on the features, and cleanlab on five folds of a logistic regression on
-the same features.
+misses after one and after two passes, trained on the features; variants of its method, after one pass; and cleanlab on
+five folds of a logistic regression on the same features.
 photographs: JPEG files of 256 × 256 pixels are generated, then decoded, and features and a head are computed.
 """
 
@@ -49,6 +49,13 @@ NOISES = {
     "30 % pairflip": partial(errata.noise.pairflip, rate=0.3),
 }
 FIRST_NOISE_SEED = 100
+VARIANTS = {
+    "a = 0": "Unmixed-HeldOut(a=0)-EarlyProb-LM",
+    "a = 0.2": "Unmixed-HeldOut(a=0.2)-EarlyProb-LM",
+    "a = 0.7": "Unmixed-HeldOut(a=0.7)-EarlyProb-LM",
+    "a = 1": "Unmixed-HeldOut(a=1)-EarlyProb-LM",
+    "not unmixed": "HeldOut-EarlyProb-LM",
+}
 SIDE = 256
 
 
@@ -145,6 +152,7 @@ def passes(backbone: Backbone, seeds: int) -> Iterator[str]:
             run = train_model(embedded, FindOptions(looks=2), None, NoProgress())
             found = {"one pass": rank_run(replace(run, look_again=None), 0.0), "two passes": rank_run(run, 0.0)}
             scores = {name: one.ranking.sort_values("id")["score"].to_numpy() for name, one in found.items()}
+            scores |= {name: errata.score(run.dynamics, method) for name, method in VARIANTS.items()}
             probabilities = np.exp(held_out(unit(features), noisy.labels))
             scores["cleanlab"] = -get_label_quality_scores(noisy.labels, probabilities)
             fnr = {name: errata.metrics.fnr(values, noisy.truth) for name, values in scores.items()}

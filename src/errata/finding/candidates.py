@@ -70,13 +70,14 @@ def check_model(data: UserData, model: ModelName) -> None:
     """Raise an error if there is no such model, or if it does not take this data."""
     if model not in get_args(ModelName):
         raise InputError(f"model must be one of {', '.join(get_args(ModelName))}, not {model!r}")
-    if model != "auto" and _has_images(data) != (model in IMAGE_MODELS):
-        suitable = IMAGE_MODELS if _has_images(data) else ("boosting", "mlp")
+    if model != "auto" and has_images(data) != (model in IMAGE_MODELS):
+        suitable = IMAGE_MODELS if has_images(data) else ("boosting", "mlp")
         kind = "a table" if data.kind == "table" else data.kind
         raise InputError(f"{model} does not take {kind}; use one of auto, {', '.join(suitable)}")
 
 
-def _has_images(data: UserData) -> bool:
+def has_images(data: UserData) -> bool:
+    """Whether the samples are images."""
     return data.kind in ("images", "image files")
 
 
