@@ -1,3 +1,4 @@
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -81,6 +82,15 @@ def test_a_folder_of_images_with_a_module_of_your_own_and_resume(images, tmp_pat
     assert found.summary["settings"]["backbone"] == "Colours"
     wrong = {f"{('dark', 'bright')[labels[number]]}/{number}.png" for number in WRONG}
     assert first_three(found) == wrong  # from the stored features: those computed the second time are all alike
+
+
+def test_models_of_frozen_features_keep_the_usual_weight(images, monkeypatch):
+    """Also if their loss is below that of the held-out predictions, which gives models of tables more weight."""
+    monkeypatch.setattr("errata.finding.model_training.log_loss", lambda *_: math.inf)
+    pixels, labels = images
+    assert errata.find(pixels, labels, backbone=Colours()).summary["method"] == "Unmixed-HeldOut-EarlyProb-LM"
+    table = pixels.mean(axis=(2, 3))
+    assert errata.find(table, labels, model="mlp").summary["method"] == "Unmixed-HeldOut(a=0.7)-EarlyProb-LM"
 
 
 def test_the_detector_takes_a_backbone(images):

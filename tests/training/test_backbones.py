@@ -11,10 +11,11 @@ from torch import nn
 
 from errata import memory
 from errata.errors import InputError
-from errata.training import backbones, efficientnet_lite
+from errata.training import efficientnet_lite
 from errata.training.backbones import module_backbone, open_backbone
 from errata.training.efficientnet_lite import LITE, EfficientNetLite, weights_file
 from errata.training.image_preprocessing import BICUBIC, BILINEAR, Preprocessing
+from errata.training.out_of_memory import out_of_memory
 
 # The six largest features of `waves`, their places, and the sum of all 1,280: computed with another implementation,
 # that of the package efficientnet-lite-pytorch 0.1.0.
@@ -120,9 +121,11 @@ def test_memory_is_checked_before_weights_are_read(monkeypatch):
 
 
 def test_running_out_of_memory_is_reported():
-    with pytest.raises(InputError, match="not enough memory for the backbone big"), backbones.out_of_memory("big"):
+    with pytest.raises(InputError, match="not enough memory for the backbone big"), out_of_memory("the backbone big"):
         raise RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9999 bytes")
-    with pytest.raises(RuntimeError, match="another"), backbones.out_of_memory("big"):
+    with pytest.raises(InputError, match="smaller `model` or `backbone`"), out_of_memory("fine-tuned lite2"):
+        raise torch.OutOfMemoryError("simulated")
+    with pytest.raises(RuntimeError, match="another"), out_of_memory("big"):
         raise RuntimeError("another error")
 
 
@@ -163,7 +166,7 @@ def test_keys_depend_on_weights_and_preprocessing():
         (
             nn.Sequential(nn.Conv2d(3, 4, 16, stride=16), nn.Flatten()),
             {"side": 8},
-            "too small for it, give it a larger",
+            "too small for it, state a larger",
         ),
         (nn.Conv2d(3, 4, 3), {"side": 8}, r"must return features \(n, D\), but returns shape \(1, 4, 6, 6\)"),
         (MeanColour(), {"side": 0}, "at least 1 pixel"),

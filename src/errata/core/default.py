@@ -27,7 +27,8 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    better than their frequencies do, the cut-off is the candidate whose average agrees best with h. Otherwise, it is the
    last candidate before the model starts to memorise.
 6. HeldOut (errata.core.held_out), with inputs: log p'(i) = a log p(i) + (1 - a) log h(i). a is 0.7 if `find` measured
-   that the model of the run predicts unseen labels better than h, otherwise 0.4. h(i) is predicted from the inputs by
+   that the model of the run predicts unseen labels better than h, otherwise 0.4. `find` does not measure it for models
+   of frozen features of images: h has the same kinds of models. h(i) is predicted from the inputs by
    models that have not seen the label of sample i: logistic regression, a random forest, a small network and nearest
    neighbours; for inputs that are mostly zeros, such as words, logistic regression, naive Bayes and nearest neighbours
    (errata.core.held_out_models). They are pooled with the weights that predict the given labels best

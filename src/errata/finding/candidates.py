@@ -40,7 +40,6 @@ MAX_BATCH = 1_024
 MIN_SIDE_CNN9, MAX_SIDE_CNN9 = 28, 64
 DECODED_SIDE, CROPPED_SIDE = 144, 128  # for larger images
 MAX_DECODED_BYTES = 1 << 30  # above this, image files are decoded again in every epoch
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 
 def candidates_for(
@@ -71,13 +70,14 @@ def check_model(data: UserData, model: ModelName) -> None:
     """Raise an error if there is no such model, or if it does not take this data."""
     if model not in get_args(ModelName):
         raise InputError(f"model must be one of {', '.join(get_args(ModelName))}, not {model!r}")
-    if model != "auto" and _has_images(data) != (model in IMAGE_MODELS):
-        suitable = IMAGE_MODELS if _has_images(data) else ("boosting", "mlp")
+    if model != "auto" and has_images(data) != (model in IMAGE_MODELS):
+        suitable = IMAGE_MODELS if has_images(data) else ("boosting", "mlp")
         kind = "a table" if data.kind == "table" else data.kind
         raise InputError(f"{model} does not take {kind}; use one of auto, {', '.join(suitable)}")
 
 
-def _has_images(data: UserData) -> bool:
+def has_images(data: UserData) -> bool:
+    """Whether the samples are images."""
     return data.kind in ("images", "image files")
 
 
@@ -169,6 +169,7 @@ def _typical_side(data: UserData) -> int:
 
 
 def _image_inputs(data: UserData, side: int) -> "Inputs":
+    from errata.training.image_preprocessing import IMAGENET_MEAN, IMAGENET_STD
     from errata.training.model_inputs import ImageFiles, Images
     from errata.training.transforms import PadCropFlip, ResizeCentreCrop
 

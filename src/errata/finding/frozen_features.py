@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from errata.errors import InputError
 from errata.extras import require, require_pillow
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from PIL import Image
 
     from errata.training.backbones import Backbone
+    from errata.training.image_preprocessing import Preprocessing
 
 BLOCK = 256  # images per file of features; after Ctrl-C at most one file is computed again
 # Images per step of the network, at a side of 224 pixels. On a CPU, small batches stay in its cache.
@@ -61,20 +63,19 @@ def _computed(
     data: UserData, backbone: "Backbone", device: "torch.device", blocks: Sequence[range]
 ) -> Iterator[Vectors]:
     """The features (n, D) of each block of rows; worker processes decode the next images meanwhile."""
-    from errata.training.backbones import out_of_memory
-    from errata.training.image_loading import decoded_batches, default_workers
-    from errata.training.prepared_images import PreparedImages
+    from errata.training.image_loading import DecodedImages, decoded_batches, default_workers
+    from errata.training.out_of_memory import out_of_memory
 
     at_once = BATCH_ON_GPU if device.type == "cuda" else BATCH
     size = max(1, at_once * BATCH_SIDE**2 // backbone.preprocessing.side**2)
     parts = [_batches(rows, size) for rows in blocks]
     is_small = isinstance(data.inputs, np.ndarray) and data.root is None
-    prepare = backbone.preprocessing
-    pictures = PreparedImages(Pictures(data.inputs, data.root, prepare.decoded_side), prepare)
+    pictures = Pictures(data.inputs, data.root, backbone.preprocessing)
     workers = 0 if is_small else min(default_workers(), sum(map(len, parts)))
-    batches = decoded_batches(pictures, [batch for part in parts for batch in part], workers, device)
-    backbone.module.to(device)
-    with out_of_memory(backbone.name):
+    images = DecodedImages(data.samples, pictures.pixels)
+    batches = decoded_batches(images, [batch for part in parts for batch in part], workers, device)
+    with out_of_memory(f"the backbone {backbone.name}"):
+        backbone.module.to(device)
         for part in parts:
             yield np.concatenate([backbone.features(next(batches)).cpu().numpy() for _ in part])
 
@@ -87,25 +88,24 @@ def _batches(rows: range, size: int) -> list[list[int]]:
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """The images of `UserData.inputs` and `UserData.root`, decoded on access.
-
-    side: the shorter side that is needed; a larger JPEG is decoded at a smaller size, which is faster.
-    """
+    """The images of `UserData.inputs` and `UserData.root`, decoded and prepared for a backbone on access."""
 
     inputs: Any
     root: Path | None
-    side: int
+    preprocessing: "Preprocessing"
 
-    def __len__(self) -> int:
-        return len(self.inputs)
+    def pixels(self, row: int) -> NDArray[np.uint8]:
+        """The pixels (3, side, side) of an image; an error names the file or the row of one that cannot be read."""
+        return self.preprocessing.pixels(self._decoded(row))
 
-    def __getitem__(self, row: int) -> "Image.Image":
-        """The image in RGB; an error names the file or the row of an image that cannot be read."""
+    def _decoded(self, row: int) -> "Image.Image":
+        """The image in RGB. A JPEG is decoded at the smallest size that is enough, which is faster."""
+        side = self.preprocessing.decoded_side
         try:
             if self.root is not None:
-                return decode_image(self.root / self.inputs[row], self.side)
+                return decode_image(self.root / self.inputs[row], side)
             if isinstance(self.inputs, StoredImages):
-                return decode_image(io.BytesIO(self.inputs.encoded(int(self.inputs.rows[row]))), self.side)
+                return decode_image(io.BytesIO(self.inputs.encoded(int(self.inputs.rows[row]))), side)
             return image_of(self.inputs[row])
         except Exception as error:  # decoders raise many types of error for broken files
             name = f"sample {row}" if self.root is None else printable(self.root / str(self.inputs[row]))

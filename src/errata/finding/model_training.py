@@ -13,7 +13,7 @@ from errata.core.pooling import pool
 from errata.dynamics.ranking import COMPARED
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.candidates import candidates_for
+from errata.finding.candidates import candidates_for, has_images
 from errata.finding.cluster_training import by_scratch_folder, train_on_cluster
 from errata.finding.find_options import FindOptions, load_recipe, uses_other_samples
 from errata.finding.second_look import LookAgain, look_again
@@ -150,6 +150,7 @@ def _train(
     """Train on all samples, once or once per fold."""
     from errata.training.gather import gather
     from errata.training.jobs import TrainingOptions
+    from errata.training.out_of_memory import out_of_memory
 
     if options.ray is not None and folder is None:
         return by_scratch_folder(lambda scratch: _train(chosen, data, options, scratch, progress))
@@ -165,19 +166,20 @@ def _train(
         how = options.folds, options.seed, training_options, options.device
         train_on_cluster(options.ray, chosen, data, *how, folder, progress)
         progress = NoProgress().advance  # it is read from the folder, and folds are merged
-    (result,) = gather(
-        chosen.inputs,
-        data.labels,
-        data.num_classes,
-        chosen.model,
-        chosen.recipe,
-        folds=options.folds,
-        seeds=(options.seed,),
-        options=training_options,
-        device=options.device,
-        folder=None if streams else folder,
-        progress=progress,
-    )
+    with out_of_memory(chosen.title):
+        (result,) = gather(
+            chosen.inputs,
+            data.labels,
+            data.num_classes,
+            chosen.model,
+            chosen.recipe,
+            folds=options.folds,
+            seeds=(options.seed,),
+            options=training_options,
+            device=options.device,
+            folder=None if streams else folder,
+            progress=progress,
+        )
     if result.dynamics is None:
         raise InputError(f"the training failed: {result.stopped}; try another `model=` or `seed=`")
     return result.dynamics
@@ -265,7 +267,9 @@ def _described(
     if held_out is None:
         return replace(described, features=features, inputs=inputs)
     rows = model_split(data.labels, data.num_classes, options.seed).validation_rows
-    beaten = loss is not None and loss < log_loss(held_out[rows], data.labels[rows])
+    # The pool has the same kinds of models of frozen features: that one is better by chance only (docs/backbones.md).
+    on_frozen_features = has_images(data) and data.embedded and dynamics.inputs is not None
+    beaten = loss is not None and not on_frozen_features and loss < log_loss(held_out[rows], data.labels[rows])
     return replace(
         described,
         features=features,

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.errors import InputError
-from errata.finding.candidates import FINE_TUNED
+from errata.finding.candidates import FINE_TUNED, has_images
 from errata.finding.embedding import embedded, model_folder, model_key
 from errata.finding.frozen_features import frozen_features
 from errata.readers import UserData
@@ -49,15 +49,15 @@ def open_pretrained(
 
     backbone: as in `find`. For images without one, lite0 if its weights are installed and no other `model` is named.
     """
-    name, has_images = backbone_name(backbone), data.kind in ("images", "image files")
+    name, images = backbone_name(backbone), has_images(data)
     wants_one = model == FINE_TUNED or (model == "auto" and find_spec(WEIGHTS_PACKAGE) is not None)
-    if name is None and has_images and wants_one:
+    if name is None and images and wants_one:
         backbone = name = DEFAULT_BACKBONE
     if name is None or name == FROM_SCRATCH:
         if model == FINE_TUNED:
             raise InputError("fine-tuning starts from a pretrained model: name one with `backbone=`")
         return None
-    if has_images:
+    if images:
         if model not in ("auto", FINE_TUNED):
             raise InputError(f"the backbone {name} computes features, and {model} learns from pixels: pass one only")
         return _image_model(backbone, device, allow_download)

@@ -34,6 +34,7 @@ def look_again(
     how: the options of `second_pass`. ray: the address of the cluster that trains it.
     """
     from errata.training.model_inputs import TableInputs
+    from errata.training.out_of_memory import out_of_memory
     from errata.training.recipes import Recipe
     from errata.training.second_pass import second_pass, second_recipe
 
@@ -49,7 +50,10 @@ def look_again(
         if ray is not None and own is not None:
             second_pass_on_cluster(ray, chosen, data, first, recipe, how, own, advance)
             advance(-recipe.epochs)  # `second_pass` reads it from the folder, and counts it again
-        return second_pass(chosen.inputs, data.labels, first, chosen.model, recipe, folder=own, progress=advance, **how)
+        with out_of_memory(chosen.title):
+            return second_pass(
+                chosen.inputs, data.labels, first, chosen.model, recipe, folder=own, progress=advance, **how
+            )
 
     def train(first: NDArray[Any]) -> Dynamics:
         size = 4.0 * recipe.epochs * data.samples * data.num_classes

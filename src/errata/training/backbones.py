@@ -5,8 +5,7 @@ any `torch.nn.Module`. No pickled code is ever run, and nothing is downloaded un
 """
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,19 +46,6 @@ class Backbone:
         if not bool(torch.isfinite(features).all()):
             raise InputError(f"the backbone {self.name} returned features that are not finite")
         return features
-
-
-@contextmanager
-def out_of_memory(name: str) -> Iterator[None]:
-    """Raise an error with advice if the network runs out of memory in the block."""
-    try:
-        yield
-    except RuntimeError as error:  # on a CPU, torch has no type of its own for this
-        if not isinstance(error, torch.OutOfMemoryError) and "can't allocate memory" not in str(error):
-            raise
-        raise InputError(
-            f"there is not enough memory for the backbone {name}: use a smaller one, or another `device`"
-        ) from error
 
 
 def open_backbone(spec: str | Path | nn.Module | Backbone, allow_download: bool = False) -> Backbone:
@@ -122,7 +108,7 @@ def checked_backbone(name: str, module: nn.Module, preprocessing: Preprocessing,
     except Exception as error:  # by the layers of the module
         raise InputError(
             f"the backbone {name} does not take images (n, 3, {side}, {side}): {one_line(error)}; "
-            "if they are too small for it, give it a larger side"
+            "if they are too small for it, state a larger side (`side=`, or `size` in preprocessor_config.json)"
         ) from error
     if len(shape) != 2 or shape[0] != 1:
         raise InputError(f"the backbone {name} must return features (n, D), but returns shape {shape} for one image")

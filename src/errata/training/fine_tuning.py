@@ -18,9 +18,7 @@ from errata.training.transforms import Augmentation, InTurn, ResizeCentreCrop
 
 HEAD_RATE = 10.0  # the last layer learns this many times as fast as the backbone
 NORM_MOMENTUM = 0.1  # a short training would not reach the statistics of the user's images with that of the backbone
-SMALL_SIDE = (
-    128  # the side that small images are enlarged to, if the backbone takes any side: a third of the work of 224
-)
+SMALL_SIDE = 128  # small images are enlarged to it if the backbone takes any side: a third of the work of 224
 EVALUATED_IMAGES = 256  # at once, for frozen features
 
 

@@ -36,6 +36,8 @@ from errata.training.stacked_executor import StackedExecutor
 from errata.wording import one_line
 
 Model = Callable[[], nn.Module] | nn.Module | Sequence[int]
+LabelledData = tuple[Inputs, NDArray[np.int64], int, Model | None]
+"""Inputs, labels, the number of classes, and the model, as `gather` gets them."""
 
 
 def gather(
@@ -74,15 +76,7 @@ def gather(
         jobs = in_sample_jobs(len(labels), recipe, seeds, watched)
     else:
         jobs = fold_jobs(labels, recipe, seeds, folds)
-    make_executor = executor_for(
-        recipe.widths if model is None else model,
-        inputs,
-        labels,
-        num_classes,
-        device,
-        keep_passes=options.when == "training pass",
-        balanced=options.class_weights == "balanced",
-    )
+    make_executor = _executors((inputs, labels, num_classes, model), recipe, options, device)
     results = train(jobs, labels, make_executor, options, folder, side_by_side, progress)
     if folds is None:
         return [
@@ -98,7 +92,7 @@ def gather(
 
 def train_into(
     folder: Path,
-    data: tuple[Inputs, NDArray[np.int64], int, Model | None],
+    data: LabelledData,
     recipe: AnyRecipe,
     folds: int | None,
     number: int,
@@ -107,7 +101,7 @@ def train_into(
 ) -> None:
     """Train on all samples, or the model of one fold, into a folder where `gather` with this folder finds it.
 
-    data: the inputs, labels, number of classes and model that `gather` gets. recipe: with its seed.
+    recipe: with its seed.
     """
     inputs, labels, num_classes, model = data
     if folds is None:
@@ -117,11 +111,25 @@ def train_into(
     if isinstance(recipe, BoostingRecipe):
         boost_fold(inputs, labels, num_classes, recipe, folds, number, folder)
         return
-    widths = recipe.widths if model is None else model
-    balanced = options.class_weights == "balanced"
-    make_executor = executor_for(widths, inputs, labels, num_classes, device, keep_passes=False, balanced=balanced)
+    options = replace(options, when="after epoch")
+    make_executor = _executors((inputs, labels, num_classes, model), recipe, options, device)
     job = fold_jobs(labels, recipe, (recipe.seed,), folds)[number]
-    train([job], labels, make_executor, replace(options, when="after epoch"), folder)
+    train([job], labels, make_executor, options, folder)
+
+
+def _executors(
+    data: LabelledData, recipe: Recipe, options: TrainingOptions, device: str | torch.device
+) -> MakeExecutor:
+    inputs, labels, num_classes, model = data
+    return executor_for(
+        recipe.widths if model is None else model,
+        inputs,
+        labels,
+        num_classes,
+        device,
+        keep_passes=options.when == "training pass",
+        balanced=options.class_weights == "balanced",
+    )
 
 
 def _merge_seed(

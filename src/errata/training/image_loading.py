@@ -1,9 +1,11 @@
 """Worker processes that decode images, batch by batch, while a model works on the batch before."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Generator, Tensor
 from torch.utils.data import DataLoader, Dataset
 
@@ -12,11 +14,25 @@ from errata.errors import InputError
 
 MAX_WORKERS = 16  # processes that decode images
 
-DecodedImages = Dataset[Tensor | InputError]
-"""Images as uint8 (3 or 4, H, W). For a file that cannot be read, the error is returned.
 
-Raised in a worker, it would have the worker's traceback.
-"""
+class DecodedImages(Dataset[Tensor | InputError]):
+    """Images as uint8 (3 or 4, H, W), decoded on access. For an image that cannot be read, the error is returned.
+
+    Raised in a worker, it would have the worker's traceback.
+    """
+
+    def __init__(self, count: int, pixels: Callable[[int], NDArray[np.uint8]]) -> None:
+        """pixels: decodes the image of a row, or raises an InputError."""
+        self._count, self._pixels = count, pixels
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __getitem__(self, row: int) -> Tensor | InputError:
+        try:
+            return torch.from_numpy(self._pixels(row))
+        except InputError as error:
+            return error
 
 
 def default_workers() -> int:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from copy import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -221,42 +222,39 @@ class ImageFiles(_NormalisedImages):
 
     def fetch(self, batches: Sequence[Rows]) -> Iterator[Tensor]:
         """Decoded images of each batch; workers prepare the next batches while the model trains."""
-        images = _Decoded(self._paths, self._decoded_size, self._keep_shape)
+        images = DecodedImages(len(self), _Decoder(self._paths, self._decoded_size, self._keep_shape))
         return decoded_batches(images, [rows.tolist() for rows in batches], self._workers, self.device)
 
 
-class _Decoded(DecodedImages):
-    """Image files as uint8 (3, size, size), or with `keep_shape` as (4, size, size): see `transforms`.
+@dataclass(frozen=True)
+class _Decoder:
+    """Decodes image files to squares of `size`; with `keep_shape` they get a fourth channel: see `transforms`."""
 
-    For a file that cannot be read, the error is returned.
-    """
+    paths: Sequence[str]
+    size: int
+    keep_shape: bool
 
-    def __init__(self, paths: Sequence[str], size: int, keep_shape: bool) -> None:
-        self._paths, self._size, self._keep_shape = paths, size, keep_shape
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def __getitem__(self, row: int) -> Tensor | InputError:
+    def __call__(self, row: int) -> NDArray[np.uint8]:
+        """The pixels (3 or 4, size, size) of a file."""
         from PIL import Image
 
         try:
-            picture = decode_image(self._paths[row])
+            picture = decode_image(self.paths[row])
             pixels = np.array(picture.resize(self._target(*picture.size), Image.Resampling.BILINEAR))
         except Exception as error:  # decoders raise many types of error for broken files
-            return InputError(f"image {self._paths[row]} cannot be read: {one_line(error)}")
-        return torch.from_numpy(self._placed(pixels) if self._keep_shape else pixels).permute(2, 0, 1)
+            raise InputError(f"image {self.paths[row]} cannot be read: {one_line(error)}") from error
+        return (self._placed(pixels) if self.keep_shape else pixels).transpose(2, 0, 1)
 
     def _target(self, width: int, height: int) -> tuple[int, int]:
         """The width and height to resize an image to."""
-        if not self._keep_shape:
-            return self._size, self._size
-        factor = self._size / max(width, height)
+        if not self.keep_shape:
+            return self.size, self.size
+        factor = self.size / max(width, height)
         return max(1, round(width * factor)), max(1, round(height * factor))
 
     def _placed(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         height, width, _ = pixels.shape
-        square = np.zeros((self._size, self._size, 4), dtype=np.uint8)
+        square = np.zeros((self.size, self.size, 4), dtype=np.uint8)
         square[:height, :width, :3] = pixels
         square[:height, :width, 3] = 255
         return square

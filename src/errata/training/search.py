@@ -21,6 +21,7 @@ from errata.training.boosting import MAX_ROUNDS, best_rounds
 from errata.training.engine import Progress
 from errata.training.gather import choose_device
 from errata.training.model_inputs import TableInputs, check_labelled
+from errata.training.out_of_memory import out_of_memory
 from errata.training.recipes import BoostingRecipe, Recipe
 from errata.training.trials import (
     AccuracyTrial,
@@ -79,7 +80,8 @@ def choose_model(
     def try_candidate(candidate: Candidate, checkpoint: Path | None, advance: Progress) -> list[Any]:
         begin(f"trying {candidate.title}", candidate.recipe.epochs)
         to_beat = _loss_to_beat(candidate, trials, margin)
-        recipe, loss = loss_trial(candidate, split, placed, advance, to_beat, checkpoint, checkpoint_seconds)
+        with out_of_memory(candidate.title):
+            recipe, loss = loss_trial(candidate, split, placed, advance, to_beat, checkpoint, checkpoint_seconds)
         return [{"recipe": asdict(recipe), "loss": loss}]
 
     for number, candidate in enumerate(candidates):

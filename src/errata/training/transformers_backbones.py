@@ -5,6 +5,8 @@ Weights are read from safetensors only, and preprocessing from the JSON file bes
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ def model_files(name: str, allow_download: bool) -> Path:
             raise InputError(f"the backbone {name} cannot be downloaded: {one_line(error)}") from error
         raise InputError(
             f"{name} is neither a folder nor a model in the cache of transformers, and nothing is downloaded unless "
-            "`allow_download` is set"
+            "you pass `--allow-download` (in Python, `allow_download=True`)"
         ) from error
 
 
@@ -53,11 +55,19 @@ def load_transformer(folder: Path) -> tuple[nn.Module, Preprocessing, str]:
     from transformers import AutoModel
 
     try:
-        model, loading = AutoModel.from_pretrained(
-            str(folder), local_files_only=True, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
+        with _without_progress_bars():
+            model, loading = AutoModel.from_pretrained(
+                str(folder),
+                local_files_only=True,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
     except Exception as error:  # an incomplete folder raises a different type of error for each architecture
-        raise InputError(f"the backbone in {folder} cannot be loaded: {one_line(error)}") from error
+        raise InputError(
+            f"the backbone in {folder} cannot be loaded: {one_line(error)}; if its files are damaged, copy or download "
+            "them again"
+        ) from error
     network = getattr(model, "vision_model", model)  # CLIP and its relatives also contain a network for texts
     missing = [name for name in loading["missing_keys"] if "pooler" not in name]
     if missing:
@@ -81,9 +91,9 @@ class TransformerFeatures(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Features (n, D) of images (n, 3, side, side)."""
         output: Any = self.network(pixel_values=images)
-        pooled = getattr(output, "pooler_output", None)
+        pooled: Tensor | None = getattr(output, "pooler_output", None)
         if pooled is not None and self._has_pooler:
-            return _flat(pooled)
+            return pooled.flatten(1)  # (n, D), or (n, D, 1, 1)
         last: Tensor = output.last_hidden_state
         return last[:, 0] if last.ndim == 3 else last.mean(dim=(2, 3))
 
@@ -178,9 +188,18 @@ def _per_channel(values: Any) -> tuple[float, ...]:
     return (float(values),) * 3 if isinstance(values, int | float) else tuple(map(float, values))
 
 
-def _flat(pooled: Tensor) -> Tensor:
-    """(n, D) of a pooled output (n, D) or (n, D, 1, 1)."""
-    return pooled.flatten(1)
+@contextmanager
+def _without_progress_bars() -> Iterator[None]:
+    """A context in which transformers shows no bars for loading, which takes less than a second."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
 
 
 def _require_transformers() -> None:
