@@ -1,7 +1,9 @@
 """The tables on the pages under docs equal the stored results."""
 
+import re
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import everywhere
@@ -16,6 +18,25 @@ DOCS = Path(__file__).parents[1] / "docs"
 def test_tables_are_those_of_the_results(path):
     page = path.read_text(encoding="utf-8")
     assert pages.filled(page) == page, "run `python benchmarks/research/pages.py`"
+
+
+def test_the_numbers_of_the_readme_are_those_of_the_results():
+    readme = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    research = DOCS.parent / "results" / "research"
+    settings = pd.read_csv(research / "everywhere.csv")
+    printed = settings.dropna(subset="paper_best")
+    below = (printed["default"] < printed["paper_best"]).sum()
+    assert f"| {100 * (1 - settings['share'].mean()):.0f} % fewer errors missed on average" in readme
+    assert f"(MeanProb-LM), {len(settings)} settings" in readme
+    assert f"fewer errors missed on {below} of {len(printed)} settings" in readme
+    unseen = (research / "unseen.md").read_text(encoding="utf-8")
+    lost = re.search(r"No better than cleanlab with one of its models: (no|\d+) case.* of (\d+)\.", unseen)
+    won = int(lost[2]) - int(lost[1].replace("no", "0"))
+    assert f"fewer errors missed in {won} of {lost[2]} cases" in readme
+    default, _, boosting, logistic = re.search(
+        r"\*\*symmetric-20\*\* \| mean" + r" \| \*\*([\d.]+)\*\*" * 4, unseen
+    ).groups()
+    assert f"with 20 % symmetric noise {default} % missed instead of {boosting} or {logistic}" in readme
 
 
 def test_all_that_is_marked_is_filled_in(monkeypatch):
