@@ -30,7 +30,7 @@ extensions = [
     "repository_links",
 ]
 exclude_patterns = [
-    "generated/default/facts.md",
+    "generated/default/*.md",
     "gallery/**/*.ipynb",
     "gallery/**/*.py",
     "gallery/**/*.json",

@@ -30,7 +30,7 @@ def _section(name: str, command: Any, level: int) -> list[str]:
         lines += ["```text", _usage(name, shown), "```", "", "| argument or option | meaning |", "|---|---|"]
         lines += [f"| {_names(parameter)} | {_meaning(parameter)} |" for parameter in shown]
         lines.append("")
-    for below in getattr(command, "commands", {}):
+    for below in command.list_commands(None) if hasattr(command, "list_commands") else ():
         lines += _section(f"{name} {below}", command.commands[below], level + 1)
     return lines
 

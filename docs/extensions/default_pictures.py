@@ -16,7 +16,7 @@ EPOCHS = 60
 
 
 def write(folder: Path) -> None:
-    """Train a network on digits, 20 % of them labelled as the next digit; write a picture per step, and facts.md."""
+    """Train a network on digits, 20 % of them labelled as the next digit; write pictures, sample.md and steps.md."""
     from sklearn.datasets import load_digits
 
     import errata
@@ -62,20 +62,13 @@ def write(folder: Path) -> None:
         f"| `{name}` | {errata.metrics.fnr(scores, noisy.truth):.1%} | {_place(scores, sample):,} |"
         for name, scores in {"Last-LM": errata.score(full, "Last-LM"), **stages}.items()
     ]
-    (folder / "facts.md").write_text(
-        "\n".join(
-            [
-                f"Here the sample is a *{true}* that was given the label *{given}*. {noisy.count} of the "
-                f"{len(inputs):,} labels are wrong. This is what each step brings, starting from the last epoch alone:",
-                "",
-                "| method | wrong labels missed | rank of this sample |",
-                "|---|---:|---:|",
-                *rows,
-                "",
-            ]
-        ),
+    (folder / "sample.md").write_text(
+        f"Its true class is *{true}*, and its given label is *{given}*. {noisy.count} of the {len(inputs):,} labels of "
+        "the dataset are wrong.\n",
         encoding="utf-8",
     )
+    titles = ["| method | wrong labels missed | rank of this sample |", "|---|---:|---:|"]
+    (folder / "steps.md").write_text("\n".join([*titles, *rows, ""]), encoding="utf-8")
 
 
 def _stage_names(method: str) -> list[str]:

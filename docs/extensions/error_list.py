@@ -6,11 +6,14 @@ import tomllib
 from pathlib import Path
 
 ERRORS = ("InputError", "StoreError", "DataError", "MissingDataError")
-PARTS = tomllib.loads((Path(__file__).parent / "error_advice.toml").read_text(encoding="utf-8"))["part"]
+ADVICE = tomllib.loads((Path(__file__).parent / "error_advice.toml").read_text(encoding="utf-8"))
+PARTS, FREQUENT = ADVICE["part"], ADVICE["frequent"]
 MODULES = {module: part["title"] for part in PARTS for module in part["modules"]}
 UNKNOWN = "…"
-UNNAMED = re.compile("error|text|hint|header|repr|^_")  # these names say nothing about the value
+UNNAMED = re.compile("error|text|hint|header|repr|more|^_")  # these names say nothing about the value
 WORD = re.compile(r"\b[a-z]{2,}\b")
+VALUE = re.compile("⟨(.*?)⟩")  # how a value in a message is marked
+VALUES = re.compile("(⟨.*?⟩|…)(?:⟨.*?⟩|…)+")  # values without anything between them
 
 BEGIN = """# Error messages
 
@@ -19,9 +22,13 @@ is an `errata.InputError` (also a `ValueError`) or an `errata.StoreError` (also 
 `errata.ErrataError`. On the command line it is one line on standard error, and Python parameters (`id=`) are shown as
 options (`--id`).
 
-This page is made from the source. Words in capitals and `…` stand for values, such as names, numbers and paths. Each
-part begins with what to do; most messages also say it themselves. To find a message, search for some of its words.
+This page is made from the source. Words in italics and … stand for values, such as names, numbers and paths. Each part
+begins with what to do; most messages also say it themselves. To find a message, search this page for some of its words.
 
+## The most frequent messages
+
+| message | what to do |
+|---|---|
 """
 
 
@@ -41,7 +48,7 @@ def messages(source: Path) -> dict[str, list[str]]:
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and node.args and ast.unparse(node.func) in ERRORS:
                 for text in _texts(node.args[0], texts):
-                    if len(WORD.findall(text)) > 1:  # otherwise it repeats the message of another error
+                    if len(WORD.findall(VALUE.sub("", text))) > 1:  # otherwise it repeats the message of another error
                         found[part_of(module)][text] = None
     return {title: list(texts) for title, texts in found.items()}
 
@@ -53,7 +60,7 @@ def part_of(module: str) -> str:
 
 
 def _texts(node: ast.expr, assigned: dict[str, ast.expr]) -> list[str]:
-    """The texts that an expression may have, with names of values in capitals."""
+    """The texts that an expression may have, with ⟨names⟩ of values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.JoinedStr):
@@ -61,7 +68,7 @@ def _texts(node: ast.expr, assigned: dict[str, ast.expr]) -> list[str]:
         for part in node.values:
             ends = _texts(part, assigned) if isinstance(part, ast.Constant) else [_value(part)]
             texts = [
-                text + (UNKNOWN if text[-1:].isalpha() and end.isupper() else end) for text in texts for end in ends
+                text + (UNKNOWN if text[-1:].isalpha() and VALUE.match(end) else end) for text in texts for end in ends
             ]
         return texts
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
@@ -77,18 +84,14 @@ def _texts(node: ast.expr, assigned: dict[str, ast.expr]) -> list[str]:
 
 
 def _value(node: ast.expr) -> str:
-    """A name for a value in a message, in capitals: the last name of the expression that computes it."""
+    """A ⟨name⟩ for a value in a message: the last name of the expression that computes it."""
     match node:
         case ast.FormattedValue(value=value) | ast.Subscript(value=value):
             return _value(value)
-        case ast.Name(id=name) | ast.Attribute(attr=name) if len(name) > 2 and name not in (
-            "error",
-            "text",
-            "__name__",
-        ):
-            return name.strip("_").upper()
+        case ast.Name(id=name) | ast.Attribute(attr=name) if len(name) > 2 and not UNNAMED.search(name):
+            return f"⟨{name.strip('_').lower().replace('_', ' ')}⟩"
         case ast.Call(func=ast.Name(id="len")):
-            return "NUMBER"
+            return "⟨number⟩"
         case ast.Call(args=[value, *_]):
             return _value(value)
     return UNKNOWN
@@ -97,17 +100,26 @@ def _value(node: ast.expr) -> str:
 def page(source: Path) -> str:
     """The page in Markdown."""
     found = messages(source)
+    every = {text for texts in found.values() for text in texts}
     lines = []
+    for frequent in FREQUENT:
+        text = next((text for text in every if frequent["message"] in shown(text)), None)
+        if text is None:
+            raise ValueError(f"error_advice.toml: no message contains {frequent['message']!r}")
+        lines.append(f"| {shown(text)} | {frequent['advice']} |")
     for part in PARTS:
-        texts = sorted(found[part["title"]], key=lambda text: re.sub(r"[^a-z ]", "", text).strip())
-        lines += [f"## {part['title']}", "", f"**What to do.** {part['advice']}", ""]
-        lines += [*(f"- {_code(text)}" for text in texts), ""]
-    return BEGIN + "\n".join(lines)
+        texts = sorted(found[part["title"]], key=lambda text: re.sub(r"⟨.*?⟩|[^a-z ]", "", text).strip())
+        lines += ["", f"## {part['title']}", "", f"**What to do.** {part['advice']}", ""]
+        lines += [f"- {shown(text)}" for text in texts]
+    return BEGIN + "\n".join(lines) + "\n"
 
 
-def _code(text: str) -> str:
-    """The text in a literal of one line."""
-    text = " ".join(text.split())
-    fence = "``" if "`" in text else "`"
-    space = " " if "`" in text else ""
-    return f"{fence}{space}{text}{space}{fence}"
+def shown(text: str) -> str:
+    """The text in Markdown: values in italics, `code` as code, and other special characters as they are."""
+    parts = re.split(r"(`[^`]*`)", VALUES.sub(r"\1", " ".join(text.split())))
+    for place, part in enumerate(parts):
+        if place % 2:  # code
+            parts[place] = VALUE.sub(lambda value: value[1].upper(), part)
+        else:
+            parts[place] = VALUE.sub(r"*\1*", re.sub(r"([\\*_\[\]<>|$~#])", r"\\\1", part))
+    return "".join(parts)

@@ -41,8 +41,17 @@ def write_page(path: Path, text: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
+def remove_outdated_examples(gallery: Path, examples: Path) -> None:
+    """Remove what an earlier build made of examples that are gone: Sphinx would miss them in the contents."""
+    for page in gallery.glob("*/plot_*.rst"):
+        if not (examples / page.parent.name / f"{page.stem}.py").exists():
+            for file in page.parent.glob(f"{page.stem}.*"):
+                file.unlink()
+
+
 def generate(app: Sphinx) -> None:
     """Write everything below docs/generated."""
+    remove_outdated_examples(DOCS / "gallery", DOCS.parent / "examples")
     GENERATED.mkdir(exist_ok=True)
     key = source_hash()
     write_once(live_review.write, GENERATED / "live", key)

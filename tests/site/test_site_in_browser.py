@@ -16,6 +16,7 @@ def open_page(chromium, site):
         context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}')")
         contexts.append(context)
         page = context.new_page()
+        page.set_default_timeout(300_000)  # on a busy machine, the front page with its pictures takes minutes
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.on(
             "request",

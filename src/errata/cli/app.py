@@ -11,6 +11,21 @@ import typer
 from errata.errors import ErrataError
 
 PARAMETER = re.compile(r"`(\w+)=([^`]*)`")  # messages name a parameter of a Python function like this
+# In the order of a user's work. A command that is not listed follows.
+COMMANDS = (
+    "demo",
+    "find",
+    "review",
+    "certify",
+    "apply",
+    "export",
+    "rank",
+    "score",
+    "methods",
+    "choose",
+    "data",
+    "bench",
+)
 
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="The label column of a table; for a .npy file, the .npy file of labels.")
@@ -29,8 +44,18 @@ ExcelSafe = Annotated[
     ),
 ]
 
+
+class OrderedCommands(typer.core.TyperGroup):
+    """Lists the commands in the order of COMMANDS."""
+
+    def list_commands(self, ctx: Any) -> list[str]:  # noqa: D102 - the base class describes it
+        known = [name for name in COMMANDS if name in self.commands]
+        return [*known, *(name for name in self.commands if name not in known)]
+
+
 app = typer.Typer(
     name="errata",
+    cls=OrderedCommands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

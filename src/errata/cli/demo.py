@@ -1,6 +1,7 @@
 """`errata demo`: put known errors into scikit-learn's digits and compare how many each method finds."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 EPOCHS = 60
 FOLDS = 4
 NOISE_RATE = 0.2
+SHOWN = ["rank", "id", "label", "suggested", "p_wrong", "agree", "truly_wrong"]
 
 
 @app.command()
@@ -28,21 +30,23 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for the figure and the tables.")] = Path("out"),
     seed: Annotated[int, typer.Option(help="Seed of the noise and of the training.", min=0)] = 0,
 ) -> None:
-    """Make 20 % of the labels of scikit-learn's digits wrong, train a small network, and find them by every method."""
+    """Make 20 % of the labels of scikit-learn's digits wrong, and compare how many of them each method finds."""
     for package in ("torch", "matplotlib"):
         require(package, package, "torch,plot", "the demonstration")
     out.mkdir(parents=True, exist_ok=True)
     from sklearn.datasets import load_digits
 
+    from errata.core.default import DEFAULT
     from errata.core.noise import symmetric
     from errata.dynamics.ranking import noise_rates, rank
-    from errata.dynamics.scoring import score_many
+    from errata.dynamics.scoring import score, score_many
 
     digits = load_digits()
     noisy = symmetric(digits.target, NOISE_RATE, num_classes=10, seed=seed)
     with progress_bar("training", EPOCHS * (1 + FOLDS)) as advance:
         runs = _train((digits.data / 16).astype(np.float32), noisy.labels, seed, advance)
     scores = [score_many(run, budget=noisy.count) for run in runs]
+    scores[0] = scores[0].assign(**{DEFAULT: score(runs[0], DEFAULT)})
     fnr, rates, ranking = _fnr_table(scores, noisy.truth), noise_rates(runs[0]), rank(runs[0])
     ranking["truly_wrong"] = noisy.truth[ranking["id"].to_numpy()]
     write_table(fnr, out / "digits-fnr.csv")
@@ -57,14 +61,14 @@ def demo(
     )
     rates = rates.assign(rate=rates["rate"].map("{:.1%}".format), interval=intervals(rates))
     print_table(rates[["estimate", "rate", "interval"]], "noise rate estimated without the true labels")
-    print_table(ranking.head(10).round(3), "most suspicious samples")
+    print_table(ranking[SHOWN].head(10).round(3), "most suspicious samples")
     print(f"wrote digits-fnr.csv, digits-ranking.csv and digits-budget-fnr.png to {out}")
 
 
 def _train(
     inputs: NDArray[np.float32], labels: NDArray[np.int64], seed: int, progress: Callable[[int], object]
 ) -> "tuple[Dynamics, Dynamics]":
-    """A small network trained in-sample and in folds, out-of-sample; `progress` gets the number of finished epochs."""
+    """A small network trained in-sample, with its inputs, and in folds; `progress` gets the number of epochs done."""
     from errata.training.gather import gather
     from errata.training.model_inputs import TableInputs
     from errata.training.recipes import Recipe
@@ -75,7 +79,7 @@ def _train(
     (outside,) = gather(table, labels, 10, (64,), recipe, folds=FOLDS, seeds=seeds, progress=progress)
     assert inside.dynamics is not None
     assert outside.dynamics is not None
-    return inside.dynamics, outside.dynamics
+    return replace(inside.dynamics, inputs=inputs), outside.dynamics
 
 
 def _fnr_table(scores: "list[pd.DataFrame]", truth: NDArray[np.bool_]) -> "pd.DataFrame":
@@ -94,18 +98,19 @@ def _draw(scores: "pd.DataFrame", noisy: "NoisyLabels", path: Path) -> None:
     from matplotlib.figure import Figure
 
     from errata.core import metrics
+    from errata.core.default import DEFAULT
     from errata.core.methods import PAPER_METHOD
 
     figure = Figure(figsize=(7, 4.5), layout="constrained")
     axes = figure.subplots()
-    closer = axes.inset_axes((0.42, 0.3, 0.3, 0.42), xlim=(noisy.rate - 0.05, noisy.rate + 0.1), ylim=(0, 0.18))
+    closer = axes.inset_axes((0.36, 0.3, 0.3, 0.42), xlim=(noisy.rate - 0.05, noisy.rate + 0.1), ylim=(0, 0.18))
     axes.indicate_inset_zoom(closer)
     budgets = np.linspace(0, 1, 501)
     for panel in (axes, closer):
         panel.plot(budgets, metrics.ideal_fnr(budgets, noisy.rate), "k:", label="ideal")
-        for name in (PAPER_METHOD, "Mean-CE", "LateStopping-CPD", "CL-PBNR (IS)"):
+        for name in (DEFAULT, PAPER_METHOD, "Mean-CE", "LateStopping-CPD", "CL-PBNR (IS)"):
             curve = metrics.budget_curve(scores[name].to_numpy(), noisy.truth)
-            panel.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == PAPER_METHOD else 1.3)
+            panel.plot(curve["budget"], curve["fnr"], label=name, linewidth=2.2 if name == DEFAULT else 1.3)
         panel.plot(budgets, metrics.random_fnr(budgets), "--", color="0.6", label="random")
         panel.axvline(noisy.rate, color="0.85", zorder=0)
     axes.annotate("noise rate", (noisy.rate, 0.97), xytext=(4, 0), textcoords="offset points", color="0.5")

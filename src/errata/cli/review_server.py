@@ -59,7 +59,7 @@ def review(
         Path | None, typer.Option("--export", help="Write all decisions to this file, and do not start the server.")
     ] = None,
 ) -> None:
-    """Review the samples with others, each in a browser: verdicts are stored at once and shown to all."""
+    """Serve the review page to several people, each with a link of their own. Every verdict is stored at once."""
     for module, package in (("starlette", "starlette"), ("uvicorn", "uvicorn"), ("sqlalchemy", "SQLAlchemy")):
         require(module, package, "review", "errata review")
     from errata.review.server.database import FILE, ReviewDatabase

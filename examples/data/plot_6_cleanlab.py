@@ -2,19 +2,19 @@
 ====================
 
 Left the code for cleanlab, right the code for errata, on digits with 20 % wrong labels. cleanlab needs out-of-sample
-probabilities, here of five trainings; errata trains once.
+probabilities, here of five trainings; errata trains once. :doc:`Measurements </measurements>` has more datasets.
 
 .. grid:: 1 1 2 2
    :gutter: 3
 
    .. grid-item::
 
-      .. literalinclude:: plot_1_cleanlab.py
+      .. literalinclude:: plot_6_cleanlab.py
          :pyobject: with_cleanlab
 
    .. grid-item::
 
-      .. literalinclude:: plot_1_cleanlab.py
+      .. literalinclude:: plot_6_cleanlab.py
          :pyobject: with_errata
 
 Both are executed here:
