@@ -483,7 +483,7 @@ def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
     assert output.splitlines()[3:] == shown[2:]  # the second and third line rest on the order of the queue
     assert f"150 of 200 samples have a verdict, {sum(at_random)} of them drawn at random: 20 wrong, 130 right" in output
     assert f"{certificate.more_checks} more random checks would certify it" in output
-    assert "(errata review mixes them into the queue)" in output
+    assert "(errata review --random-every 1 hands out only these)" in output
     estimate = recalibrate(*arrays).sum()
     assert f"(estimate: {round(np.clip(estimate, count.low_any_time, count.high_any_time))})" in output
     code, _, message = errata_command("certify", folder, "--fixed")

@@ -50,9 +50,9 @@ def certify(
     if draw is not None:
         if not decisions and (database or review_database(found)):
             raise InputError(
-                f"{found} has the database of errata review, which draws one in ten samples at random itself. To draw "
-                f"more, write its verdicts to a file (errata review {found} --export decisions.csv) and pass that with "
-                "--decisions"
+                f"{found} has the database of errata review, which draws random samples itself: all of them are random "
+                f"with --random-every 1. To draw here, write its verdicts to a file (errata review {found} --export "
+                "decisions.csv) and pass that with --decisions"
             )
         _draw(found, decisions or [], draw, first)
         return

@@ -155,10 +155,12 @@ def with_safe_suggestions(
         unseen = int((changes & ~known)[:first].sum())
         if not unseen:
             raise InputError(f"nothing is left to accept: the first {first:,} suggestions have a verdict")
+        checks = checks_for_prefix(unseen, limit)
         raise InputError(
             f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
-            f"suggestions are right, {checks_for_prefix(unseen, limit)} random checks show it for the first {first:,}: "
-            f"errata certify {origin} --draw {checks_for_prefix(unseen, limit)} --first {first}"
+            f"suggestions are right, {checks} random checks show it for the first {first:,}: "
+            f"errata certify {origin} --decisions decisions.csv --draw {checks} --first {first} (for decisions on a "
+            f"server: errata review {origin} --export decisions.csv)"
         )
     accepted = tuple(
         Decision(ids[rank], labels[rank], "accept", suggested[rank], f"{origin}, accepted unseen", f"rank {rank + 1}")

@@ -103,6 +103,10 @@ def _verdict(certificate: Certificate, from_server: bool) -> list[str]:
         lines.append(f"Decide some of the {unsure}: each counts as an error not found.")
     else:
         checks = counted(certificate.more_checks, "more random check")
-        how = "errata review mixes them into the queue" if from_server else f"--draw {certificate.more_checks}"
+        how = (
+            "errata review --random-every 1 hands out only these"
+            if from_server
+            else f"--draw {certificate.more_checks}"
+        )
         lines.append(f"{checks} would certify it if every label is right ({how}).")
     return lines

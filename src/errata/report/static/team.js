@@ -231,12 +231,14 @@ function drawTeam() {
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
   ];
   byId("panel").replaceChildren(...lines.filter(Boolean).map(line => make("li", {}, line)));
-  if (panel.statements.length > 1) {  // the verdicts say more than the model alone
+  if (verdictsStateCounts()) {  // they say more than the model alone
     byId("head").textContent = `Before any verdict: ${headline[0].toLowerCase()}${headline.slice(1)}`;
-    byId("answer").hidden = true;
+    byId("answer").hidden = byId("budget-figure").hidden = true;
   }
 }
 const headline = byId("head").textContent;
+/** Whether there are enough random verdicts for an interval. */
+const verdictsStateCounts = () => panel !== null && panel.statements.length > 1;
 
 const ownVerdict = place => decisions.has(place) ? [`you: ${inWords(decisions.get(place))}`] : [];
 
