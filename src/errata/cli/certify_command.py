@@ -84,7 +84,7 @@ def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) ->
 def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, database: str | None) -> "Decisions":
     """The decisions and the suggestions that may be accepted unseen; says how many these are."""
     from errata.finding.found import Found
-    from errata.review.certificates import as_decisions, review_database, with_safe_suggestions
+    from errata.review.certificates import as_decisions, review_database, server_review, with_safe_suggestions
     from errata.review.random_draws import ReviewStep, review_steps
 
     if paths and database:
@@ -97,9 +97,7 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
         )
     found = Found.open(folder)
     if address is not None:
-        from errata.review.server.stored_reviews import stored_review
-
-        review = stored_review(found, address)
+        review = server_review(found, address)
         ids, judged = list(map(str, found.ranking["id"].tolist())), review.decisions
         in_order = zip(review.verdicts.rows.tolist(), review.verdicts.at_random.tolist(), strict=True)
         steps = [ReviewStep(ids[row], chosen=not at_random) for row, at_random in in_order]
