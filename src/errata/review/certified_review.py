@@ -99,8 +99,10 @@ def _verdict(certificate: Certificate, from_server: bool) -> list[str]:
     if not certificate.found:
         lines.append("No label was judged wrong yet. Review the most suspicious samples first.")
     elif certificate.more_checks is None:
-        unsure = f"{certificate.unsure:,} unsure samples (skipped, or reviewers disagree)"
-        lines.append(f"Decide some of the {unsure}: each counts as an error not found.")
+        unsure = (
+            "the unsure sample" if certificate.unsure == 1 else f"some of the {certificate.unsure:,} unsure samples"
+        )
+        lines.append(f"Decide {unsure} (skipped, or reviewers disagree): each counts as an error not found.")
     else:
         checks = counted(certificate.more_checks, "more random check")
         how = (
