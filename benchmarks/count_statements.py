@@ -18,10 +18,10 @@ from sklearn.datasets import load_iris, load_wine
 import errata
 from errata.core.noise import symmetric
 from errata.finding.answer import stated_count
-from reviews import RATES, SEED, SETS, more
+from review_rankings import RATES, SEED, TABLES, more
 
 OTHERS = ("phoneme", "spambase", "vehicle", "vowel", "oilspill", "nursery", "dna", "shuttle")
-CHOSEN_ON = SETS | {name: partial(more, name) for name in OTHERS}
+CHOSEN_ON = TABLES | {name: partial(more, name) for name in OTHERS}
 UNSEEN = {
     "iris": partial(load_iris, return_X_y=True),
     "wine": partial(load_wine, return_X_y=True),

@@ -34,8 +34,6 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
             "mean_loss": np.linspace(3, 0.1, samples),
         }
     )
-    first = ranking.head(expected)
-    pairs = first[first["label"] != first["suggested"]].groupby(["label", "suggested"]).size()
     conflicts = [(group, place) for group, places in enumerate(groups) for place in places]
     return Found(
         ranking=ranking,
@@ -48,7 +46,6 @@ def made_up(samples=60, classes=CLASSES, ids=None, data=None, groups=(), expecte
                 "label": [ranking["label"][place] for _, place in conflicts],
             }
         ),
-        confusions=pairs.reset_index(name="count").sort_values("count", ascending=False, ignore_index=True),
         summary={
             "samples": samples,
             "classes": len(classes),

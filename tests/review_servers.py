@@ -52,7 +52,6 @@ def made_up_result(folder, samples=60, classes=CLASSES, data=None):
         dynamics=dynamics,
         estimate=NoiseRate(1 / 3, 0.1, 0.5, 0.95, "Made up."),
         conflicts=pd.DataFrame({"group": [], "id": [], "label": []}),
-        confusions=pd.DataFrame({"label": [classes[0]], "suggested": [classes[1]], "count": [1]}),
         summary={
             "method": "MeanProb-LM",
             "model": "mlp",

@@ -175,3 +175,28 @@ def _names() -> Iterator[tuple[Path, ast.AST, str]]:
                 yield file, node, node.name
             elif isinstance(node, ast.alias):
                 yield file, node, node.asname or node.name.rpartition(".")[2]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").rglob("*.py")), ids=lambda path: path.name)
+def test_benchmarks_import_only_names_that_other_benchmarks_have(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.ImportFrom) or node.module is None:
+            continue
+        for folder in (path.parent, ROOT / "benchmarks"):
+            module = folder / f"{node.module}.py"
+            if module.is_file():
+                names = {alias.name for alias in node.names}
+                assert names <= _names_defined_in(module), f"{path.name} imports what {module.name} lacks"
+                break
+
+
+def _names_defined_in(module: Path) -> set[str]:
+    names = set()
+    for node in ast.parse(module.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            names |= {alias.asname or alias.name for alias in node.names}
+        else:
+            names |= {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+    return names

@@ -9,7 +9,17 @@ import pytest
 import errata
 from errata.cli.find_command import as_probability
 from errata.core.rates import NoiseRate
-from errata.finding.answer import answer, data_notes, expectation, notes, reasons, report_data, suggested_budget
+from errata.finding.answer import (
+    BECAUSE,
+    answer,
+    data_notes,
+    expectation,
+    notes,
+    reasons,
+    report_data,
+    stated_count,
+    suggested_budget,
+)
 from errata.finding.found import Found, no_conflicts
 from errata.finding.trust import disagree_widely
 from errata.report.page import payload
@@ -33,7 +43,6 @@ def found_with(p_wrong, rate=None):
         dynamics=errata.Dynamics.from_arrays(np.zeros((1, samples, 2)), labels),
         estimate=NoiseRate(share, share / 2, min(1.0, 2 * share), 0.95, "Invented for this test."),
         conflicts=no_conflicts(),
-        confusions=pd.DataFrame({"label": ["cat", "dog"], "suggested": ["dog", "cat"], "count": [1200, 3]}),
         summary={},
     )
 
@@ -47,7 +56,27 @@ def test_the_answer_has_the_numbers():
     how, assumption = reasons(found)
     assert how == "Invented for this test."
     assert "assume" in assumption
-    assert "cat → dog (1,200), dog → cat (3)" in notes(found)[0]
+    assert notes(found)[0].endswith("among the first 200 (given → suggested): 0 → 1 (100), 1 → 0 (100).")
+
+
+def test_where_only_a_range_is_known_no_sentence_has_the_estimated_number():
+    found = found_with(np.full(1000, 0.37))
+    assert answer(found)[0] == "Between 0 and 740 of 1,000 labels are wrong (0–74 %): " + BECAUSE["overlap"] + "."
+    shown = " ".join([*answer(found), *reasons(found), *notes(found)])
+    assert "370" not in shown
+    assert "upper end of the range" in reasons(found)[0]
+    assert "among the first 100 " in notes(found)[0]
+    assert found.confusions["count"].sum() == 100
+
+
+def test_a_model_that_guesses_has_no_lines_about_its_first_samples(curves):
+    logits, labels, _ = curves(0, samples=1000)
+    guesses = errata.find(errata.Dynamics.from_arrays(0.01 * logits, labels[::-1].copy()))
+    assert stated_count(guesses).kind == "nothing"
+    reason, epochs = guesses.summary["trust"]
+    assert reason.startswith("The model predicts the classes no better than guessing")
+    assert epochs.startswith("The ranking uses")
+    assert reasons(guesses) == []
 
 
 def test_conflicts_are_counted():

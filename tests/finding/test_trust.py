@@ -84,7 +84,8 @@ NARROW = NoiseRate(0.1, 0.08, 0.12, None, "")
 
 def lines_for(dynamics, rate=NARROW):
     analysis = analyse(dynamics, compare=True)
-    return trust_lines(analysis, ranking_table(analysis), rate)
+    ranking = ranking_table(analysis)
+    return trust_lines(analysis, ranking, rate, 0 if rate is None else round(rate.rate * len(ranking)))
 
 
 def test_the_lines_name_epochs_memorised_labels_and_agreement(curves):

@@ -377,7 +377,7 @@ def test_screen_readers_get_the_selection_and_the_last_action(opened):
 
 
 def test_a_plain_table_is_printed(opened):
-    page = opened(made_up(samples=300))
+    page = opened(made_up(samples=300, expected=100))
     page.evaluate("setBudget(300)")
     press(page, "a")
     page.emulate_media(media="print")

@@ -158,6 +158,11 @@ def test_where_classes_overlap_no_expected_number_is_shown(opened):
     assert "expect" not in shown
     assert "probably wrong" not in shown
     expect(page.locator("#budget-figure")).to_be_hidden()
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("#printed th").all_text_contents() == [
+        "rank", "sample", "given", "suggested", "decision", "new label"
+    ]  # fmt: skip
+    assert page.locator("#printed tbody tr").first.locator("td").all_text_contents()[3:] == ["dog", "keep", ""]
 
 
 def test_random_samples_do_not_stand_out_in_the_queue(opened):

@@ -138,7 +138,7 @@ def test_the_safe_part_of_the_ranking_is_relabelled(searched, folder, errata_com
     code, _, err = errata_command("apply", *options, "--decisions", "decisions.csv")
     assert code == 2
     assert "at most 20 % of the changes are wrong. If the suggestions are right," in err
-    assert f"errata certify {folder} --draw " in err
+    assert f"errata certify {folder} --decisions decisions.csv --draw " in err
     errata_command("certify", str(folder), "--decisions", "decisions.csv", "--draw", "40", "--first", "60")
     steps = read_steps(folder, found)
     decide(searched, [step.id for step in steps]).to_csv("decisions.csv", index=False)

@@ -314,6 +314,9 @@ def test_the_panel_shows_the_interval_and_the_certificate_after_verdicts(served,
     statements = server.client().state()["panel"]["statements"]
     assert len(statements) == 4
     expect(page.locator("#head")).to_contain_text("Before any verdict: ")
+    expect(page.locator("#budget-figure")).to_be_hidden()  # the curve is that of the model alone
+    page.evaluate("refilter()")
+    expect(page.locator("#budget-figure")).to_be_hidden()
     for sentence in statements:
         expect(shown_panel(page)).to_contain_text(sentence)
 

@@ -19,7 +19,8 @@ from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
 from errata.finding.found import Found
-from errata.review.server.database import FILE, ReviewDatabase
+from errata.review.server import DATABASE
+from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import EventLog
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
@@ -240,7 +241,7 @@ def test_every_answer_has_strict_headers(shared_server):
 
 
 def test_a_full_database_refuses_a_batch_and_takes_it_later(folder):
-    database = ReviewDatabase(folder / FILE)
+    database = ReviewDatabase(folder / DATABASE)
     session = ReviewSession(ReviewSamples(folder), database, ["ana"])
     with database.begin() as connection:
         connection.exec_driver_sql("PRAGMA max_page_count = 1")  # that is: as many as there are
@@ -275,7 +276,7 @@ def test_samples_beyond_the_list_come_with_their_numbers(folder, monkeypatch):
 
 
 def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
-    database = ReviewDatabase(folder / FILE)
+    database = ReviewDatabase(folder / DATABASE)
     session = ReviewSession(ReviewSamples(folder), database, ["ana"])
     append = session.log.append
 
@@ -336,7 +337,7 @@ def test_results_deleted_while_the_server_runs(server, folder):
 def test_verdicts_on_labels_that_changed_since_stay_in_the_log_without_effect(folder):
     with ReviewServer(folder) as server:
         server.client().judge(verdict(0), verdict(1))
-    database = sqlite3.connect(folder / FILE)
+    database = sqlite3.connect(folder / DATABASE)
     database.execute("UPDATE events SET label = 'dog' WHERE number = 1")
     database.commit()
     database.close()
@@ -483,7 +484,7 @@ def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
     assert output.splitlines()[3:] == shown[2:]  # the second and third line rest on the order of the queue
     assert f"150 of 200 samples have a verdict, {sum(at_random)} of them drawn at random: 20 wrong, 130 right" in output
     assert f"{certificate.more_checks} more random checks would certify it" in output
-    assert "(errata review mixes them into the queue)" in output
+    assert "(errata review --random-every 1 hands out only these)" in output
     estimate = recalibrate(*arrays).sum()
     assert f"(estimate: {round(np.clip(estimate, count.low_any_time, count.high_any_time))})" in output
     code, _, message = errata_command("certify", folder, "--fixed")
@@ -535,7 +536,7 @@ def test_drawing_more_with_the_database_of_a_review_needs_a_file(folder, errata_
 
 
 def test_a_database_without_tables_is_not_certified(folder, errata_command):
-    (folder / FILE).touch()
+    (folder / DATABASE).touch()
     code, _, message = errata_command("certify", folder)
     assert (code, "is empty: it is not the database of a review" in message) == (2, True)
 

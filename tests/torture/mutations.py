@@ -270,7 +270,7 @@ def _table(suffix: str) -> Callable[[Path], None]:
 def specimens() -> list[Specimen]:
     """Every kind of file that errata reads."""
     found: list[tuple[str, Callable[[], Any]]] = [
-        (name, _found) for name in ("summary.json", "ranking.parquet", "confusions.csv", "dynamics/manifest.json")
+        (name, _found) for name in ("summary.json", "ranking.parquet", "dynamics/manifest.json")
     ]
     images = [
         Specimen(

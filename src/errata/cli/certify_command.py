@@ -50,9 +50,9 @@ def certify(
     if draw is not None:
         if not decisions and (database or review_database(found)):
             raise InputError(
-                f"{found} has the database of errata review, which draws one in ten samples at random itself. To draw "
-                f"more, write its verdicts to a file (errata review {found} --export decisions.csv) and pass that with "
-                "--decisions"
+                f"{found} has the database of errata review, which draws random samples itself: all of them are random "
+                f"with --random-every 1. To draw here, write its verdicts to a file (errata review {found} --export "
+                "decisions.csv) and pass that with --decisions"
             )
         _draw(found, decisions or [], draw, first)
         return
@@ -84,7 +84,7 @@ def _draw(folder: Path, decisions: list[Path], count: int, first: int | None) ->
 def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, database: str | None) -> "Decisions":
     """The decisions and the suggestions that may be accepted unseen; says how many these are."""
     from errata.finding.found import Found
-    from errata.review.certificates import as_decisions, review_database, with_safe_suggestions
+    from errata.review.certificates import as_decisions, review_database, server_review, with_safe_suggestions
     from errata.review.random_draws import ReviewStep, review_steps
 
     if paths and database:
@@ -97,9 +97,7 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
         )
     found = Found.open(folder)
     if address is not None:
-        from errata.review.server.stored_reviews import stored_review
-
-        review = stored_review(found, address)
+        review = server_review(found, address)
         ids, judged = list(map(str, found.ranking["id"].tolist())), review.decisions
         in_order = zip(review.verdicts.rows.tolist(), review.verdicts.at_random.tolist(), strict=True)
         steps = [ReviewStep(ids[row], chosen=not at_random) for row, at_random in in_order]

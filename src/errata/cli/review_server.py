@@ -62,7 +62,8 @@ def review(
     """Serve the review page to several people, each with a link of their own. Every verdict is stored at once."""
     for module, package in (("starlette", "starlette"), ("uvicorn", "uvicorn"), ("sqlalchemy", "SQLAlchemy")):
         require(module, package, "review", "errata review")
-    from errata.review.server.database import FILE, ReviewDatabase
+    from errata.review.server import DATABASE
+    from errata.review.server.database import ReviewDatabase
     from errata.review.server.review_samples import ReviewSamples
     from errata.review.server.review_session import ReviewSession
     from errata.review.server.serving import ServerAddress, links, listen, serve
@@ -74,7 +75,7 @@ def review(
     samples = ReviewSamples(found)
     if retrain and samples.data is None:
         raise InputError("`retrain=` needs the data that were ranked, which are not at their path or have changed")
-    storage = ReviewDatabase(database or found / FILE)
+    storage = ReviewDatabase(database or found / DATABASE)
     try:
         names = names or list(storage.tokens([])) or [_own_name()]
         tokens = storage.tokens(names, renew=new_links)

@@ -194,7 +194,7 @@ def rank(
         if not math.isnan(estimates["rate"][0]):
             rate = NoiseRate(estimates["rate"][0], estimates["low"][0], estimates["high"][0], None, "")
     print("how far to trust this:")
-    for line in trust_lines(analysis, table, rate):
+    for line in trust_lines(analysis, table, rate, 0 if rate is None else round(rate.rate * len(table))):
         print(f"- {line}")
     if out is not None:
         print(f"wrote {len(table):,} rows to {out}")

@@ -21,7 +21,7 @@ MOST_CLASSES = 12  # named in one line
 MOST_COLUMNS = 20
 MOST_CONFUSIONS = 5
 SMALLEST_BUDGET = 20
-START = 100  # samples to look at if nobody knows how many are wrong
+START = 100  # samples to look at if the number of wrong labels is not stated
 DRAW = "Judge 30 random samples to find out (errata certify --draw 30)."
 DRAW_ON_PAGE = "Judge 30 random samples to find out: some are mixed into the queue below."
 BECAUSE = {
@@ -31,6 +31,11 @@ BECAUSE = {
 ASSUMPTION = (
     "These numbers assume that the model has learned what most samples of a class have in common, and that wrong "
     "labels are exceptions. Systematic errors, the same for all similar samples, look right to the model."
+)
+RANGE = (
+    "The upper end of the range is the highest of several estimates, or the number that the predictions of held-out "
+    "labels allow, if that is lower. The lower end is 0: overlapping classes alone may explain every label that the "
+    "model contradicts."
 )
 FACTS = {
     "samples": "samples",
@@ -114,6 +119,11 @@ def states_number(found: "Found") -> bool:
     return stated_count(found).kind == "number"
 
 
+def samples_described(found: "Found") -> int:
+    """How many of the first samples the notes describe: the estimated errors, if their number is stated."""
+    return found.expected if states_number(found) else min(START, len(found.ranking))
+
+
 def stated_count(found: "Found") -> CountStatement:
     """What is known about the number of wrong labels before any verdict."""
     ranking, held_out_loss = found.ranking, found.summary.get("held_out_loss")
@@ -167,9 +177,10 @@ def suggested_budget(expected: int, samples: int) -> int:
 
 
 def reasons(found: "Found") -> list[str]:
-    """How the number was estimated, how the model was chosen, and what is assumed."""
-    lines = [found.estimate.how, found.summary.get("model_choice") or "", ASSUMPTION]
-    return [line for line in lines if line]
+    """How the number or the range was estimated, how the model was chosen, and what is assumed."""
+    choice, kind = found.summary.get("model_choice"), stated_count(found).kind
+    estimated = {"number": [found.estimate.how], "range": [RANGE], "nothing": []}[kind]
+    return [*estimated, *([choice] if choice else []), *([] if kind == "nothing" else [ASSUMPTION])]
 
 
 def data_notes(found: "Found") -> list[str]:
@@ -190,7 +201,7 @@ def notes(found: "Found") -> list[str]:
     if len(found.confusions):
         rows = found.confusions.head(MOST_CONFUSIONS).itertuples(index=False)
         pairs = ", ".join(f"{row.label} → {row.suggested} ({row.count:,})" for row in rows)
-        lines.append(f"Most frequent among the first {found.expected:,} (given → suggested): {pairs}.")
+        lines.append(f"Most frequent among the first {samples_described(found):,} (given → suggested): {pairs}.")
     columns = "" if found.data is None else column_note(found.data)
     return [*lines, columns] if columns else lines
 
@@ -210,7 +221,7 @@ def report_data(found: "Found") -> ReportData:
         reasons=reasons(found),
         notes=notes(found),
         facts=facts,
-        budget=suggested_budget(found.expected, len(found.ranking)) if counts else min(START, len(found.ranking)),
+        budget=suggested_budget(found.expected, len(found.ranking)) if counts else samples_described(found),
         unit=summary.get("unit", "epoch"),
         version=summary["version"],
         ranking=found.ranking,

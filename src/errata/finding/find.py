@@ -16,11 +16,19 @@ from errata.dynamics.files import DYNAMICS
 from errata.dynamics.ranking import analyse, ranking_table, with_second_pass
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-from errata.finding.answer import answer, how_ranked, notes, reasons, what_was_read
+from errata.finding.answer import (
+    answer,
+    how_ranked,
+    notes,
+    reasons,
+    samples_described,
+    states_number,
+    what_was_read,
+)
 from errata.finding.attached_data import recorded_run, refuse_to_lose_contents
 from errata.finding.conflicts import conflicts
 from errata.finding.find_options import FindOptions, changed_options, check_options, load_recipe
-from errata.finding.found import Found, check_folder, confused_pairs, no_conflicts
+from errata.finding.found import Found, check_folder, no_conflicts
 from errata.finding.found_files import read_summary
 from errata.finding.model_training import RunToRank, train_model
 from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
@@ -200,7 +208,7 @@ def rank_run(run: RunToRank, started: float) -> Found:
         "held_out_loss": run.loss,
         "random_part": {"seed": design_seed(run.dynamics.labels), "share": 1 / EVERY},
         "estimate": asdict(estimate),
-        "trust": trust_lines(analysis, ranking, estimate, run.loss, run.unit),
+        "trust": [],
         "remarks": [] if run.data is None else [f"{remark}." for remark in run.data.remarks],
         "notes": [],
         "settings": run.settings,
@@ -212,10 +220,11 @@ def rank_run(run: RunToRank, started: float) -> Found:
         dynamics=run.dynamics,
         estimate=estimate,
         conflicts=no_conflicts() if run.data is None else conflicts(run.data),
-        confusions=confused_pairs(ranking, round(estimate.rate * len(ranking))),
         summary=summary,
         data=run.data,
     )
+    stated = estimate if states_number(found) else None
+    summary["trust"] = trust_lines(analysis, ranking, stated, samples_described(found), run.loss, run.unit)
     summary["notes"] = [*answer(found), how_ranked(found), *summary["trust"], *reasons(found), *notes(found)]
     summary["seconds"] = round(time.monotonic() - started, 1)
     return found

@@ -13,14 +13,13 @@ from errata.core.rates import NoiseRate
 from errata.dynamics.files import DYNAMICS, replace_atomically
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
-from errata.finding.answer import answer, how_ranked, report_data, states_number
+from errata.finding.answer import answer, how_ranked, report_data, samples_described, states_number
 from errata.finding.found_files import (
     CONFLICTS,
     CONFUSIONS,
     RANKING,
     SUMMARY,
     read_conflicts,
-    read_confusions,
     read_estimate,
     read_ranking,
     read_summary,
@@ -44,8 +43,7 @@ class Found:
     ranking: one row per sample: id, label, suggested, score, rank, label_probability, suggested_probability, p_wrong
     (the estimated probability that the label is wrong), agree (the share of the compared methods that count the sample
     among the estimated errors) and mean_loss.
-    conflicts: group, id, label of samples with the same inputs and different labels. confusions: label, suggested and
-    count among the estimated errors.
+    conflicts: group, id, label of samples with the same inputs and different labels.
     summary: the contents of summary.json. data: the samples; None if they are not available.
 
     >>> import errata
@@ -59,7 +57,6 @@ class Found:
     dynamics: Dynamics
     estimate: NoiseRate
     conflicts: "pd.DataFrame"
-    confusions: "pd.DataFrame"
     summary: dict[str, Any]
     data: UserData | None = None
 
@@ -73,6 +70,14 @@ class Found:
         """The seed of the random part of a review; folders of earlier versions do not state it."""
         stated = self.summary.get("random_part")
         return int(stated["seed"]) if stated else design_seed(self.dynamics.labels)
+
+    @property
+    def confusions(self) -> "pd.DataFrame":
+        """label, suggested and count, most frequent first, among the estimated errors.
+
+        If only a range of these is known, or nothing, among the first 100 samples.
+        """
+        return confused_pairs(self.ranking, samples_described(self))
 
     @property
     def curve(self) -> "pd.DataFrame":
@@ -126,7 +131,6 @@ class Found:
             dynamics=dynamics,
             estimate=read_estimate(summary),
             conflicts=read_conflicts(source, ranking) if (source / CONFLICTS).exists() else no_conflicts(),
-            confusions=read_confusions(source, ranking),
             summary=summary,
         )
 

@@ -1,7 +1,7 @@
 """Reading the files of `errata find`. A StoreError names a file that is damaged, and what is wrong with it."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -111,13 +111,25 @@ def read_ranking(folder: Path, dynamics: Dynamics) -> "pd.DataFrame":
 
 
 def read_conflicts(folder: Path, ranking: "pd.DataFrame") -> "pd.DataFrame":
-    """The groups of samples with the same inputs and different labels."""
-    return _read_rows(folder / CONFLICTS, ("group", "id", "label"), ranking)
+    """The groups of samples with the same inputs and different labels; ids and labels in the types of the ranking."""
+    import pandas as pd
 
-
-def read_confusions(folder: Path, ranking: "pd.DataFrame") -> "pd.DataFrame":
-    """The pairs of given and suggested labels, with their counts."""
-    return _read_rows(folder / CONFUSIONS, ("label", "suggested", "count"), ranking)
+    path = folder / CONFLICTS
+    header, rows = rows_by_line(path)
+    if header != ["group", "id", "label"]:
+        raise StoreError(f"{path} is damaged: it must have the columns group, id, label")
+    known = {"id": _by_text(ranking["id"]), "label": _by_text([*ranking["label"], *ranking["suggested"]])}
+    table: dict[str, list[Any]] = {name: [] for name in header}
+    for line, cells in rows.items():
+        for name, text in zip(header, cells, strict=True):
+            if name in known:
+                value = known[name].get(text, known[name].get(text.removeprefix("'")))  # written with excel_safe
+            else:
+                value = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
+            if value is None:
+                raise StoreError(f"{path} is damaged: line {line} has the {name} {one_line(repr(text))}")
+            table[name].append(value)
+    return pd.DataFrame(table)
 
 
 def _check_entries(values: dict[str, Any], types: dict[str, tuple[type, ...]], problem: str) -> None:
@@ -133,28 +145,6 @@ def _check_entries(values: dict[str, Any], types: dict[str, tuple[type, ...]], p
             or (isinstance(value, list) and not all(isinstance(item, str) for item in value))
         ):
             raise StoreError(f"{problem} {name!r} is {one_line(repr(value))}")
-
-
-def _read_rows(path: Path, columns: Sequence[str], ranking: "pd.DataFrame") -> "pd.DataFrame":
-    """A table of counts, and of ids and labels in the types of the ranking."""
-    import pandas as pd
-
-    header, rows = rows_by_line(path)
-    if header != list(columns):
-        raise StoreError(f"{path} is damaged: it must have the columns {', '.join(columns)}")
-    labels = _by_text([*ranking["label"], *ranking["suggested"]])
-    known = {"id": _by_text(ranking["id"]), "label": labels, "suggested": labels}
-    table: dict[str, list[Any]] = {name: [] for name in columns}
-    for line, cells in rows.items():
-        for name, text in zip(columns, cells, strict=True):
-            if name in known:
-                value = known[name].get(text, known[name].get(text.removeprefix("'")))  # written with excel_safe
-            else:
-                value = int(text) if text.isascii() and text.isdecimal() and len(text) < 19 else None
-            if value is None:
-                raise StoreError(f"{path} is damaged: line {line} has the {name} {one_line(repr(text))}")
-            table[name].append(value)
-    return pd.DataFrame(table)
 
 
 def _by_text(values: Iterable[Any]) -> dict[str, Any]:

@@ -32,16 +32,19 @@ def trust_lines(
     analysis: RunAnalysis,
     ranking: "pd.DataFrame",
     rate: NoiseRate | None,
+    first: int,
     held_out_loss: float | None = None,
     unit: str = "epoch",
 ) -> list[str]:
     """Sentences for the section "How far to trust this" of the report and of `errata rank`.
 
-    rate: the estimated share of wrong labels; None if there is none. unit: `epoch` or `round`.
+    rate: the estimated share of wrong labels; None if it is not stated. first: how many of the first samples to
+    describe; none of a model that guesses. unit: `epoch` or `round`.
     """
     dynamics, samples = analysis.dynamics, len(ranking)
-    first = 0 if rate is None else round(rate.rate * samples)
-    lines = [guessing_reason(dynamics.labels, ranking, held_out_loss), _epochs_line(analysis, unit)]
+    guesses = guessing_reason(dynamics.labels, ranking, held_out_loss)
+    first = 0 if guesses else first
+    lines = [guesses, _epochs_line(analysis, unit)]
     memorised = _share_memorised(dynamics, ranking["id"].head(first).to_numpy())
     if memorised is not None:
         lines.append(

@@ -10,17 +10,20 @@ import numpy as np
 from errata.core.certifying import RECALL, SafePrefix, checks_for_prefix, safe_prefix
 from errata.core.guarantees import CONFIDENCE, RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.errors import InputError
+from errata.extras import require
 from errata.finding.answer import suggested_budget
 from errata.finding.found import Found
 from errata.readers.label_encoding import spelling
 from errata.review.certified_review import CertifiedReview, certified_review
 from errata.review.decisions import Decision, Decisions
 from errata.review.random_draws import ReviewStep, review_steps
-from errata.review.server.database import FILE as DATABASE
+from errata.review.server import DATABASE
 from errata.wording import counted, listed, percent
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from errata.review.server.stored_reviews import StoredReview
 
 FEWEST_FIRST = 200  # samples among which to draw; of fewer, nearly all would have to be checked
 OUTCOMES = {"keep": RIGHT, "accept": WRONG, "relabel": WRONG, "skip": UNSURE}
@@ -66,14 +69,12 @@ def certify(
     if verdicts is None and random is None and not isinstance(found, Found):
         database = database or review_database(Path(found))
     if database is not None:
-        from errata.review.server.stored_reviews import stored_review
-
         if fixed:
             raise InputError(
                 "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
                 "the statements for any number of looks hold"
             )
-        return certified_review(stored_review(result, database).verdicts, recall, confidence, from_server=True)
+        return certified_review(server_review(result, database).verdicts, recall, confidence, from_server=True)
     decisions = as_decisions(verdicts)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
@@ -91,19 +92,21 @@ def review_database(folder: Path) -> Path | None:
     return folder / DATABASE if (folder / DATABASE).is_file() else None
 
 
+def server_review(found: Found, database: str | Path) -> "StoredReview":
+    """The verdicts in the database of `errata review`: a path, or postgresql://user@host/name."""
+    require("sqlalchemy", "SQLAlchemy", "review", "the database of a review")
+    from errata.review.server.stored_reviews import stored_review
+
+    return stored_review(found, database)
+
+
 def as_decisions(
     verdicts: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path] | None",
 ) -> tuple[Decision, ...]:
     """The decisions in any of the forms that `certify` takes."""
-    if verdicts is None or (isinstance(verdicts, Sequence) and not isinstance(verdicts, str) and not len(verdicts)):
+    if verdicts is None or (isinstance(verdicts, list | tuple) and not verdicts):
         return ()
-    if isinstance(verdicts, str | Path):
-        verdicts = [verdicts]
-    if isinstance(verdicts, Sequence):
-        verdicts = Decisions.read(*verdicts)
-    elif not isinstance(verdicts, Decisions):
-        verdicts = Decisions.from_table(verdicts)
-    return verdicts.entries
+    return Decisions.of(verdicts).entries
 
 
 def ordered_verdicts(
@@ -155,10 +158,12 @@ def with_safe_suggestions(
         unseen = int((changes & ~known)[:first].sum())
         if not unseen:
             raise InputError(f"nothing is left to accept: the first {first:,} suggestions have a verdict")
+        checks = checks_for_prefix(unseen, limit)
         raise InputError(
             f"for no part of the ranking is it known that at most {percent(limit)} of the changes are wrong. If the "
-            f"suggestions are right, {checks_for_prefix(unseen, limit)} random checks show it for the first {first:,}: "
-            f"errata certify {origin} --draw {checks_for_prefix(unseen, limit)} --first {first}"
+            f"suggestions are right, {checks} random checks show it for the first {first:,}: "
+            f"errata certify {origin} --decisions decisions.csv --draw {checks} --first {first} (for decisions on a "
+            f"server: errata review {origin} --export decisions.csv)"
         )
     accepted = tuple(
         Decision(ids[rank], labels[rank], "accept", suggested[rank], f"{origin}, accepted unseen", f"rank {rank + 1}")

@@ -99,10 +99,16 @@ def _verdict(certificate: Certificate, from_server: bool) -> list[str]:
     if not certificate.found:
         lines.append("No label was judged wrong yet. Review the most suspicious samples first.")
     elif certificate.more_checks is None:
-        unsure = f"{certificate.unsure:,} unsure samples (skipped, or reviewers disagree)"
-        lines.append(f"Decide some of the {unsure}: each counts as an error not found.")
+        unsure = (
+            "the unsure sample" if certificate.unsure == 1 else f"some of the {certificate.unsure:,} unsure samples"
+        )
+        lines.append(f"Decide {unsure} (skipped, or reviewers disagree): each counts as an error not found.")
     else:
         checks = counted(certificate.more_checks, "more random check")
-        how = "errata review mixes them into the queue" if from_server else f"--draw {certificate.more_checks}"
+        how = (
+            "errata review --random-every 1 hands out only these"
+            if from_server
+            else f"--draw {certificate.more_checks}"
+        )
         lines.append(f"{checks} would certify it if every label is right ({how}).")
     return lines

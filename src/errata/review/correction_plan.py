@@ -54,12 +54,7 @@ def plan_corrections(
 
     The arguments are those of `apply`.
     """
-    if isinstance(decisions, str | Path):
-        decisions = [decisions]
-    if isinstance(decisions, Sequence):
-        decisions = Decisions.read(*decisions)
-    elif not isinstance(decisions, Decisions):
-        decisions = Decisions.from_table(decisions)
+    decisions = Decisions.of(decisions)
     writer = open_writer(source, label, id, link)
     samples = writer.samples
     labels = dict(zip(samples.ids, samples.labels, strict=True))

@@ -66,6 +66,15 @@ class Decisions:
     ranks: Mapping[str, tuple[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
+    def of(cls, decisions: "Decisions | pd.DataFrame | str | Path | Sequence[str | Path]") -> "Decisions":
+        """Decisions as they are, of one file or of several, or of a data frame."""
+        if isinstance(decisions, str | Path):
+            return cls.read(decisions)
+        if isinstance(decisions, Sequence):
+            return cls.read(*decisions)
+        return decisions if isinstance(decisions, Decisions) else cls.from_table(decisions)
+
+    @classmethod
     def read(cls, *paths: str | Path) -> "Decisions":
         """Read CSV files written by the report, or saved again by a spreadsheet. Several reviewers are combined."""
         entries = [decision for path in paths for decision in read_rows(path)]

@@ -2,8 +2,8 @@ const CLASSES_DRAWN = 20;
 const LEVELS_DRAWN = 12;
 
 function drawBudgetCurve() {
-  byId("budget-figure").hidden = !report.trusted;
-  if (!report.trusted) return;
+  byId("budget-figure").hidden = !report.trusted || verdictsStateCounts();
+  if (byId("budget-figure").hidden) return;
   const [left, top, width, height] = [44, 8, 300, 140];
   const {inspected, expected} = report.curve;
   const highest = highestOf(expected, 1);

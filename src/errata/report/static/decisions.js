@@ -7,29 +7,30 @@ const MOST_REPLACED = 20;  // in a message
 let storageWorks = true;
 let undownloaded = false;
 
-/** Decisions in the form in which they are stored: [place, decision, label]. */
-const asEntries = () => [...decisions].map(([place, entry]) => [place, entry.decision, entry.label]);
-
-function restoreDecisions() {
-  if (team) return;
+/** Do something with the browser's storage. If that fails, decisions stay on the page only. */
+function withStorage(action) {
   try {
-    const stored = localStorage.getItem(storageKey);
-    decisions.clear();
-    for (const [place, decision, label] of JSON.parse(stored ?? "[]")) decisions.set(place, {decision, label});
+    action();
   } catch (error) {
     storageWorks = false;
     console.warn(error);
   }
 }
 
+const setOrDelete = (map, key, value) => value === null ? map.delete(key) : map.set(key, value);
+
+function restoreDecisions() {
+  if (team) return;
+  withStorage(() => {
+    const stored = localStorage.getItem(storageKey);
+    decisions.clear();
+    for (const [place, decision, label] of JSON.parse(stored ?? "[]")) decisions.set(place, {decision, label});
+  });
+}
+
 function storeDecisions() {
   undownloaded = true;
-  try {
-    localStorage.setItem(storageKey, JSON.stringify(asEntries()));
-  } catch (error) {
-    storageWorks = false;
-    console.warn(error);
-  }
+  withStorage(() => localStorage.setItem(storageKey, JSON.stringify([...decisions].map(([place, {decision, label}]) => [place, decision, label]))));
 }
 
 /** Store several decisions as one step that can be undone; null deletes a decision. */
@@ -40,7 +41,7 @@ function decideAll(changes) {
     return;
   }
   steps.push(changes.map(([place]) => [place, decisions.get(place) ?? null]));
-  for (const [place, entry] of changes) entry === null ? decisions.delete(place) : decisions.set(place, entry);
+  for (const [place, entry] of changes) setOrDelete(decisions, place, entry);
   storeDecisions();
 }
 
@@ -57,7 +58,7 @@ function undoLast() {
   if (team) return undoOwn();
   const step = steps.pop();
   if (!step) return null;
-  for (const [place, before] of step) before === null ? decisions.delete(place) : decisions.set(place, before);
+  for (const [place, before] of step) setOrDelete(decisions, place, before);
   storeDecisions();
   return step.map(([place]) => place);
 }

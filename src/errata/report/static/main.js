@@ -194,10 +194,11 @@ document.addEventListener("keydown", event => {
 // A scrolled list would print cut off, so print a plain table instead.
 addEventListener("beforeprint", () => {
   const hasTexts = report.contents.form === "columns";
-  const heads = ["rank", "sample", "given", "suggested", "probably wrong", "decision", "new label", ...(hasTexts ? ["contents"] : [])];
-  const row = place => [String(place + 1), ids[place], givenOf(place), suggestedOf(place), percent(report.pWrong[place]),
-    decisions.get(place)?.decision ?? "", decisions.get(place)?.label ?? "",
-    ...(hasTexts ? [excerptOf(place).slice(0, 120)] : [])];
+  const heads = ["rank", "sample", "given", "suggested", ...(report.trusted ? ["probably wrong"] : []), "decision", "new label",
+    ...(hasTexts ? ["contents"] : [])];
+  const row = place => [String(place + 1), ids[place], givenOf(place), suggestedOf(place),
+    ...(report.trusted ? [percent(report.pWrong[place])] : []), decisions.get(place)?.decision ?? "",
+    decisions.get(place)?.label ?? "", ...(hasTexts ? [excerptOf(place).slice(0, 120)] : [])];
   const shown = places.slice(0, PRINTED);
   byId("printed").replaceChildren(
     make("h2", {}, shown.length < places.length ? `The first ${whole(shown.length)} of ${whole(places.length)} samples` : counted(shown.length, "sample")),

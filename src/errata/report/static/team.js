@@ -14,42 +14,43 @@ let queue = [], disagreements = [], panel = null;
 let sending = false, pause = 250, serverNumber = -1, shownSince = performance.now(), offline = "";
 
 const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, "0")).join("");
-const request = (path, options = {}) => fetch(`${base}${path}`, {cache: "no-store", credentials: "omit", ...options});
-const postJson = (path, body) => request(path, {method: "POST", headers: {"content-type": "application/json"}, body: JSON.stringify(body)});
+/** The JSON that the server answers; its sentence is the error if it refuses. */
+async function ask(path, options = {}) {
+  const answer = await fetch(`${base}${path}`, {cache: "no-store", credentials: "omit", ...options});
+  const body = await answer.json();
+  if (!answer.ok) throw new Error(body.error);
+  return body;
+}
+const post = (path, body, type = "application/json") => ask(path, {method: "POST", headers: {"content-type": type}, body});
 
 function keep(event) {
   outbox.set(event.key, event);
-  try {
-    localStorage.setItem(outboxPrefix + event.key, JSON.stringify(event));
-  } catch (error) {
-    storageWorks = false;
-    console.warn(error);
-  }
+  withStorage(() => localStorage.setItem(outboxPrefix + event.key, JSON.stringify(event)));
 }
 
 function drop(key) {
   outbox.delete(key);
-  try { localStorage.removeItem(outboxPrefix + key); } catch (error) { console.warn(error); }
+  withStorage(() => localStorage.removeItem(outboxPrefix + key));
 }
 
 /** Events of an earlier visit that were not acknowledged, in the order in which they were made. */
 function readOutbox() {
-  try {
+  withStorage(() => {
     const keys = Object.keys(localStorage).filter(key => key.startsWith(outboxPrefix));
     const events = keys.map(key => JSON.parse(localStorage.getItem(key))).sort((a, b) => a.made - b.made);
     for (const event of events) outbox.set(event.key, event);
-  } catch (error) {
-    storageWorks = false;
-    console.warn(error);
-  }
+  });
 }
+
+/** An event about a sample that is kept until the server acknowledges it. */
+const newEvent = (place, verdict, more) => ({key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[place],
+  label: givenOf(place), rank: place + 1, suggestion: shownSuggestedName(place), verdict, ...more});
 
 /** Send one verdict. entry: {decision, label}, or null to clear. */
 function sendVerdict(place, entry, kind = "review") {
   const seconds = Math.round(performance.now() - shownSince) / 1000;
-  const event = {key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[place], label: givenOf(place), rank: place + 1,
-    suggestion: shownSuggestedName(place), verdict: entry?.decision ?? "clear", new_label: entry?.label ?? "", kind, seconds,
-    new_class: Boolean(entry?.label) && !report.classes.includes(entry.label)};
+  const event = newEvent(place, entry?.decision ?? "clear", {new_label: entry?.label ?? "", kind, seconds,
+    new_class: Boolean(entry?.label) && !report.classes.includes(entry.label)});
   own.push({key: event.key, place, entry, kind});
   onServer.delete(place);
   keep(event);
@@ -60,22 +61,18 @@ function sendVerdict(place, entry, kind = "review") {
 function foldOwn() {
   decisions.clear();
   for (const {place, entry, kind} of own) {
-    if (kind === "adjudication") continue;
-    entry === null ? decisions.delete(place) : decisions.set(place, entry);
+    if (kind !== "adjudication") setOrDelete(decisions, place, entry);
   }
-  const unsent = new Set([...outbox.values()].map(event => event.sample));
-  for (const [place, entry] of onServer) {
-    if (unsent.has(ids[place])) continue;
-    entry === null ? decisions.delete(place) : decisions.set(place, entry);
-  }
+  const unsent = unsentSamples();
+  for (const [place, entry] of onServer) if (!unsent.has(ids[place])) setOrDelete(decisions, place, entry);
 }
+const unsentSamples = () => new Set([...outbox.values()].map(event => event.sample));
 
 /** Undo the last own event; returns its place as a list, or null. */
 function undoOwn() {
   const last = own.pop();
   if (!last) return null;
-  keep({key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[last.place], label: givenOf(last.place), rank: last.place + 1,
-    suggestion: suggestedOf(last.place), verdict: "undo", undoes: last.key, seconds: 0});
+  keep(newEvent(last.place, "undo", {undoes: last.key, seconds: 0}));
   onServer.delete(last.place);
   if (last.kind === "adjudication") settled.delete(last.place);
   foldOwn();
@@ -89,11 +86,9 @@ async function flush() {
   drawTeam();
   try {
     const events = [...outbox.values()].slice(0, SEND_AT_ONCE);
-    const answer = await postJson("/verdicts", {events});
-    const body = await answer.json();
-    if (!answer.ok) throw new Error(body.error);
-    const refused = new Map(body.refused.map(({key, reason}) => [key, reason]));
-    for (const key of body.acknowledged) drop(key);
+    const answer = await post("/verdicts", JSON.stringify({events}));
+    const refused = new Map(answer.refused.map(({key, reason}) => [key, reason]));
+    for (const key of answer.acknowledged) drop(key);
     if (refused.size) refuse(events.filter(event => refused.has(event.key)), refused);
     [pause, offline, sending] = [250, "", false];
     if (outbox.size) flush();
@@ -121,7 +116,7 @@ function refuse(events, reasons) {
 const fetching = new Map();
 function fetchDetails(place) {
   if (!team) return Promise.resolve();
-  if (!fetching.has(place)) fetching.set(place, request(`/samples/${place}`).then(answer => answer.json()).then(details => {
+  if (!fetching.has(place)) fetching.set(place, ask(`/samples/${place}`).then(details => {
     for (const [name, value] of Object.entries(details.columns ?? {})) report[name][place] = value;
     if (details.row !== null && details.row !== undefined) report.contents.rows[place] ??= details.row;
     if (details.heights) extraLosses.set(place, Uint8Array.from(details.heights));
@@ -146,10 +141,8 @@ async function topUp() {
   if (toppingUp || undecided >= QUEUE_LOW) return;
   toppingUp = true;
   try {
-    const answer = await postJson("/queue", {});
-    const body = await answer.json();
-    if (!answer.ok) throw new Error(body.error);
-    if (await enqueue(body.queue) && filters.status === "queue") {
+    const answer = await post("/queue", "{}");
+    if (await enqueue(answer.queue) && filters.status === "queue") {
       refilter();
       if (!undecided) choose(places.indexOf(nextMatching()));  // the reviewer was waiting for samples
     }
@@ -160,20 +153,18 @@ async function topUp() {
 }
 
 function applyChanges(changes) {
-  const unsent = new Set([...outbox.values()].map(event => event.sample));
+  const unsent = unsentSamples();
   for (const {place, mine, others: verdicts, adjudicated} of changes.samples) {
     if (!unsent.has(ids[place])) onServer.set(place, mine && {decision: mine[0], label: mine[1]});
-    verdicts.length ? others.set(place, verdicts) : others.delete(place);
-    adjudicated ? settled.set(place, adjudicated) : settled.delete(place);
+    setOrDelete(others, place, verdicts.length ? verdicts : null);
+    setOrDelete(settled, place, adjudicated);
   }
   [serverNumber, disagreements, panel] = [changes.number, changes.disagreements, changes.panel];
   foldOwn();
 }
 
 async function loadState() {
-  const answer = await request("/state");
-  const state = await answer.json();
-  if (!answer.ok) throw new Error(state.error);
+  const state = await ask("/state");
   if (state.run !== report.run) { showMessage("The results on the server have changed. Reload this page; nothing that you decided is lost."); return; }
   const known = new Set(state.own.map(([key]) => key));
   own = state.own.map(([key, place, decision, label, kind]) => ({key, place, kind, entry: decision === "clear" ? null : {decision, label}}));
@@ -231,12 +222,14 @@ function drawTeam() {
     panel.stale ? `${counted(panel.stale, "verdict")} about labels that have changed since, ignored` : "",
   ];
   byId("panel").replaceChildren(...lines.filter(Boolean).map(line => make("li", {}, line)));
-  if (panel.statements.length > 1) {  // the verdicts say more than the model alone
+  if (verdictsStateCounts()) {  // they say more than the model alone
     byId("head").textContent = `Before any verdict: ${headline[0].toLowerCase()}${headline.slice(1)}`;
-    byId("answer").hidden = true;
+    byId("answer").hidden = byId("budget-figure").hidden = true;
   }
 }
 const headline = byId("head").textContent;
+/** Whether there are enough random verdicts for an interval. */
+const verdictsStateCounts = () => panel !== null && panel.statements.length > 1;
 
 const ownVerdict = place => decisions.has(place) ? [`you: ${inWords(decisions.get(place))}`] : [];
 
@@ -249,20 +242,14 @@ function verdictsOfOthers(place) {
 
 /** Train again on all verified labels; the panel says how it goes. */
 async function retrain() {
-  try {
-    const answer = await postJson("/retrain", {});
-    const body = await answer.json();
-    showMessage(body.message ?? body.error);
-  } catch (error) {
-    showMessage(`Not started: ${error.message}`);
-  }
+  const answer = await post("/retrain", "{}").catch(error => ({message: `Not started: ${error.message}`}));
+  showMessage(answer.message);
 }
 
 async function uploadDecisions(text) {
-  const answer = await request("/decisions.csv", {method: "POST", headers: {"content-type": "text/csv"}, body: text});
-  const body = await answer.json();
-  await loadState();
-  return body.message ?? body.error;
+  const answer = await post("/decisions.csv", text, "text/csv").catch(error => ({message: error.message}));
+  await loadState().catch(error => console.warn(error));
+  return answer.message;
 }
 
 async function startTeam() {

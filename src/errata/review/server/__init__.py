@@ -8,3 +8,5 @@ live_updates, security, routes, serving: the web server.
 Only errata.cli and errata.review.certificates import this package, which needs the extra errata[review]. The page is
 that of errata.report.
 """
+
+DATABASE = "review.sqlite"  # in the folder of results

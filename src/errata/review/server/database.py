@@ -6,16 +6,18 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import StaticPool
 
 from errata.errors import InputError, StoreError
+from errata.extras import require
 from errata.locks import WriteLock, lock_file
 from errata.wording import one_line
 
-if TYPE_CHECKING:
-    from sqlalchemy import Connection, Engine, MetaData
-
-FILE = "review.sqlite"
 FORMAT = 1  # of the tables; a database with a higher number was written by a newer version
 ADVISORY_LOCK = 7_300_228_191  # PostgreSQL: one server per database
 
@@ -31,15 +33,13 @@ class ReviewDatabase:
 
         read_only: create and lock nothing, so that a server may write at the same time.
         """
-        from sqlalchemy.exc import SQLAlchemyError
-
         self.path = None if _is_postgresql(address) else Path(address)
         if self.path is not None and not self.path.absolute().parent.is_dir():
             raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
         self._lock: WriteLock | None = None if self.path is None or read_only else lock_file(self.path)
         self.tables = _tables()
         self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)
-        self._holder: Connection | None = None
+        self._holder: sa.Connection | None = None
         try:
             if self.path is None and not read_only:
                 self._holder = _advisory_lock(self.engine, self.name)
@@ -59,10 +59,8 @@ class ReviewDatabase:
 
     def _prepare(self, create: bool) -> None:
         """Create the tables of a new database, and check the format of another."""
-        from sqlalchemy import insert, inspect, select
-
         with self.engine.begin() as connection:
-            existing = set(inspect(connection).get_table_names())
+            existing = set(sa.inspect(connection).get_table_names())
             if existing and "about" not in existing:
                 raise StoreError(f"{self.name} holds other tables: choose another database")
             if not existing and not create:
@@ -70,9 +68,9 @@ class ReviewDatabase:
             if create:
                 self.tables.create_all(connection)
             about = self.tables.tables["about"]
-            stored = {name: value for name, value in connection.execute(select(about.c.name, about.c.value))}  # noqa: C416
+            stored = {name: value for name, value in connection.execute(sa.select(about.c.name, about.c.value))}  # noqa: C416
             if "format" not in stored and create:
-                connection.execute(insert(about), {"name": "format", "value": str(FORMAT)})
+                connection.execute(sa.insert(about), {"name": "format", "value": str(FORMAT)})
                 return
             version = stored.get("format", "unknown")
             if not version.isdecimal() or int(version) > FORMAT:
@@ -83,24 +81,20 @@ class ReviewDatabase:
 
     def tokens(self, reviewers: list[str], renew: bool = False) -> dict[str, str]:
         """The token of each reviewer, the same after every start. renew: make new ones."""
-        from sqlalchemy import delete, insert, select
-
         table = self.tables.tables["reviewers"]
         with self.begin() as connection:
             if renew:
-                connection.execute(delete(table))
-            stored = {name: token for name, token in connection.execute(select(table.c.name, table.c.token))}  # noqa: C416
+                connection.execute(sa.delete(table))
+            stored = {name: token for name, token in connection.execute(sa.select(table.c.name, table.c.token))}  # noqa: C416
             new = [name for name in reviewers if name not in stored]
             for name in new:
                 stored[name] = secrets.token_urlsafe(32)
-                connection.execute(insert(table), {"name": name, "token": stored[name]})
+                connection.execute(sa.insert(table), {"name": name, "token": stored[name]})
         return {name: stored[name] for name in reviewers} if reviewers else stored
 
     @contextlib.contextmanager
-    def begin(self) -> "Iterator[Connection]":
+    def begin(self) -> Iterator[sa.Connection]:
         """A transaction. A StoreError says why it failed; then nothing was stored."""
-        from sqlalchemy.exc import SQLAlchemyError
-
         self._check_file()
         try:
             with self.engine.begin() as connection:
@@ -130,19 +124,16 @@ class ReviewDatabase:
 
 def reason(error: Exception) -> str:
     """The message of the database itself, in one line."""
-    text = one_line(str(getattr(error, "orig", None) or error))
-    return "the disk is full" if "database or disk is full" in text or "No space left" in text else text
+    message = one_line(str(getattr(error, "orig", None) or error))
+    return "the disk is full" if "database or disk is full" in message or "No space left" in message else message
 
 
 def _is_postgresql(address: str | Path) -> bool:
     return str(address).startswith(("postgresql:", "postgres:", "postgresql+psycopg:"))
 
 
-def _sqlite(path: Path) -> "Engine":
+def _sqlite(path: Path) -> sa.Engine:
     """Write-ahead log with full synchronisation: a commit is on disk when it returns."""
-    from sqlalchemy import create_engine, event
-    from sqlalchemy.pool import StaticPool
-
     new = not path.exists()
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)  # it holds the links of the reviewers
@@ -151,9 +142,9 @@ def _sqlite(path: Path) -> "Engine":
         raise StoreError(f"{path} cannot be written: {error.strerror}") from error
     if new:
         _sync_folder(path.parent)
-    engine = create_engine(f"sqlite:///{path}", poolclass=StaticPool, connect_args={"check_same_thread": False})
+    engine = sa.create_engine(f"sqlite:///{path}", poolclass=StaticPool, connect_args={"check_same_thread": False})
 
-    @event.listens_for(engine, "connect")
+    @sa.event.listens_for(engine, "connect")
     def _configure(connection: sqlite3.Connection, _: Any) -> None:
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
             connection.execute(f"PRAGMA {pragma}")
@@ -170,55 +161,47 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _postgresql(address: str) -> "Engine":
-    from sqlalchemy import create_engine
-    from sqlalchemy.engine import make_url
-    from sqlalchemy.exc import ArgumentError
-
-    from errata.extras import require
-
+def _postgresql(address: str) -> sa.Engine:
     require("psycopg", "psycopg", "postgresql", "a PostgreSQL database")
     try:
         url = make_url(address).set(drivername="postgresql+psycopg")
     except (ArgumentError, ValueError) as error:
         raise InputError("the address of the database must be like postgresql://user@host/name") from error
-    return create_engine(url, pool_pre_ping=True)
+    return sa.create_engine(url, pool_pre_ping=True)
 
 
-def _advisory_lock(engine: "Engine", name: str) -> "Connection":
+def _advisory_lock(engine: sa.Engine, name: str) -> sa.Connection:
     """A connection that holds the lock of the database until it is closed."""
-    from sqlalchemy import text
-
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-    if not connection.execute(text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
+    if not connection.execute(sa.text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
         connection.close()
         raise StoreError(f"{name} is used by another server of errata review: stop that first")
     return connection
 
 
-def _tables() -> "MetaData":
-    from sqlalchemy import BigInteger, Boolean, Column, Float, MetaData, Table, Text
-
-    tables = MetaData()
-    Table("about", tables, Column("name", Text, primary_key=True), Column("value", Text, nullable=False))
-    Table("reviewers", tables, Column("name", Text, primary_key=True), Column("token", Text, nullable=False))
-    Table(
+def _tables() -> sa.MetaData:
+    tables = sa.MetaData()
+    sa.Table("about", tables, sa.Column("name", sa.Text, primary_key=True), sa.Column("value", sa.Text, nullable=False))
+    sa.Table(
+        "reviewers", tables, sa.Column("name", sa.Text, primary_key=True), sa.Column("token", sa.Text, nullable=False)
+    )
+    sa.Table(
         "assignments",
         tables,
-        Column("number", BigInteger, primary_key=True, autoincrement=False),
-        *(Column(name, Text, nullable=False) for name in ("sample", "reviewer", "time")),
-        Column("drawn_at_random", Boolean, nullable=False),
-        Column("after_event", BigInteger, nullable=False),
+        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("sample", "reviewer", "time")),
+        sa.Column("drawn_at_random", sa.Boolean, nullable=False),
+        sa.Column("after_event", sa.BigInteger, nullable=False),
     )
-    Table(
+    sa.Table(
         "events",
         tables,
-        Column("number", BigInteger, primary_key=True, autoincrement=False),
-        Column("key", Text, nullable=False, unique=True),
-        *(Column(name, Text, nullable=False) for name in ("reviewer", "time", "sample", "label", "suggestion")),
-        Column("rank", BigInteger, nullable=False),
-        *(Column(name, Text, nullable=False) for name in ("verdict", "new_label", "undoes", "kind")),
-        Column("seconds", Float, nullable=False),
-        Column("drawn_at_random", Boolean, nullable=False),
+        sa.Column("number", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("key", sa.Text, nullable=False, unique=True),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("reviewer", "time", "sample", "label", "suggestion")),
+        sa.Column("rank", sa.BigInteger, nullable=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("verdict", "new_label", "undoes", "kind")),
+        sa.Column("seconds", sa.Float, nullable=False),
+        sa.Column("drawn_at_random", sa.Boolean, nullable=False),
     )
     return tables

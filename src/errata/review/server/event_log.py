@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
+from sqlalchemy import insert, select
+
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.events import Event, utc_now
 
@@ -31,23 +33,17 @@ class EventLog:
 
     def events_after(self, number: int) -> list[Event]:
         """The stored events with a higher number, in order."""
-        from sqlalchemy import select
-
         query = select(self._events).where(self._events.c.number > number).order_by(self._events.c.number)
         with self._database.begin() as connection:
             return [Event(**row) for row in connection.execute(query).mappings()]
 
     def append(self, events: Sequence[Event]) -> None:
         """Store events, which have numbers. When this returns, they are on disk."""
-        from sqlalchemy import insert
-
         with self._database.begin() as connection:
             connection.execute(insert(self._events), [asdict(event) for event in events])
 
     def assignments(self) -> list[Assignment]:
         """All assignments, in order."""
-        from sqlalchemy import select
-
         columns = [
             self._assignments.c[name] for name in ("number", "sample", "reviewer", "drawn_at_random", "after_event")
         ]
@@ -57,8 +53,6 @@ class EventLog:
 
     def assign(self, assignments: Iterable[Assignment]) -> None:
         """Store assignments."""
-        from sqlalchemy import insert
-
         rows = [{**asdict(assignment), "time": utc_now()} for assignment in assignments]
         if rows:
             with self._database.begin() as connection:

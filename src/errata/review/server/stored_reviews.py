@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from errata.core.guarantees import Verdicts
-from errata.extras import require
 from errata.finding.found import Found
 from errata.review.decisions import Decision
 from errata.review.server.database import ReviewDatabase
@@ -25,7 +24,6 @@ class StoredReview(NamedTuple):
 
 def stored_review(found: Found, address: str | Path) -> StoredReview:
     """The verdicts on the samples of a ranking. address: the SQLite file of the review, or postgresql://..."""
-    require("sqlalchemy", "SQLAlchemy", "review", "the database of a review")
     ids, labels = (list(map(str, found.ranking[name].tolist())) for name in ("id", "label"))
     places = {id_: place for place, id_ in enumerate(ids)}
     state, queue = VerdictState(places, labels), SharedQueue(len(ids), 0, [])
