@@ -120,7 +120,7 @@ def test_an_interrupted_pack_leaves_everything_readable(results, monkeypatch, st
         return wrapped
 
     with monkeypatch.context() as patched:
-        patched.setattr(packing, "replace_atomically", interrupt(packing.replace_atomically))
+        patched.setattr(packing, "write_file", interrupt(packing.write_file))
         patched.setattr(Path, "unlink", interrupt(Path.unlink))
         with pytest.raises(KeyboardInterrupt):
             pack(results)
