@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,7 @@ def errata_command(monkeypatch, capsys, tmp_path):
     from errata import cli
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])

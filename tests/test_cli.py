@@ -20,17 +20,12 @@ METHODS = ["Mean-LM", "MeanProb-LM", "CL-PBNR (IS)"]
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
+def run(errata_command):
     """Run the command in a temporary folder: exit code, standard output, lines of standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command replaces it
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", *map(str, arguments)])
-        with pytest.raises(SystemExit) as exit_info:
-            cli.main()
-        captured = capsys.readouterr()
-        return exit_info.value.code, captured.out, captured.err.splitlines()
+        code, out, err = errata_command(*arguments)
+        return code, out, err.splitlines()
 
     return run
 

@@ -1,7 +1,6 @@
 """Settings with boosting run through the benchmark like settings with networks."""
 
 import json
-import sys
 
 import lightgbm as lgb
 import numpy as np
@@ -96,14 +95,10 @@ def test_no_gpu_is_asked_for_however_long_it_takes(tmp_path):
     assert "GPU" not in str(reason_to_skip(group, BoostingRecipe(10**9), load_setting(TREES), "cpu auto", tmp_path))
 
 
-def test_rounds_are_chosen_by_the_command_and_then_used(tmp_path, monkeypatch, capsys):
-    from errata.cli import main
-
-    monkeypatch.setattr(sys, "argv", ["errata", "bench", "choose", "--setting", TREES, "--out", str(tmp_path)])
-    with pytest.raises(SystemExit) as end:
-        sys.exit(main())
-    assert not end.value.code
+def test_rounds_are_chosen_by_the_command_and_then_used(tmp_path, errata_command):
+    code, out, _ = errata_command("bench", "choose", "--setting", TREES, "--out", tmp_path)
+    assert code == 0
     chosen = Results(tmp_path).recipe(setting(TREES))
     labelled = load_setting(TREES)
     assert chosen == choose_rounds(table(labelled, "train"), labelled.given, 10)
-    assert f"{TREES}: {chosen.epochs} rounds" in capsys.readouterr().out
+    assert f"{TREES}: {chosen.epochs} rounds" in out

@@ -1,6 +1,6 @@
 """The comparison with the paper, checked by hand and with scipy."""
 
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from scipy import stats
 from synthetic_results import write_cell, write_seeds, write_tuning
 
-from errata import cli
 from errata.bench.evaluation import compare, published
 from errata.bench.evaluation.compare import AT_LEAST_AS_GOOD, BAND
 from errata.core.methods import paper_methods
@@ -148,19 +147,10 @@ def test_results_that_the_paper_has_not_cannot_be_compared(tmp_path):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command in a folder with results: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
+def run(errata_command, tmp_path):
+    """Run the command in a folder with results."""
     write_seeds(tmp_path / "results", WORSE, off(WORSE, {"Mean-CE": 0.5, "Mean-LM": 9.0, "SWA-LM": -9.0}), accuracy=0.8)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "bench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+    return partial(errata_command, "bench")
 
 
 def test_compare_prints_a_table_a_setting_and_the_summaries_and_is_content(run):

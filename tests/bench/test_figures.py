@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from functools import partial
 from itertools import combinations
 
 import matplotlib.image
@@ -9,7 +10,6 @@ import pandas as pd
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from errata import cli
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.summaries import fnr_cells
 from errata.bench.figures.gallery import DrawnFigure, Gallery, SkippedFigure
@@ -406,17 +406,8 @@ def test_drawing_leaves_no_state_of_pyplot(results):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "bench", "figures", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return partial(errata_command, "bench", "figures")
 
 
 def test_the_command_writes_figures_beside_the_results_and_says_what_is_not_drawn(run, results):

@@ -1,7 +1,7 @@
 """The leaderboard compares methods on shared settings and lists what it leaves out."""
 
 import io
-import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -9,7 +9,6 @@ import pytest
 import scipy.stats
 from synthetic_results import write_cell, write_seeds
 
-from errata import cli
 from errata.bench.evaluation import stats
 from errata.bench.evaluation.intervals import fnr_intervals
 from errata.bench.evaluation.leaderboard import leaderboard, leaderboard_table
@@ -244,17 +243,8 @@ def test_a_row_reads_as_its_numbers(results):
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    monkeypatch.chdir(tmp_path)
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "bench", "rank", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return partial(errata_command, "bench", "rank")
 
 
 def test_the_command_prints_the_leaderboard_and_draws_the_diagram(results, run, tmp_path):

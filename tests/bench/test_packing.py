@@ -1,7 +1,6 @@
 """Packing moves the files of cells into one file per setting and changes no table."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,6 @@ import pandas as pd
 import pytest
 from synthetic_results import write_cell
 
-from errata import cli
 from errata.bench import packing
 from errata.bench.packing import pack
 from errata.bench.plan import Cell
@@ -122,7 +120,7 @@ def test_an_interrupted_pack_leaves_everything_readable(results, monkeypatch, st
         return wrapped
 
     with monkeypatch.context() as patched:
-        patched.setattr(packing, "replace_atomically", interrupt(packing.replace_atomically))
+        patched.setattr(packing, "write_file", interrupt(packing.write_file))
         patched.setattr(Path, "unlink", interrupt(Path.unlink))
         with pytest.raises(KeyboardInterrupt):
             pack(results)
@@ -160,16 +158,14 @@ def test_a_packed_file_that_cannot_be_read_is_named(results):
         results.numbers()
 
 
-def test_the_command(results, tmp_path, monkeypatch, capsys):
+def test_the_command(results, tmp_path, errata_command):
     loose = tmp_path / "loose"
     shutil.copytree(results.folder, loose)
 
     def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "bench", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        assert left.value.code == 0
-        return capsys.readouterr().out
+        code, out, _ = errata_command("bench", *arguments)
+        assert code == 0
+        return out
 
     output = run("pack", "--out", results.folder)
     assert f"{results.packed_path(LETTER)}: 3 cells" in output

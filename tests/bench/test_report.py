@@ -1,11 +1,9 @@
 import re
-import sys
 
 import numpy as np
 import pytest
 from synthetic_results import write_cell
 
-from errata import cli
 from errata.bench.results_page import write_report
 from errata.core import metrics
 
@@ -137,14 +135,11 @@ def test_results_the_paper_knows_nothing_of_have_a_page_too(tmp_path):
     assert "no results for a setting and method that the paper reports" in (tmp_path / "own.html").read_text()
 
 
-def test_the_command_writes_it_and_says_what_it_could_not_show(results, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_it_and_says_what_it_could_not_show(results, tmp_path, monkeypatch, errata_command):
     monkeypatch.chdir(results.folder.parent)
     monkeypatch.setenv("ERRATA_DATA", str(tmp_path / "nothing"))
-    monkeypatch.setattr(sys, "argv", ["errata", "bench", "report", "--out", str(tmp_path / "page.html")])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    assert left.value.code == 0
-    out = capsys.readouterr().out
+    code, out, _ = errata_command("bench", "report", "--out", tmp_path / "page.html")
+    assert code == 0
     assert "not shown: table tuned" in out
     assert f"wrote {tmp_path / 'page.html'}" in " ".join(out.split())
     assert (tmp_path / "page.html").exists()

@@ -1,9 +1,9 @@
 import os
 import shutil
 import signal
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -12,7 +12,7 @@ from filelock import FileLock
 from short_digits import DIGITS, EPOCHS, KillingProgress, RecordedProgress, begun, exit_code
 
 import errata
-from errata import Dynamics, cli
+from errata import Dynamics
 from errata.bench import tuning_results
 from errata.bench.plan import Cell, plan
 from errata.bench.results import Results
@@ -386,16 +386,9 @@ def test_the_horizon_is_the_papers_for_its_recipe_and_twice_the_epochs_otherwise
 # The command.
 
 
-def test_the_command(short, monkeypatch, capsys, tmp_path):
+def test_the_command(short, errata_command):
     results = short()
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "bench", "tune", *arguments, "--out", str(results.folder)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
+    run = partial(errata_command, "bench", "tune", "--out", results.folder)
     code, said, complaints = run("--setting", DIGITS, "--seeds", "1")
     assert (code, complaints) == (0, "")
     assert f"{DIGITS}: FNR in percent" in said

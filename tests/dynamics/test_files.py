@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import replace_atomically, write_file
 from errata.errors import StoreError
 
 
@@ -39,3 +39,12 @@ def test_a_failed_write_leaves_the_file_as_it_was(tmp_path):
         replace_atomically(file, fail)
     assert [path.name for path in tmp_path.iterdir()] == ["table.csv"]
     assert file.read_text() == "before"
+
+
+@pytest.mark.parametrize("content", ["grün", "grün".encode()])
+def test_a_written_file_is_whole_and_its_folder_is_created(tmp_path, content):
+    file = tmp_path / "new" / "folder" / "file.txt"
+    write_file(file, content)
+    assert file.read_text(encoding="utf-8") == "grün"
+    write_file(file, "after")
+    assert [path.read_text() for path in file.parent.iterdir()] == ["after"]

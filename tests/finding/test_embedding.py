@@ -1,5 +1,4 @@
 import re
-import sys
 from functools import partial
 
 import numpy as np
@@ -7,7 +6,6 @@ import pandas as pd
 import pytest
 
 import errata
-from errata import cli
 from errata.core import metrics
 from errata.errors import InputError
 from errata.finding import embedding
@@ -123,16 +121,12 @@ def test_another_model_has_another_key(folder):
     assert embedding.model_key(folder) != before
 
 
-def test_the_command_reports_the_embedding(table, folder, encoder, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
+def test_the_command_reports_the_embedding(table, folder, encoder, errata_command):
     table.to_csv("reviews.csv", index=False)
-    arguments = ["reviews.csv", "--label", "kind", "--backbone", str(folder), "--model", "mlp"]
-    monkeypatch.setattr(sys, "argv", ["errata", "find", *arguments])
-    with pytest.raises(SystemExit) as left:
-        cli.main()
-    captured = capsys.readouterr()
-    assert (left.value.code, captured.err) == (0, "")
-    assert f"Note: texts are embedded by {folder.name} in 3 dimensions." in captured.out
+    arguments = ["reviews.csv", "--label", "kind", "--backbone", folder, "--model", "mlp"]
+    code, out, err = errata_command("find", *arguments)
+    assert (code, err) == (0, "")
+    assert f"Note: texts are embedded by {folder.name} in 3 dimensions." in out
 
 
 def test_the_detector_embeds_as_find_does(table, folder, encoder, texts):

@@ -1,5 +1,4 @@
-import sys
-import warnings
+from functools import partial
 from unittest import mock
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits, load_iris
 
 import errata
-from errata import InputError, cli
+from errata import InputError
 from errata.core.noise import symmetric
 from errata.readers import open_data
 from errata.training import search as searching
@@ -253,19 +252,8 @@ PICTURES = np.random.default_rng(0).integers(0, 255, (20, 16, 16, 3))
 
 
 @pytest.fixture
-def run(monkeypatch, capsys, tmp_path):
-    """Run the command in a temporary folder: exit code, standard output, standard error."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # the command sets its own
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["errata", "choose", *map(str, arguments)])
-        with pytest.raises(SystemExit) as left:
-            cli.main()
-        captured = capsys.readouterr()
-        return left.value.code, captured.out, captured.err
-
-    return run
+def run(errata_command):
+    return partial(errata_command, "choose")
 
 
 @pytest.mark.parametrize("named", [False, True])

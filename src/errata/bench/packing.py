@@ -14,7 +14,7 @@ from filelock import FileLock
 
 from errata.bench.plan import Cell
 from errata.bench.results import NUMBERS, RANKS, Results, read_packed_numbers, read_packed_ranks
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import write_file
 from errata.errors import StoreError
 
 CellTables = dict[Cell, tuple[pd.DataFrame, pd.DataFrame]]
@@ -55,7 +55,7 @@ def _write_checked(path: Path, tables: CellTables) -> None:
         read = read_packed_numbers(BytesIO(packed), cell)
         if not read[list(numbers)].equals(numbers) or not read_packed_ranks(BytesIO(packed), cell).equals(ranks):
             raise StoreError(f"{path}: {cell.name} differs after packing. Nothing was changed.")
-    replace_atomically(path, lambda file: file.write(packed))
+    write_file(path, packed)
     if path.read_bytes() != packed:
         raise StoreError(f"{path} differs from what was written. The files of its cells are still there.")
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 
 from errata.bench.plan import GATHERINGS, Cell, check_gathering
 from errata.datasets.spec import Setting
-from errata.dynamics.files import load_json, replace_atomically
+from errata.dynamics.files import load_json, replace_atomically, write_file
 from errata.errors import StoreError
 from errata.training.recipes import AnyRecipe
 from errata.wording import listed, one_line
@@ -62,9 +62,7 @@ class Results:
 
     def write_failure(self, cell: Cell, reason: str) -> None:
         """Store why a cell failed."""
-        path = self.file(cell, FAILURE)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace_atomically(path, lambda file: file.write(json.dumps({"reason": reason}, indent=1).encode()))
+        write_file(self.file(cell, FAILURE), json.dumps({"reason": reason}, indent=1))
 
     def failure(self, cell: Cell) -> str:
         """The last line of why a cell failed; empty if it did not."""

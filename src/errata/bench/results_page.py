@@ -22,7 +22,7 @@ from errata.bench.results import Results
 from errata.datasets.noise_figures import figure_bytes
 from errata.datasets.registry import dataset
 from errata.datasets.registry import setting as find_setting
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import write_file
 from errata.errors import ErrataError, StoreError
 from errata.terminal import progress_bar
 from errata.version import installed_version
@@ -74,8 +74,7 @@ def write_report(results: Results, path: Path, data_dir: Path | None = None) -> 
     ]
     template = (files("errata.bench") / "templates" / "report.html.j2").read_text(encoding="utf-8")
     text = Environment(autoescape=True, trim_blocks=True).from_string(template).render(title=TITLE, menu=menu)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_atomically(path, lambda file: file.write(text.encode()))
+    write_file(path, text)
     return missing
 
 

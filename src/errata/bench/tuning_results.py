@@ -16,7 +16,7 @@ from filelock import BaseFileLock, FileLock
 
 from errata.bench.plan import Cell
 from errata.bench.results import Results, read_parquet
-from errata.dynamics.files import load_json, replace_atomically
+from errata.dynamics.files import load_json, replace_atomically, write_file
 from errata.errors import StoreError
 from errata.wording import listed
 
@@ -105,7 +105,7 @@ class TuningResults:
         failures |= {} if reason is None else {cell.seed: reason}
         path = self.path(cell.setting, FAILURES)
         if failures:
-            replace_atomically(path, lambda file: file.write(json.dumps(failures, indent=1, sort_keys=True).encode()))
+            write_file(path, json.dumps(failures, indent=1, sort_keys=True))
         else:
             path.unlink(missing_ok=True)
 

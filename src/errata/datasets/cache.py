@@ -28,6 +28,7 @@ NOT_PREPARATION = {
     "fetching.py",
     "openml_tables.py",
 }  # modules that do not change the arrays
+CODE_SUFFIXES = (".py", ".toml", ".txt")
 
 
 class CachedArrays(NamedTuple):
@@ -91,9 +92,7 @@ def code_version() -> str:
     """A hash of the code that parses and prepares, readers included, and of the versions of numpy and scikit-learn."""
     digest = hashlib.sha256(" ".join(map(version, ("numpy", "scikit-learn"))).encode())
     folder = Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        if path.relative_to(folder).parts[0] not in NOT_PREPARATION:
+    for path in sorted([*folder.rglob("*.*"), *folder.with_name("readers").rglob("*.py")]):
+        if path.suffix in CODE_SUFFIXES and path.name not in NOT_PREPARATION:
             digest.update(path.read_bytes())
-    for path in sorted(folder.with_name("readers").rglob("*.py")):
-        digest.update(path.read_bytes())
     return digest.hexdigest()[:16]

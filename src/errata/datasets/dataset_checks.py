@@ -6,11 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from errata.datasets.loading import label, load
+from errata.datasets.loading import hashes, label, load
 from errata.datasets.locations import LocatedFiles, how_to_get, locate
 from errata.datasets.spec import Dataset, PreparedData
 from errata.errors import DataError, ErrataError, InputError, MissingDataError
-from errata.readers.hashing import array_hash, content_hash
 
 
 @dataclass(frozen=True)
@@ -34,9 +33,9 @@ def check_dataset(dataset: Dataset, folder: Path) -> Iterator[CheckResult]:
         return
     yield CheckResult("files", ", ".join(dict.fromkeys(files.source.files)) or "none needed", True)
     try:
-        hashes = list(_check_hashes(dataset, files))
-        yield from hashes
-        if any(check.passed is False for check in hashes):
+        checks = list(_check_hashes(dataset, files))
+        yield from checks
+        if any(check.passed is False for check in checks):
             return
         data = load(dataset.name, folder)
     except (MissingDataError, InputError) as error:  # a dataset or a package that is needed is missing
@@ -52,19 +51,13 @@ def check_dataset(dataset: Dataset, folder: Path) -> Iterator[CheckResult]:
 
 
 def _check_hashes(dataset: Dataset, files: LocatedFiles) -> Iterator[CheckResult]:
-    parsed, content = files.read(), files.source.content
-    if content:
-        actual = content_hash(parsed.arrays)
-        yield CheckResult("hash of the content", actual[:16], actual == content)
-        return
-    for name, array in parsed.arrays.items():
-        expected = dataset.hashes.get(name)
+    parsed, is_copy = files.read(), bool(files.source.content)
+    for what, actual, expected in hashes(dataset, files, parsed):
         if expected is None:
-            yield CheckResult(f"hash of {name}", "no official hash is known", None)
-            continue
-        actual = array_hash(array)
-        same = actual == expected
-        yield CheckResult(f"hash of {name}", actual[:16], same if parsed.complete or same else None)
+            yield CheckResult(f"hash of {what}", "no official hash is known", None)
+        else:
+            same = actual == expected
+            yield CheckResult(f"hash of {what}", actual[:16], same if is_copy or parsed.complete or same else None)
 
 
 def _check_sizes(dataset: Dataset, data: PreparedData) -> Iterator[CheckResult]:

@@ -1,6 +1,7 @@
 """Loading of datasets and benchmark settings: locate, parse, verify and prepare the files, or read the cache."""
 
 import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,24 +78,23 @@ def presence(dataset: Dataset, folder: Path) -> tuple[str, PreparedData | None]:
 
 def read_verified(dataset: Dataset, files: LocatedFiles) -> ParsedArrays:
     """Parse the files. Raise an error if they should be complete and differ from the official data."""
-    parsed, content = files.read(), files.source.content
-    if content:
-        actual = content_hash(parsed.arrays)
-        if actual != content:
-            raise DataError(
-                f"{files.paths[0]} is not the known copy of {dataset.name}: the hash of its content is "
-                f"{actual[:12]}..., not {content[:12]}..."
-            )
-    if parsed.complete:
-        for name, expected in dataset.hashes.items():
-            actual = array_hash(parsed.arrays[name])
-            if actual != expected:
-                where = files.paths[0] if len(files.paths) == 1 else f"the data in {files.folder}"
-                raise DataError(
-                    f"{where} is not the official {dataset.name}: the hash of {name} is {actual[:12]}..., "
-                    f"not {expected[:12]}..."
-                )
+    parsed, is_copy = files.read(), bool(files.source.content)
+    for what, actual, expected in hashes(dataset, files, parsed):
+        if expected and actual != expected and (is_copy or parsed.complete):
+            where = files.paths[0] if len(files.paths) == 1 else f"the data in {files.folder}"
+            kind = "known copy of" if is_copy else "official"
+            difference = f"the hash of {what} is {actual[:12]}..., not {expected[:12]}..."
+            raise DataError(f"{where} is not the {kind} {dataset.name}: {difference}")
     return parsed
+
+
+def hashes(dataset: Dataset, files: LocatedFiles, parsed: ParsedArrays) -> Iterator[tuple[str, str, str | None]]:
+    """What is hashed, its hash, and the official one if it is known: the whole content of a copy, or each array."""
+    if files.source.content:
+        yield "the content", content_hash(parsed.arrays), files.source.content
+        return
+    for name, array in parsed.arrays.items():
+        yield name, array_hash(array), dataset.hashes.get(name)
 
 
 def _load(dataset: Dataset, folder: Path) -> PreparedData:

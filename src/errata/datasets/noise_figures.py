@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from errata.core.noise import transition
 from errata.datasets.loading import LabelledSetting
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import write_file
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -102,8 +102,7 @@ def check_figure_path(path: Path) -> None:
 def save_figure(figure: "Figure", path: Path) -> None:
     """Write a figure as PNG or SVG, depending on the suffix of the path, atomically."""
     check_figure_path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    replace_atomically(path, lambda file: file.write(figure_bytes(figure, path.suffix[1:])))
+    write_file(path, figure_bytes(figure, path.suffix[1:]))
 
 
 def figure_bytes(figure: "Figure", form: str) -> bytes:

@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,6 +19,11 @@ NETWORKS_IN_NAMES: tuple[Network, ...] = ("boosting", "transformer", "lite0")  #
 PRETRAINED = "pretrained"  # the suite of settings with a fine-tuned backbone
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz")
 UNKNOWN = -1  # the label of a sample whose true class is unknown or not one of the classes
+
+
+def class_names(dataset: str) -> tuple[str, ...]:
+    """The words in DATASET.txt in the folder `sets`: the classes of a dataset with many of them."""
+    return tuple((files("errata.datasets.sets") / f"{dataset}.txt").read_text(encoding="utf-8").split())
 
 
 @dataclass(frozen=True, eq=False)

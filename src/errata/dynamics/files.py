@@ -99,6 +99,13 @@ def replace_atomically(path: Path, write: Callable[[BinaryIO], object]) -> None:
         raise
 
 
+def write_file(path: Path, content: str | bytes) -> None:
+    """Replace a file, completely or not at all. Its folder is created if it is missing. Text is written as UTF-8."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = content if isinstance(content, bytes) else content.encode()
+    replace_atomically(path, lambda file: file.write(written))
+
+
 def _is_dead(process: str) -> bool:
     """Whether this is the number of no process; False where it cannot be known."""
     if os.name != "posix" or not process.isdecimal():

@@ -28,25 +28,13 @@ KEY = ["setting", "gathering", "method"]
 
 def compare(results: Results) -> pd.DataFrame:
     """One row per setting, gathering and method that both have, in percent. `inside` is missing for incomplete data."""
-    both = noise_rate_summary(results).merge(published.fnr_at_noise_rate(), on=KEY, suffixes=("", "_paper"))
-    if both.empty:
+    cells = _beside_paper(noise_rate_summary(results), published.fnr_at_noise_rate(), KEY)
+    if cells.empty:
         raise StoreError(f"{results.folder} has no results for a setting and method that the paper reports.")
-    methods = [parse(name) for name in both["method"]]
-    cells = both[KEY].assign(
-        family=[_family(method) for method in methods],
-        network=[find_setting(name).network for name in both["setting"]],
-        ours=both["mean_percent"],
-        std=both["std_percent"],
-        seeds=both["seeds"],
-        paper=both["fnr_percent"],
-        paper_std=both["std_percent_paper"],
-        difference=both["mean_percent"] - both["fnr_percent"],
-        rule=[AT_LEAST_AS_GOOD if _is_swa(method) else BAND for method in methods],
-        complete=both["complete"],
-    )
-    inside = _in_band(cells)
-    inside |= (cells["rule"] == AT_LEAST_AS_GOOD) & (cells["difference"] <= 0)
-    cells["inside"] = inside.astype("boolean").where(cells["complete"])
+    methods = [parse(name) for name in cells["method"]]
+    cells.insert(len(KEY), "family", [_family(method) for method in methods])
+    cells.insert(len(cells.columns) - 2, "rule", [AT_LEAST_AS_GOOD if _is_swa(method) else BAND for method in methods])
+    cells["inside"] |= cells["complete"] & (cells["rule"] == AT_LEAST_AS_GOOD) & (cells["difference"] <= 0)
     order = {name: place for place, name in enumerate(published.paper_method_names())}
     places = {name: place for place, name in enumerate(order_settings(cells["setting"]))}
     return cells.sort_values(
@@ -56,22 +44,28 @@ def compare(results: Results) -> pd.DataFrame:
 
 def compare_tuned(results: Results) -> pd.DataFrame:
     """One row per setting, tuning fraction above 0 and method that both have, in percent; none without tuning."""
-    columns = [*TUNING_KEY, "network", "ours", "paper", "difference", "complete"]
     if not TuningResults(results.folder).settings():
-        return pd.DataFrame(columns=[*columns, "inside"])
-    both = tuned_summary(results).merge(published.fnr_optimized(), on=TUNING_KEY, suffixes=("", "_paper"))
-    both = both[both["tuning_fraction"] > 0].reset_index(drop=True)
-    cells = both.assign(
+        return pd.DataFrame(columns=["complete"])
+    cells = _beside_paper(tuned_summary(results), published.fnr_optimized(), TUNING_KEY)
+    return cells[cells["tuning_fraction"] > 0].reset_index(drop=True)
+
+
+def _beside_paper(summary: pd.DataFrame, paper: pd.DataFrame, key: list[str]) -> pd.DataFrame:
+    """Rows that both have, with their difference, and whether it is inside the band (missing for incomplete data)."""
+    both = summary.merge(paper, on=key, suffixes=("", "_paper"))
+    difference = both["mean_percent"] - both["fnr_percent"]
+    inside = difference.abs() <= (BAND_RELATIVE * both["fnr_percent"]).clip(lower=BAND_POINTS)
+    return both[key].assign(
         network=[find_setting(name).network for name in both["setting"]],
         ours=both["mean_percent"],
+        std=both["std_percent"],
+        seeds=both["seeds"],
         paper=both["fnr_percent"],
-        difference=both["mean_percent"] - both["fnr_percent"],
-    )[columns]
-    return cells.assign(inside=_in_band(cells).astype("boolean").where(cells["complete"]))
-
-
-def _in_band(cells: pd.DataFrame) -> "pd.Series[bool]":
-    return cells["difference"].abs() <= (BAND_RELATIVE * cells["paper"]).clip(lower=BAND_POINTS)
+        paper_std=both["std_percent_paper"],
+        difference=difference,
+        complete=both["complete"],
+        inside=inside.astype("boolean").where(both["complete"]),
+    )
 
 
 def _family(method: Method) -> str:

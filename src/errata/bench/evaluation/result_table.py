@@ -75,7 +75,6 @@ class ResultTable:
 
 
 def _entry(value: Any, digits: int | None) -> TableEntry:
-
     if isinstance(value, TableEntry):
         return value
     if isinstance(value, str):

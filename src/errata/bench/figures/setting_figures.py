@@ -192,7 +192,7 @@ def histogram_numbers(results: Results, setting: str, methods: Sequence[str], *,
 
 
 def _count(scores: Floats, wrong: NDArray[np.bool_]) -> pd.DataFrame:
-
+    """Right and wrong labels in each bin of the scores."""
     edges = _edges(scores)
     inside = np.clip(scores, edges[0], edges[-1])
     errors = int(wrong.sum())

@@ -164,12 +164,15 @@ class Campaign(ABC):
         lock = self.lock(group)
         if lock is None:
             return
-        # Another process may have finished some seeds since this one checked.
-        done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
-        self.outcome.reused += map(group.cell, done)
-        trained = self._train(replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done)))
+        trained = self._train(self.unfinished(group))  # another process may have finished some seeds meanwhile
         futures = {one.cell: pool.submit(_timed, self.score, one) for one in trained}
         self._waiting.append((work, lock, futures))
+
+    def unfinished(self, group: CellGroup) -> CellGroup:
+        """The group with the seeds that have no results yet; the others are reused."""
+        done = [seed for seed in group.seeds if self._store.has(group.cell(seed))]
+        self.outcome.reused += map(group.cell, done)
+        return replace(group, seeds=tuple(seed for seed in group.seeds if seed not in done))
 
     def lock(self, group: CellGroup) -> BaseFileLock | None:
         """A lock on a group; None, and the group is skipped, if another process works on it."""

@@ -60,10 +60,8 @@ def reason_to_skip(
     # The logits of all seeds until they are scored. Folds are stored once more when they are merged.
     samples = len(labelled.scored) if recipe.parts > 1 else len(labelled.given)
     copies = 1 if group.gathering == "in-sample" else 2
-    needed, free = (
-        4 * recipe.epochs * samples * labelled.data.num_classes * len(group.seeds) * copies,
-        shutil.disk_usage(out).free,
-    )
+    needed = 4 * recipe.epochs * samples * labelled.data.num_classes * len(group.seeds) * copies
+    free = shutil.disk_usage(out).free
     if needed > free:
         return f"needs {needed / 1e9:,.1f} GB of disk space for its dynamics; {free / 1e9:,.1f} GB are free in {out}"
     return None

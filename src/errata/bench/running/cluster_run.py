@@ -11,7 +11,7 @@ from errata.bench.running.benchmark_run import BenchmarkRun
 from errata.bench.running.campaign import CampaignOutcome, RunOptions, model_epochs
 from errata.bench.running.cell_training import memory_needed
 from errata.datasets.loading import load_setting
-from errata.dynamics.files import replace_atomically
+from errata.dynamics.files import write_file
 from errata.errors import ErrataError, InputError, MissingDataError
 from errata.ray_cluster import Files, FolderJob, Needs, RayCluster
 from errata.terminal import NoProgress
@@ -63,14 +63,13 @@ def _group_jobs(
 ) -> dict[str, tuple[FolderJob, Cell, int]]:
     """By name, the jobs of the cells of a group that have no results yet, with their cells and numbers of epochs."""
     options, recipe = benchmark.options, benchmark.recipe(group)
-    benchmark.outcome.reused += [cell for cell in map(group.cell, group.seeds) if benchmark.store.has(cell)]
-    left = [seed for seed in group.seeds if group.cell(seed) not in benchmark.outcome.reused]
-    if not left:
+    group = benchmark.unfinished(group)
+    if not group.seeds:
         return {}
     try:
         labelled = load_setting(group.setting.name, options.data_dir)
     except MissingDataError as error:
-        benchmark.skip(replace(group, seeds=tuple(left)), str(error))
+        benchmark.skip(group, str(error))
         return {}
     on_gpu = options.device == "cuda" or (options.device == "auto" and cluster.has_gpus)
     needs = Needs(
@@ -78,7 +77,7 @@ def _group_jobs(
     )
     plugins = {path.name: path.read_bytes() for path in options.plugins}
     jobs = {}
-    for seed in left:
+    for seed in group.seeds:
         cell, epochs = group.cell(seed), model_epochs(replace(group, seeds=(seed,)), recipe)
         jobs[cell.name] = FolderJob(cell.name, _run_cell, (cell, options, recipe, plugins), needs), cell, epochs
     return jobs
@@ -103,8 +102,6 @@ def _store(results: Results, cell: Cell, files: Files) -> None:
     """Write the results of a cell; the numbers come last and mark it as done."""
     for kind in (SCORES, RANKS, NUMBERS):
         path = results.file(cell, kind)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        content = files[path.relative_to(results.folder).as_posix()].tobytes()
-        replace_atomically(path, lambda file, content=content: file.write(content))  # type: ignore[misc]
+        write_file(path, files[path.relative_to(results.folder).as_posix()].tobytes())
     results.file(cell, FAILURE).unlink(missing_ok=True)
     results.publish(cell)

@@ -2,7 +2,7 @@
 
 from errata.datasets.cifar_files import CifarRelease, with_backbone
 from errata.datasets.label_noise import PairflipNoise, SymmetricNoise
-from errata.datasets.spec import Pixels, Setting
+from errata.datasets.spec import Pixels, Setting, class_names
 from errata.training.recipes import Recipe
 
 NAME = "cifar100"
@@ -14,19 +14,7 @@ RELEASE = CifarRelease(
     rows=(50_000, 10_000),
     classes=100,
 )
-CLASS_NAMES = """
-apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle
-bowl boy bridge bus butterfly camel can castle caterpillar cattle
-chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur
-dolphin elephant flatfish forest fox girl hamster house kangaroo keyboard
-lamp lawn_mower leopard lion lizard lobster man maple_tree motorcycle mountain
-mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree
-plain plate poppy porcupine possum rabbit raccoon ray road rocket
-rose sea seal shark shrew skunk skyscraper snail snake spider
-squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor
-train trout tulip turtle wardrobe whale willow_tree wolf woman worm
-"""
-CLASSES = tuple(CLASS_NAMES.split())
+CLASSES = class_names(NAME)
 PIXELS = Pixels(mean=(0.5071, 0.4867, 0.4408), std=(0.2675, 0.2565, 0.2761), transforms="pad-crop-flip")
 DECAY = ((0, 1.0), (50, 0.1))
 LATE_DECAY = (*DECAY, (75, 0.01))

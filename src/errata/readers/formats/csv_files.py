@@ -112,15 +112,15 @@ def _read(path: Path, dialect: CsvDialect, usual_separator: str) -> TableContent
 
 
 def _header(path: Path, dialect: CsvDialect) -> list[str]:
-    with closing(_rows(path, dialect)) as rows:
+    with closing(numbered_rows(path, dialect)) as rows:
         first = next(rows, None)
     if first is None:
         raise DataError(f"{path} is empty")
-    return first[1]
+    return first[2]
 
 
-def _rows(path: Path, dialect: CsvDialect) -> Generator[tuple[int, list[str]], None, None]:
-    """The number of the last line of each row, and its values; empty lines are skipped.
+def numbered_rows(path: Path, dialect: CsvDialect) -> Generator[tuple[int, int, list[str]], None, None]:
+    """The numbers of the first and last line of each row, and its values; empty lines are skipped.
 
     Raises an error with the first line of a row that has an open quote, or text after a closing quote.
     """
@@ -131,7 +131,7 @@ def _rows(path: Path, dialect: CsvDialect) -> Generator[tuple[int, list[str]], N
         try:
             for row in reader:
                 if row:
-                    yield reader.line_num, row
+                    yield line, reader.line_num, row
                 line = reader.line_num + 1
         except csv.Error as error:
             raise DataError(f"{path}: line {line}: {one_line(error)}. Check the quotes") from error
@@ -151,7 +151,7 @@ def _first_ragged(path: Path, dialect: CsvDialect) -> str | None:
     """A message on the first row with more or fewer values than the header, or with a wrong quote; None if all fit."""
     width = 0
     try:
-        for line, row in _rows(path, dialect):
+        for _, line, row in numbered_rows(path, dialect):
             width = width or len(row)
             if len(row) != width:
                 return f"{path}: line {line} has {counted(len(row), 'value')}, but the first line has {width}"
