@@ -20,10 +20,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how text begins that spreadsheets 
 _WIDE = 1000
 
 
-def check_out(out: Path) -> None:
-    """Refuse an output file of an unsupported type, or in a folder that cannot be written to."""
-    if out.suffix not in (".csv", ".parquet"):
+def check_out(out: Path | str) -> None:
+    """Refuse an output file of an unsupported type, or in a folder or store that cannot be written to."""
+    from errata.dynamics.files import is_url
+    from errata.dynamics.places import Place
+
+    if Path(out).suffix not in (".csv", ".parquet"):
         raise InputError(f"{out} must end in .csv or .parquet")
+    if is_url(out):
+        Place(str(out).rpartition("/")[0]).check_writable()
+        return
+    out = Path(out)
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist")
     try:
@@ -47,8 +54,8 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    from errata.dynamics.files import replace_atomically
-    from errata.dynamics.places import Place, is_url
+    from errata.dynamics.files import is_url, replace_atomically
+    from errata.dynamics.places import Place
 
     rows = 0
 
@@ -72,7 +79,7 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / name
         replace_atomically(local, write)
-        Place(folder).put(name, local)
+        Place(folder).write(name, local)
     return rows
 
 

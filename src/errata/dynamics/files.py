@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +69,17 @@ def _whole_file(path: Path, kind: str) -> Iterator[None]:
         raise StoreError(f"{path} is not a whole {kind} file: {one_line(error)}") from None
 
 
+def is_url(path: object) -> bool:
+    """Whether a path names a store, such as s3://bucket/run, rather than a local file or folder."""
+    return isinstance(path, str) and "://" in path and urlsplit(path).scheme.isidentifier()
+
+
 def check_path(path: object) -> Path:
-    """The path of a folder or file."""
+    """The path of a local folder or file."""
     if not isinstance(path, str | Path) or "\0" in str(path):
         raise InputError(f"a path must be text, not {one_line(repr(path))}")
+    if is_url(path):
+        raise InputError(f"{path} is a URL, and a local path is needed here; only shards can be in a store")
     return Path(path)
 
 

@@ -14,7 +14,8 @@ The contract:
     run_id   text, equal in all shards of a run;
     shard    the name;
     shards   the names of all shards of the run, or None if the writers do not know them;
-    files    for each file, its size in bytes and its CRC-32.
+    files    for each file, its size in bytes and its CRC-32;
+    arrays   only in shards that do not grow: for each optional array, its dtype and the shape of a row.
 - A folder without a manifest is not a shard: its writer is still at work, or was killed. Writing a shard again replaces
   it: the manifest of the old one is removed first.
 - A sample is in one shard, under one id. The order of shards and of samples within them has no meaning: samples are
@@ -37,7 +38,7 @@ from numpy.typing import NDArray
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
-from errata.dynamics.places import Place, is_url
+from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.run_folder import described_run
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
@@ -46,7 +47,7 @@ from errata.wording import listed
 
 SHARDS = "shards"
 LOGITS, RUNNING_SUMS = "logits.npy", "reducers.npz"
-SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods")
+SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods", "arrays")
 """What all shards of a run have in common."""
 READERS = 16
 """How many small files are read from a store at the same time."""
@@ -122,6 +123,7 @@ def write_shard(place: str, name: str, run: Dynamics, *, run_id: str, shards: Se
     keep = "all" if run.logits is not None else "stream"
     manifest = shard_manifest(name, run, dtype=dtype, keep=keep, run_id=run_id, shards=shards) | {
         "epochs": run.epochs,
+        "arrays": {name: [str(array.dtype), *array.shape[1:]] for name, array in _optional_arrays(run).items()},
         "files": {file: file_entry(data) for file, data in contents.items()},
     }
     text = manifest_json(manifest).encode()
@@ -146,9 +148,12 @@ def shard_manifest(
 
 def array_files(run: Dynamics) -> dict[str, bytes]:
     """The contents of the files of ids, labels and optional arrays."""
-    arrays = {"ids": portable_ids(run.ids), "labels": run.labels}
-    arrays |= {name: getattr(run, name) for name in OPTIONAL_ARRAYS}
-    return {f"{name}.npy": npy_bytes(np.asarray(array)) for name, array in arrays.items() if array is not None}
+    arrays = {"ids": portable_ids(run.ids), "labels": run.labels} | _optional_arrays(run)
+    return {f"{name}.npy": npy_bytes(np.asarray(array)) for name, array in arrays.items()}
+
+
+def _optional_arrays(run: Dynamics) -> dict[str, NDArray[Any]]:
+    return {name: array for name in OPTIONAL_ARRAYS if (array := getattr(run, name)) is not None}
 
 
 def file_entry(data: bytes) -> list[int]:
@@ -206,7 +211,7 @@ def list_shards(place: Place) -> list[ShardInfo]:
 
 def in_parallel(place: Place, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """The results for many small files of a place, in order; a store needs much longer to answer than to send them."""
-    if not is_url(place.url):
+    if place.folder is not None:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(READERS) as readers:

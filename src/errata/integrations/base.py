@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
+from errata.dynamics.files import is_url
 from errata.dynamics.growing_shards import stored_shards
-from errata.dynamics.places import Place, is_url
+from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.run import stored_run
 from errata.dynamics.shards import has_shards

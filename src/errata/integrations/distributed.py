@@ -21,7 +21,7 @@ from errata.core.noise import label_hash
 from errata.dynamics.growing_shards import GrowingShard, RunLayout, stored_layout, write_rows
 from errata.dynamics.ids import Rows, refuse_same_text
 from errata.dynamics.manifest import id_hash
-from errata.dynamics.places import Place, is_url
+from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.run import Run
 from errata.dynamics.store import Dynamics, added_arrays
@@ -74,8 +74,8 @@ class DistributedRecorder:
         layout = None
         with self._ranks.together():
             if self._ranks.own == 0:
-                if not is_url(path):
-                    self._lock = lock_folder(Path(path))
+                if self._place.folder is not None:
+                    self._lock = lock_folder(self._place.folder)
                 layout = stored_layout(self._place, empty.samples, resume, overwrite)
                 epoch_bytes = empty.samples * self._batches.record.itemsize
                 layout = layout or RunLayout.new(empty.samples, epoch_bytes, self._ranks.count)
