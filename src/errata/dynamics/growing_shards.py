@@ -18,7 +18,7 @@ from errata.core.checks import warn_if_probabilities
 from errata.core.methods import Method
 from errata.dynamics.files import MANIFEST
 from errata.dynamics.ids import Rows
-from errata.dynamics.manifest import manifest_json
+from errata.dynamics.manifest import epochs_to_keep, manifest_json, refuse_lost_epochs, require_same_run
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.shards import (
@@ -35,7 +35,6 @@ from errata.dynamics.shards import (
 )
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
-from errata.wording import counted
 
 MAX_EPOCH_BYTES = 1 << 26
 """The largest size of one epoch of a shard."""
@@ -80,13 +79,10 @@ def stored_shards(place: Place, resume: bool | int, overwrite: bool) -> list[Sha
             raise StoreError(f"{place.url} holds a run of one process, which has no shards; choose another folder")
         return []
     shards = [] if overwrite else _list_started(place)
-    epochs = shards[0].manifest["epochs"] if shards else 0
-    if epochs and resume is False:
-        raise StoreError(
-            f"{place.url} already holds {counted(epochs, 'epoch')}; pass resume=True to continue, overwrite=True to "
-            "replace them, or choose another folder"
-        )
-    return shards if epochs else []
+    if not shards or not shards[0].manifest["epochs"]:
+        return []
+    refuse_lost_epochs(place.url, shards[0].manifest, resume, overwrite)
+    return shards
 
 
 def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: bool) -> RunLayout | None:
@@ -95,13 +91,8 @@ def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: boo
     if not shards or (resume is not True and not resume):  # resume=0 starts again
         remove_shards(place)
         return None
-    epochs = int(shards[0].manifest["epochs"])
-    last = epochs if resume is True else int(resume)
-    if last > epochs:
-        raise StoreError(f"{place.url} holds {epochs} epochs, so it cannot resume after {last}")
-    if last < epochs and shards[0].manifest["keep"] == "stream":
-        raise StoreError(f"{place.url} holds running sums after {epochs} epochs and cannot go back to {last}")
-    layout = RunLayout(shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), last)
+    epochs = epochs_to_keep(place.url, shards[0].manifest, resume)
+    layout = RunLayout(shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), epochs)
     sizes = np.diff(layout.starts).tolist() if layout.samples >= len(shards) else []
     if sizes != [shard.samples for shard in shards]:
         stored = sum(shard.samples for shard in shards)
@@ -210,16 +201,7 @@ class GrowingShard:
     def _continue(self, manifest: dict[str, Any], epochs: int) -> dict[str, Any]:
         """The manifest of the stored shard after `epochs` epochs; refuses a shard of another run."""
         (stored,) = (shard for shard in list_shards(self._place) if shard.name == manifest["shard"])
-        url = self._place.url
-        for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "methods"):
-            if stored.manifest[key] != manifest[key]:
-                raise StoreError(
-                    f"{url} was recorded with {key}={stored.manifest[key]!r}, not {manifest[key]!r}: "
-                    "resume needs the same run"
-                )
-        for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
-            if stored.manifest[key] != manifest[key]:
-                raise StoreError(f"{url} was recorded with other {name}: resume needs the same run")
+        require_same_run(self._place.url, stored.manifest, manifest)
         kept = {f"{name}.npy" for name in ("ids", "labels", *OPTIONAL_ARRAYS)} | {sums_file(epochs)}
         if epochs < stored.manifest["epochs"]:
             kept -= set(OUTDATED)
@@ -228,7 +210,7 @@ class GrowingShard:
             self._reducers = self._next_reducers = stored.running_sums()
         files = {name: entry for name, entry in stored.manifest["files"].items() if name in kept}
         if manifest["keep"] == "all" and epoch_file(epochs - 1) not in files:
-            raise InputError(f"{url} was not written by a DistributedRecorder and cannot be continued")
+            raise InputError(f"{self._place.url} was not written by a DistributedRecorder and cannot be continued")
         self._next_manifest = stored.manifest | {"epochs": epochs, "files": files}
         self.commit()
         return self._next_manifest
