@@ -5,11 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from errata.core.methods import parse
 from errata.dynamics import shard_ids
 from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.reducers import Reducers
 from errata.dynamics.scoring import score
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
@@ -191,7 +189,6 @@ def test_bad_arguments(tmp_path):
         write(str(tmp_path), "d", 0)
     with pytest.raises(StoreError, match=r"is not a store that fsspec supports"):
         Dynamics.open("nosuch://bucket/run")
-    assert Reducers([parse("MeanProb-LM")], 5, 3).classes == 3
     with pytest.raises(InputError, match=r"s3://bucket/run is a URL, and a local path is needed here"):
         Recorder("s3://bucket/run", labels=[0, 1])
 

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import glob
+import io
 import json
 import lzma
 import math
@@ -189,6 +190,26 @@ def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
         # Mapped even if it is then copied: a header that promises more than the file holds is refused at once.
         array = np.lib.format.open_memmap(path, mode="r")
     return array if mapped else np.array(array)
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """An array as a .npy file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Named arrays as a .npz file."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def arrays_in(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays in a .npz file that this process or another one wrote just now, or whose checksum was compared."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return dict(file)
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array
+from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array, save_arrays
 from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import (
     describe,
@@ -23,7 +23,7 @@ from errata.dynamics.manifest import (
     require_same_run,
     write_manifest,
 )
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.reducers import SUMS, Reducers, sums_file
 from errata.dynamics.run_folder import open_folder, start_folder
 from errata.dynamics.store import Dynamics, added_arrays
 from errata.errors import InputError, StoreError
@@ -122,8 +122,8 @@ class Run:
         if self._reducers is not None:
             self._reducers.flush(self._dynamics.labels)
             if self._folder is not None:
-                self._reducers.remove_older(self._folder)
-                self._reducers.save(self._folder, self.epochs + 1)
+                self._remove_older_sums(self._folder)
+                save_arrays(self._folder / sums_file(self.epochs + 1), self._reducers.arrays_to_store())
         else:
             assert self._epoch is not None
             self._warned = self._warned or warn_if_probabilities(self._epoch, self.epochs)
@@ -168,7 +168,7 @@ class Run:
             for name, array in passed.items():
                 save_array(self._folder / f"{name}.npy", array)
             if self._reducers is not None:
-                self._reducers.remove_older(self._folder)
+                self._remove_older_sums(self._folder)
             dynamics = Dynamics.open(self._folder)
             self.close()
             return dynamics
@@ -200,6 +200,11 @@ class Run:
         if self._folder is not None:
             for name in ("swa_logits", "features"):
                 (self._folder / f"{name}.npy").unlink(missing_ok=True)
+
+    def _remove_older_sums(self, folder: Path) -> None:
+        for file in folder.glob(SUMS):
+            if file.name != sums_file(self.epochs):
+                file.unlink()
 
     def _start(self, folder: Path) -> None:
         remove_unfinished(folder)

@@ -10,7 +10,6 @@ A run that fits into one cell is searched exactly. The files are in a folder tha
 at the end.
 """
 
-import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from errata.core.methods import parse
 from errata.core.neighbours import METRICS, exact_search
 from errata.core.random_part import GOLDEN, mix_bits
 from errata.core.smoothing import KNN, KNNSettings, neighbour_log_probabilities
+from errata.dynamics.files import arrays_in, npz_bytes
 from errata.dynamics.places import Place
 from errata.dynamics.shards import ShardInfo, read_shard
 
@@ -81,20 +81,9 @@ class NeighbourSearch:
         shard, first = placed
         logs = np.empty((shard.samples, shard.manifest["num_classes"]))
         for group in range(self.groups):
-            found = self.load(f"found-{group}/{shard.name}.npz")
+            found = arrays_in(self.files.read(f"found-{group}/{shard.name}.npz"))
             logs[found["rows"] - first] = found["logs"]
         return logs
-
-    def save(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write arrays to a file."""
-        file = io.BytesIO()
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        self.files.write(name, file.getvalue())
-
-    def load(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays in a file."""
-        with np.load(io.BytesIO(self.files.read(name)), allow_pickle=False) as file:
-            return dict(file)
 
 
 def search_neighbours(
@@ -138,14 +127,14 @@ def scatter(search: NeighbourSearch, placed: PlacedShard) -> None:
         which, probe = np.nonzero(cells % search.groups == group)
         entries = {"row": which + placed.first, "cell": cells[which, probe], "home": probe == 0}
         entries |= {"point": points[which], "label": run.labels[which], "logs": arrays["log_probabilities"][which]}
-        search.save(f"points-{group}/{placed.shard.name}.npz", entries)
+        search.files.write(f"points-{group}/{placed.shard.name}.npz", npz_bytes(entries))
 
 
 def search_group(
     search: NeighbourSearch, shards: Sequence[PlacedShard], query_rows: Rows, group: int
 ) -> dict[int, Floats]:
     """Search for the samples whose home is in a group of cells; squared distances (k,) of the queries, by row."""
-    parts = [search.load(f"points-{group}/{placed.shard.name}.npz") for placed in shards]
+    parts = [arrays_in(search.files.read(f"points-{group}/{placed.shard.name}.npz")) for placed in shards]
     entries = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((entries["row"], entries["cell"]))
     entries = {name: values[order] for name, values in entries.items()}
@@ -166,7 +155,8 @@ def search_group(
             found[int(cell["row"][homes[place]])] = _squared_distances(points[:1], points[1:])[0]
     for shard, first in shards:
         own = entries["home"] & (entries["row"] >= first) & (entries["row"] < first + shard.samples)
-        search.save(f"found-{group}/{shard.name}.npz", {"rows": entries["row"][own], "logs": logs[own]})
+        own_found = {"rows": entries["row"][own], "logs": logs[own]}
+        search.files.write(f"found-{group}/{shard.name}.npz", npz_bytes(own_found))
     return found
 
 

@@ -10,14 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import memorising
-from errata.core.aggregations import LastQuarter
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import MEAN_OF_ALL_EPOCHS, WITH_FEATURES
 from errata.core.devices import Progress
 from errata.core.factored_method import BUDGET, NEIGHBOURS, OWN_WEIGHT, SAMPLES, FactoredMethod, Part, State, merge
 from errata.core.factoring import factored
-from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.replay import SampleStatistic
@@ -35,9 +31,6 @@ from errata.wording import counted
 
 Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Like `map`: calls a function with each of some tasks, and returns the results in their order."""
-
-OF_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_FEATURES)
-"""Methods whose running sums show whether the features have memorised labels."""
 
 
 def _read_when_used(array: str) -> Any:
@@ -210,23 +203,6 @@ class Round:
         if self.number is None:
             return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
         return tuple(factor.map(self.number, part, known) for factor, part, known in jobs)
-
-
-def memorisation_of_shards(dynamics: ShardedDynamics, mapper: Mapper = map) -> memorising.Memorisation:
-    """Which parts of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
-    counts = np.sum(list(mapper(_memorisation_counts, dynamics.shards)), axis=0)
-    if dynamics.running_sums:
-        return memorising.from_counts(counts, memorising.LATE_FIT_LIMIT_OF_SUMS)
-    return memorising.from_counts(counts)
-
-
-def _memorisation_counts(shard: ShardInfo) -> NDArray[np.int64]:
-    run = read_shard(shard)
-    if run.reducers is None:
-        (arrays,) = run.sample_arrays([ComposedMethod(LastQuarter(), LM)])
-        return memorising.counts_of_logits(arrays["log_probabilities"], run.labels)
-    mean, ramp = (arrays["log_probabilities"] for arrays in run.sample_arrays([parse(name) for name in OF_SUMS]))
-    return memorising.counts_of_sums(mean, ramp, run.labels)
 
 
 def score_shards(

@@ -35,11 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.dynamics.files import MANIFEST
+from errata.dynamics.files import MANIFEST, arrays_in, npy_bytes, npz_bytes
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.reducers import Reducers, sums_file
 from errata.dynamics.run_folder import described_run
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
@@ -93,7 +93,7 @@ class ShardInfo:
         epochs = self.manifest["epochs"]
         file = RUNNING_SUMS if RUNNING_SUMS in self.manifest["files"] else sums_file(epochs)
         size = epochs, self.samples, self.manifest["num_classes"]
-        return Reducers.from_bytes(self.read(file), f"{self.url}/{file}", *size)
+        return Reducers.from_stored(arrays_in(self.read(file)), f"{self.url}/{file}", *size)
 
     def optional_arrays(self, names: Sequence[str] = OPTIONAL_ARRAYS) -> dict[str, Any]:
         """Those of the optional arrays that it has."""
@@ -119,7 +119,7 @@ def write_shard(place: str, name: str, run: Dynamics, *, run_id: str, shards: Se
     if run.logits is not None:
         contents[LOGITS] = npy_bytes(run.logits)
     elif run.reducers is not None:
-        contents[RUNNING_SUMS] = run.reducers.to_bytes()
+        contents[RUNNING_SUMS] = npz_bytes(run.reducers.arrays_to_store())
     keep = "all" if run.logits is not None else "stream"
     manifest = shard_manifest(name, run, dtype=dtype, keep=keep, run_id=run_id, shards=shards) | {
         "epochs": run.epochs,
@@ -164,11 +164,6 @@ def file_entry(data: bytes) -> list[int]:
 def epoch_file(epoch: int) -> str:
     """The file with the logits (n, K) of one epoch in a shard that grows."""
     return f"logits-{epoch:06d}.npy"
-
-
-def sums_file(epochs: int) -> str:
-    """The file with the running sums after that many epochs in a shard that grows."""
-    return f"reducers-{epochs:06d}.npz"
 
 
 def has_shards(place: Place) -> bool:
@@ -293,10 +288,3 @@ def _common_epochs(shards: Sequence[ShardInfo]) -> list[ShardInfo]:
             )
         common.append(replace(shard, manifest=shard.manifest | {"epochs": epochs}))
     return common
-
-
-def npy_bytes(array: NDArray[Any]) -> bytes:
-    """An array as a .npy file."""
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()

@@ -80,6 +80,7 @@ class DistributedRecorder(Recorder):
         with self._ranks.together():
             own = [number for number in range(len(self._layout.names)) if self._owner(number) == self._ranks.own]
             self._shards = {number: self._open_shard(number) for number in own}
+        self._layout = replace(self._layout, stored=())
         self._start_epoch(self._layout.epochs)
         if self._ranks.own == 0 and not quiet:
             shards = counted(len(self._layout.names), "shard")
