@@ -97,11 +97,6 @@ class ShardedDynamics(Dynamics):
         """The number of epochs."""
         return int(self.shards[0].manifest["epochs"])
 
-    @property
-    def running_sums(self) -> bool:
-        """Whether running sums were stored instead of logits."""
-        return bool(self.shards[0].manifest["keep"] == "stream")
-
     def window(self, window: Window | None) -> Dynamics:
         """Only the whole run: windows of shards are not supported."""
         if window is not None:
@@ -131,7 +126,7 @@ class ShardedDynamics(Dynamics):
 
     def in_memory(self) -> Dynamics:
         """The same run with all its logits in memory, if they fit."""
-        if self.running_sums:
+        if self.reducers is not None:
             raise InputError(f"{self} has running sums only; the logits of every epoch are needed here (keep='all')")
         size = sum(size for shard in self.shards for size, _ in shard.manifest["files"].values())
         check_fits(2 * size, f"the logits of {self.shards[0].place.url}")
@@ -181,25 +176,10 @@ class Round:
     def process(self, placed: PlacedShard) -> Any:
         """A pure function of one shard: states of the methods, or ids (n,) and the results of the methods."""
         run = read_shard(placed.shard)
-        of_methods = zip(
-            self.methods,
-            run.sample_arrays([factor.method for factor in self.methods]),
-            self.known,
-            self.searches,
-            strict=True,
-        )
-        jobs = [
-            (
-                factor,
-                Part(
-                    arrays if search is None else arrays | {NEIGHBOURS: search.neighbours(placed)},
-                    run.labels,
-                    placed.first,
-                ),
-                known,
-            )
-            for factor, arrays, known, search in of_methods
-        ]
+        found = [{} if search is None else {NEIGHBOURS: search.neighbours(placed)} for search in self.searches]
+        arrays = run.sample_arrays([factor.method for factor in self.methods])
+        parts = [Part(own | near, run.labels, placed.first) for own, near in zip(arrays, found, strict=True)]
+        jobs = zip(self.methods, parts, self.known, strict=True)
         if self.number is None:
             return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
         return tuple(factor.map(self.number, part, known) for factor, part, known in jobs)
