@@ -150,21 +150,25 @@ class RayCluster:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         probe = self._ray.remote(num_cpus=0)(installed_version)
-        for node in self._ray.nodes():
-            if not node["Alive"]:
-                continue
-            here = NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)
+        addresses = self._addresses()
+        on_nodes = {node: NodeAffinitySchedulingStrategy(node, soft=False) for node in addresses}
+        answers = {node: probe.options(scheduling_strategy=here).remote() for node, here in on_nodes.items()}
+        for node, answer in answers.items():
             try:
-                found = self._ray.get(probe.options(scheduling_strategy=here).remote())
+                found = self._ray.get(answer)
             except RayError as error:
-                if not any(other["Alive"] for other in self._ray.nodes() if other["NodeID"] == node["NodeID"]):
+                if node not in self._addresses():
                     continue  # it was lost since
                 found = one_line(error)
             if found != installed_version():
                 raise InputError(
-                    f"node {node['NodeManagerAddress']} of the Ray cluster cannot run errata {installed_version()}; "
+                    f"node {addresses[node]} of the Ray cluster cannot run errata {installed_version()}; "
                     f"install it there (it has {found})"
                 )
+
+    def _addresses(self) -> dict[str, str]:
+        """The addresses of all nodes that are alive, by their ids."""
+        return {node["NodeID"]: node["NodeManagerAddress"] for node in self._ray.nodes() if node["Alive"]}
 
 
 def _in_scratch_folder(function: Callable[..., object], *arguments: Any) -> Files:

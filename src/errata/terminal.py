@@ -20,10 +20,17 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")  # how text begins that spreadsheets 
 _WIDE = 1000
 
 
-def check_out(out: Path) -> None:
-    """Refuse an output file of an unsupported type, or in a folder that cannot be written to."""
-    if out.suffix not in (".csv", ".parquet"):
+def check_out(out: Path | str) -> None:
+    """Refuse an output file of an unsupported type, or in a folder or store that cannot be written to."""
+    from errata.dynamics.files import is_url
+    from errata.dynamics.places import Place
+
+    if Path(out).suffix not in (".csv", ".parquet"):
         raise InputError(f"{out} must end in .csv or .parquet")
+    if is_url(out):
+        Place(str(out).rpartition("/")[0]).check_writable()
+        return
+    out = Path(out)
     if not out.parent.is_dir():
         raise InputError(f"the folder {out.parent} does not exist")
     try:
@@ -43,12 +50,13 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
 
     out: a local file, or a URL such as s3://bucket/scores.parquet. It becomes visible only when it is complete.
     excel_safe: in a .csv file, text that spreadsheets would run as a formula gets an apostrophe in front.
+    In a .parquet file, only text has a dictionary: scores hardly repeat, and files with one were a third larger.
     """
     import pyarrow as pa
     from pyarrow.parquet import ParquetWriter
 
-    from errata.dynamics.files import replace_atomically
-    from errata.dynamics.places import Place, is_url
+    from errata.dynamics.files import is_url, replace_atomically
+    from errata.dynamics.places import Place
 
     rows = 0
 
@@ -62,7 +70,9 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
                     _formula_safe(table, excel_safe).to_csv(file, index=False, header=rows == len(table))
                     continue
                 arrow = pa.Table.from_pandas(table, preserve_index=False)
-                writer = writer or open_writer.enter_context(ParquetWriter(file, arrow.schema))
+                if writer is None:
+                    repeated = [field.name for field in arrow.schema if not pa.types.is_primitive(field.type)]
+                    writer = open_writer.enter_context(ParquetWriter(file, arrow.schema, use_dictionary=repeated))
                 writer.write_table(arrow.cast(writer.schema))
 
     if not is_url(out):
@@ -72,7 +82,7 @@ def write_tables(tables: "Iterable[pd.DataFrame]", out: str, *, excel_safe: bool
     with tempfile.TemporaryDirectory() as scratch:
         local = Path(scratch) / name
         replace_atomically(local, write)
-        Place(folder).put(name, local)
+        Place(folder).write(name, local)
     return rows
 
 

@@ -5,11 +5,9 @@ import json
 import numpy as np
 import pytest
 
-from errata.core.methods import parse
 from errata.dynamics import shard_ids
 from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
-from errata.dynamics.reducers import Reducers
 from errata.dynamics.scoring import score
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
@@ -19,18 +17,31 @@ NAMES = ("a", "b", "c")
 
 
 def write(
-    place, name, first, *, labels=None, classes=3, dtype=np.float32, run_id="r", shards=NAMES, epochs=2, ids=None
+    place,
+    name,
+    first,
+    *,
+    labels=None,
+    classes=3,
+    dtype=np.float32,
+    run_id="r",
+    shards=NAMES,
+    epochs=2,
+    ids=None,
+    features=None,
 ):
     rng = np.random.default_rng(first)
     labels = rng.integers(0, classes, 10) if labels is None else labels
     logits = rng.normal(size=(epochs, 10, classes)).astype(dtype)
     ids = np.arange(first, first + 10) if ids is None else ids
-    write_shard(place, name, Dynamics.from_arrays(logits, labels, ids=ids), run_id=run_id, shards=shards)
+    part = Dynamics.from_arrays(logits, labels, ids=ids, features=features)
+    write_shard(place, name, part, run_id=run_id, shards=shards)
 
 
-@pytest.fixture(params=["folder", "store"])
+@pytest.fixture(params=["folder", "file URL", "store"])
 def place(request, tmp_path):
-    where = str(tmp_path / "run") if request.param == "folder" else f"memory://{tmp_path.name}/run"
+    folder = str(tmp_path / "run")
+    where = {"folder": folder, "file URL": f"file://{folder}", "store": f"memory://{tmp_path.name}/run"}[request.param]
     for number, name in enumerate(NAMES):
         write(where, name, 10 * number)
     return where
@@ -111,11 +122,19 @@ def test_a_copied_shard_is_named(place):
         ({"classes": 4}, r"shard 'b' of .* has num_classes 4, but shard 'a' 3"),
         ({"dtype": np.float64}, r"shard 'b' of .* has dtype 'float64', but shard 'a' 'float32'"),
         ({"epochs": 3}, r"shard 'b' of .* has epochs 3, but shard 'a' 2"),
+        ({"features": np.eye(10)}, r"shard 'b' of .* has arrays {'features': \['float64', 10\]}, but shard 'a' {}"),
     ],
 )
 def test_a_shard_of_another_run_is_named(place, change, message):
     write(place, "b", 10, **change)
     with pytest.raises(StoreError, match=message):
+        Dynamics.open(place)
+
+
+def test_features_of_other_shards_have_as_many_columns(place):
+    for number, name in enumerate(NAMES):
+        write(place, name, 10 * number, features=np.eye(10)[:, : 4 + (name == "c")])
+    with pytest.raises(StoreError, match=r"shard 'c' of .* has arrays .* 5\]}, but shard 'a' .* 4\]}"):
         Dynamics.open(place)
 
 
@@ -170,7 +189,8 @@ def test_bad_arguments(tmp_path):
         write(str(tmp_path), "d", 0)
     with pytest.raises(StoreError, match=r"is not a store that fsspec supports"):
         Dynamics.open("nosuch://bucket/run")
-    assert Reducers([parse("MeanProb-LM")], 5, 3).classes == 3
+    with pytest.raises(InputError, match=r"s3://bucket/run is a URL, and a local path is needed here"):
+        Recorder("s3://bucket/run", labels=[0, 1])
 
 
 def test_a_window_of_shards_is_refused(place):

@@ -4,6 +4,7 @@ import os
 import re
 import sys
 import time
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -16,7 +17,7 @@ from errata.cli.app import app
 from errata.dynamics import ray_shards
 from errata.dynamics.ray_shards import ray_mapper
 from errata.dynamics.scoring import chosen_methods, method_results
-from errata.dynamics.sharded import process_shard, score_shards
+from errata.dynamics.sharded import score_shards
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -50,10 +51,10 @@ def place(tmp_path_factory):
     return folder
 
 
-def slow(task):
+def slow(function, task):
     """Long enough that a node can be killed while it computes."""
     time.sleep(1)
-    return process_shard(task)
+    return function(task)
 
 
 def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place, tmp_path):
@@ -122,7 +123,7 @@ def test_a_node_killed_during_scoring_changes_nothing(cluster, place):
     killed = []
 
     def killing(function, tasks):
-        for result in mapper(slow, tasks):
+        for result in mapper(partial(slow, function), tasks):
             if not killed:
                 killed.append(cluster.list_all_nodes()[-1])
                 cluster.remove_node(killed[0], allow_graceful=False)

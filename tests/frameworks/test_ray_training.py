@@ -68,6 +68,13 @@ def test_both_passes_on_ray_give_the_same_results(cluster, monkeypatch):
     pd.testing.assert_frame_equal(alone.ranking, on_ray.ranking, check_exact=True)
 
 
+def test_a_cluster_that_cannot_be_reached_is_refused_before_a_model_is_chosen(tmp_path):
+    inputs, labels = load_digits(return_X_y=True)
+    with pytest.raises(errata.InputError, match=r"the Ray cluster at 127\.0\.0\.1:1 cannot be reached"):
+        errata.find(inputs[:150], labels[:150], folds=2, ray="127.0.0.1:1", out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
 def train_worker(settings):
     """One of two workers."""
     import ray.train.torch

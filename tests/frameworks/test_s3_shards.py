@@ -151,6 +151,21 @@ def test_a_cluster_scores_shards_in_the_store_and_leaves_no_files_there(store, t
     assert Place("s3://bucket/points").files() == before
 
 
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("s3://nosuch/out/scores.parquet", "cannot be written: the bucket 'nosuch' does not exist"),
+        ("s3://bucket/out/scores.txt", "s3://bucket/out/scores.txt must end in .csv or .parquet"),
+    ],
+)
+def test_a_place_that_cannot_take_the_result_is_refused_before_shards_are_read(store, monkeypatch, out, message):
+    monkeypatch.setattr(FaultyProxy, "reads", {})
+    monkeypatch.setattr(FaultyProxy, "faults", True)  # counts reads
+    result = CliRunner().invoke(app, ["score", "s3://bucket/run", "--method", "MeanProb-LM", "--out", out])
+    assert message in str(result.exception)
+    assert FaultyProxy.reads == {}
+
+
 def test_a_missing_bucket_and_missing_credentials_are_named(store, monkeypatch):
     with pytest.raises(StoreError, match="the bucket 'nosuch' does not exist"):
         Dynamics.open("s3://nosuch/run")

@@ -501,6 +501,29 @@ def test_one_process_without_a_group_continues_shards(tmp_path):
     assert record(1, overwrite=True).epochs == 1
 
 
+def test_a_run_without_epochs_starts_again_and_one_with_epochs_must_be_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr(growing_shards, "MAX_EPOCH_BYTES", 100)  # several shards
+    place = tmp_path / "run"
+
+    def start(**options):
+        return DistributedRecorder(place, labels=LABELS, num_classes=CLASSES, quiet=True, **options)
+
+    start().close()
+    manifests = sorted(place.glob("shards/*/manifest.json"))
+    assert len(manifests) > 1
+    manifests[1].unlink()  # as if the writers were killed before all shards were started
+    rec = start()
+    rec.update_all(logits_of(range(SAMPLES), 0))
+    rec.end_epoch()
+    np.testing.assert_array_equal(rec.finish().in_memory().logits, [logits_of(range(SAMPLES), 0)])
+    manifests[1].unlink()
+    with pytest.raises(errata.StoreError, match=r"shard 'part-00001' of .* has no manifest"):
+        start(resume=True)
+    with pytest.raises(errata.InputError, match="resume must be True, False or a number of epochs, not -1"):
+        start(resume=-1)
+    assert start(overwrite=True).epoch == 0
+
+
 def test_shards_of_a_run_are_recorded_into_a_store():
     url = "memory://recorded/run"
     rec = DistributedRecorder(url, labels=LABELS, num_classes=CLASSES, keep="stream", quiet=True)

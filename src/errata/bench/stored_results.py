@@ -11,8 +11,6 @@ from errata.bench.plan import Cell
 from errata.bench.results import FAILURE, NUMBERS, RANKS, SCORES, Results
 from errata.dynamics.places import Place
 
-CHECK = ".errata-write-check"
-
 
 class StoredResults(Results):
     """Results in a store; a local folder holds a part of them."""
@@ -22,8 +20,7 @@ class StoredResults(Results):
         super().__init__(folder)
         self.place = place
         files = place.files()
-        place.write(CHECK, b"")
-        place.remove(CHECK)
+        place.check_writable()
         for setting in set(settings):
             files_of_setting = {f"recipes/{setting}.json", f"cells/{setting}.parquet"}
             for name, size in files.items():
@@ -38,14 +35,14 @@ class StoredResults(Results):
         """Copy the files of a cell to the store, and delete the note of an earlier failure."""
         for kind in (SCORES, RANKS, NUMBERS):
             path = self.file(cell, kind)
-            self.place.put(self._name(path), path)
+            self.place.write(self._name(path), path)
         self.place.remove(self._name(self.file(cell, FAILURE)))
 
     def write_failure(self, cell: Cell, reason: str) -> None:
         """Store why a cell failed."""
         super().write_failure(cell, reason)
         path = self.file(cell, FAILURE)
-        self.place.put(self._name(path), path)
+        self.place.write(self._name(path), path)
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

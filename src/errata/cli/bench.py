@@ -119,7 +119,8 @@ def run(
     from errata.bench.stored_results import StoredResults
     from errata.core.default import is_default
     from errata.core.methods import parse
-    from errata.dynamics.places import Place, is_url
+    from errata.dynamics.files import is_url
+    from errata.dynamics.places import Place
 
     plugins = tuple(plugin or ())
     plugin_methods(plugins)  # --methods may name a method of a plugin

@@ -81,12 +81,10 @@ def score(
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
     from errata.core.default import parse_or_default
-    from errata.dynamics.places import is_url
     from errata.dynamics.scoring import score_many
     from errata.dynamics.sharded import ShardedDynamics
 
-    if not is_url(out) or not out.endswith((".csv", ".parquet")):
-        check_out(Path(out))
+    check_out(out)
     for name in method or ():
         parse_or_default(name)
     dynamics = _read(source, labels)
@@ -211,8 +209,7 @@ def _in_words(estimates: "pd.DataFrame") -> list[str]:
 
 
 def _read(name: str, labels: Path | None) -> "Dynamics":
-    from errata.dynamics.files import load_array
-    from errata.dynamics.places import is_url
+    from errata.dynamics.files import is_url, load_array
     from errata.dynamics.reading import read_npz
     from errata.dynamics.store import Dynamics
 

@@ -115,7 +115,7 @@ class EarlyProb(VectorAggregation):
 
 @dataclass(frozen=True)
 class LastQuarter(EarlyProb):
-    """Sums over all but the last quarter of the epochs, and over all: the input of `memorising.from_logits`."""
+    """Sums over all but the last quarter of the epochs, and over all: the input of `memorising.counts_of_logits`."""
 
     def start(self, samples: int, classes: int, epochs: int) -> SampleArrays:
         ends = dict.fromkeys([*early.window_ends(epochs)[-2:-1], epochs])

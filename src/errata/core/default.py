@@ -80,7 +80,7 @@ MEAN_OF_EARLY_EPOCHS = "Unmixed-EarlyProb-LM"
 MEAN_OF_ALL_EPOCHS = "Unmixed-MeanProb-LM"
 
 DEFAULTS_FROM_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
-"""The defaults that running sums can compute. Their sums are all that `memorising.from_sums` needs."""
+"""The defaults that running sums can compute. Their sums are all that `memorising.counts_of_sums` needs."""
 
 
 def is_default(name: object) -> bool:

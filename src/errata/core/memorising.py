@@ -79,37 +79,33 @@ class Memorisation(NamedTuple):
     late_epochs: bool
 
 
-def from_logits(log_sums: NDArray[Any], labels: Labels) -> Memorisation:
-    """The rule for a run whose logits are stored.
+def counts_of_logits(log_sums: NDArray[Any], labels: Labels) -> Counts:
+    """What `from_counts` needs of some samples of a run whose logits are stored (6,).
 
     log_sums: (N, 2, K), logarithms of the probabilities summed over the first three quarters, and over all epochs
     (errata.core.aggregations.LastQuarter). A run of one epoch has no quarters and is (N, 1, K).
     """
-    return from_counts(counts_of_logits(log_sums, labels))
-
-
-def counts_of_logits(log_sums: NDArray[Any], labels: Labels) -> Counts:
-    """What `from_counts` needs of some samples (6,); arguments as `from_logits` has."""
     mean_classes, part_classes = predicted_classes(log_sums)
     before, late_classes = log_sums[:, 0], part_classes[-1]
     of_features = feature_counts(np.exp(before), mean_classes[-1], late_classes, labels)
     return np.concatenate([of_features, reversal_counts(before, late_classes, labels)])
 
 
-def from_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Memorisation:
-    """The rule for running sums; `late_epochs` is False, as no epoch can be left out. Arguments: see `fitted_line`."""
-    return from_counts(counts_of_sums(log_mean, log_ramp, labels), LATE_FIT_LIMIT_OF_SUMS)
-
-
 def counts_of_sums(log_mean: Floats, log_ramp: Floats, labels: Labels) -> Counts:
-    """What `from_counts` needs of some samples (6,); arguments as `from_sums` has."""
+    """What `from_counts` needs of some samples of running sums (6,). Arguments: see `fitted_line`.
+
+    The last two counts are 0, as no epoch can be left out.
+    """
     before, end = (fitted_line(log_mean, log_ramp, position) for position in (1 / 4, 1.0))
     of_features = feature_counts(before, log_mean.argmax(axis=1), end.argmax(axis=1), labels)
     return np.concatenate([of_features, np.zeros(2, np.int64)])
 
 
 def from_counts(counts: Counts, late_fit_limit: float = LATE_FIT_LIMIT) -> Memorisation:
-    """The rule, from counts (6,), which are the sums of those of all parts of a run."""
+    """The rule, from counts (6,), which are the sums of those of all parts of a run.
+
+    late_fit_limit: LATE_FIT_LIMIT_OF_SUMS for running sums.
+    """
     features = _gain(counts[:2]) > late_fit_limit and reversed_share(counts[2:4]) > REVERSALS_LIMIT
     return Memorisation(features, reverses(counts[4:]))
 

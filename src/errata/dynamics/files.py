@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import glob
+import io
 import json
 import lzma
 import math
@@ -13,6 +14,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +70,17 @@ def _whole_file(path: Path, kind: str) -> Iterator[None]:
         raise StoreError(f"{path} is not a whole {kind} file: {one_line(error)}") from None
 
 
+def is_url(path: object) -> bool:
+    """Whether a path names a store, such as s3://bucket/run, rather than a local file or folder."""
+    return isinstance(path, str) and "://" in path and urlsplit(path).scheme.isidentifier()
+
+
 def check_path(path: object) -> Path:
-    """The path of a folder or file."""
+    """The path of a local folder or file."""
     if not isinstance(path, str | Path) or "\0" in str(path):
         raise InputError(f"a path must be text, not {one_line(repr(path))}")
+    if is_url(path):
+        raise InputError(f"{path} is a URL, and a local path is needed here; only shards can be in a store")
     return Path(path)
 
 
@@ -188,6 +197,26 @@ def load_array(path: Path, *, mapped: bool = False) -> NDArray[Any]:
         # Mapped even if it is then copied: a header that promises more than the file holds is refused at once.
         array = np.lib.format.open_memmap(path, mode="r")
     return array if mapped else np.array(array)
+
+
+def npy_bytes(array: NDArray[Any]) -> bytes:
+    """An array as a .npy file."""
+    file = io.BytesIO()
+    np.save(file, array, allow_pickle=False)
+    return file.getvalue()
+
+
+def npz_bytes(arrays: dict[str, NDArray[Any]]) -> bytes:
+    """Named arrays as a .npz file."""
+    file = io.BytesIO()
+    np.savez(file, allow_pickle=False, **arrays)
+    return file.getvalue()
+
+
+def arrays_in(data: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays in a .npz file that this process or another one wrote just now, or whose checksum was compared."""
+    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+        return dict(file)
 
 
 def save_arrays(path: Path, arrays: dict[str, NDArray[Any]]) -> None:

@@ -6,6 +6,7 @@ number of processes can continue it. See errata.dynamics.shards.
 
 import copy
 import math
+import re
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,26 +17,22 @@ from numpy.typing import NDArray
 
 from errata.core.checks import warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import MANIFEST
+from errata.dynamics.files import MANIFEST, npy_bytes, npz_bytes
 from errata.dynamics.ids import Rows
-from errata.dynamics.manifest import manifest_json
+from errata.dynamics.manifest import epochs_to_keep, manifest_json, refuse_lost_epochs, require_same_run
 from errata.dynamics.places import Place
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.reducers import Reducers, sums_file
 from errata.dynamics.shards import (
     SHARDS,
     ShardInfo,
     array_files,
     epoch_file,
     file_entry,
-    has_shards,
     list_shards,
-    npy_bytes,
     shard_manifest,
-    sums_file,
 )
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
-from errata.wording import counted
 
 MAX_EPOCH_BYTES = 1 << 26
 """The largest size of one epoch of a shard."""
@@ -45,12 +42,13 @@ OUTDATED = ("swa_logits.npy", "features.npy")
 
 @dataclass(frozen=True)
 class RunLayout:
-    """How the rows of a run are cut into shards, and how many epochs all of them have."""
+    """How the rows of a run are cut into shards, and how many epochs are kept of the stored ones."""
 
     run_id: str
     samples: int
     names: tuple[str, ...]
     epochs: int = 0
+    stored: tuple[ShardInfo, ...] = ()
 
     @classmethod
     def new(cls, samples: int, epoch_bytes: int, ranks: int) -> "RunLayout":
@@ -74,19 +72,20 @@ class RunLayout:
 
 
 def stored_shards(place: Place, resume: bool | int, overwrite: bool) -> list[ShardInfo]:
-    """The shards of the run in a place if it has epochs, else none; refuses a run that may not be changed."""
-    if not has_shards(place):
-        if MANIFEST in place.files():
-            raise StoreError(f"{place.url} holds a run of one process, which has no shards; choose another folder")
+    """The shards of the run in a place if it has epochs, else none; refuses a run that may not be changed.
+
+    The writers of a new run may have been killed before all its shards were started.
+    """
+    files = place.files()
+    if MANIFEST in files:
+        raise StoreError(f"{place.url} holds a run of one process, which has no shards; choose another folder")
+    if overwrite or not any(re.match(f"{SHARDS}/.*/(logits|reducers)", name) for name in files):
         return []
-    shards = [] if overwrite else _list_started(place)
-    epochs = shards[0].manifest["epochs"] if shards else 0
-    if epochs and resume is False:
-        raise StoreError(
-            f"{place.url} already holds {counted(epochs, 'epoch')}; pass resume=True to continue, overwrite=True to "
-            "replace them, or choose another folder"
-        )
-    return shards if epochs else []
+    shards = list_shards(place)
+    if not shards[0].manifest["epochs"]:
+        return []
+    refuse_lost_epochs(place.url, shards[0].manifest, resume, overwrite)
+    return shards
 
 
 def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: bool) -> RunLayout | None:
@@ -95,13 +94,10 @@ def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: boo
     if not shards or (resume is not True and not resume):  # resume=0 starts again
         remove_shards(place)
         return None
-    epochs = int(shards[0].manifest["epochs"])
-    last = epochs if resume is True else int(resume)
-    if last > epochs:
-        raise StoreError(f"{place.url} holds {epochs} epochs, so it cannot resume after {last}")
-    if last < epochs and shards[0].manifest["keep"] == "stream":
-        raise StoreError(f"{place.url} holds running sums after {epochs} epochs and cannot go back to {last}")
-    layout = RunLayout(shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), last)
+    epochs = epochs_to_keep(place.url, shards[0].manifest, resume)
+    layout = RunLayout(
+        shards[0].manifest["run_id"], samples, tuple(shard.name for shard in shards), epochs, tuple(shards)
+    )
     sizes = np.diff(layout.starts).tolist() if layout.samples >= len(shards) else []
     if sizes != [shard.samples for shard in shards]:
         stored = sum(shard.samples for shard in shards)
@@ -109,21 +105,6 @@ def stored_layout(place: Place, samples: int, resume: bool | int, overwrite: boo
             f"{place.url} was recorded with {stored:,} samples, not {samples:,}: resume needs the same run"
         )
     return layout
-
-
-def _list_started(place: Place) -> list[ShardInfo]:
-    """The shards of a run; none if the writers of a new run were killed before all shards were started."""
-    files = place.files()
-    folders = {name.split("/")[1] for name in files if name.startswith(f"{SHARDS}/") and name.count("/") > 1}
-    committed = [name for name in sorted(folders) if f"{SHARDS}/{name}/{MANIFEST}" in files]
-    if len(committed) < len(folders) and all(_never_grew(place, files, name) for name in sorted(folders)):
-        return []
-    return list_shards(place)
-
-
-def _never_grew(place: Place, files: Mapping[str, int], name: str) -> bool:
-    own = {file.rpartition("/")[2] for file in files if file.startswith(f"{SHARDS}/{name}/")}
-    return not any(file.startswith(("logits", "reducers")) for file in own)
 
 
 def remove_shards(place: Place) -> None:
@@ -158,8 +139,15 @@ class GrowingShard:
         manifest = shard_manifest(
             layout.names[number], run, dtype=dtype, keep=keep, run_id=layout.run_id, shards=layout.names
         )
-        self._manifest = self._start(manifest, empty) if not layout.epochs else self._continue(manifest, layout.epochs)
-        self._next_manifest = self._manifest
+        if not layout.stored:
+            contents = array_files(empty)
+            for name, data in contents.items():
+                self._place.write(f"{self._folder}/{name}", data)
+            manifest |= {"files": {name: file_entry(data) for name, data in contents.items()}}
+        else:
+            manifest = self._continued(manifest, layout.stored[number], layout.epochs)
+        self._manifest = self._next_manifest = manifest
+        self.commit()
 
     @property
     def samples(self) -> int:
@@ -180,7 +168,7 @@ class GrowingShard:
             self._next_reducers.add(rows, logits, self._labels)
             self._next_reducers.flush(self._labels)
             self._next_reducers.end_epoch()
-            name, data = sums_file(epochs + 1), self._next_reducers.to_bytes()
+            name, data = sums_file(epochs + 1), npz_bytes(self._next_reducers.arrays_to_store())
             files.pop(sums_file(epochs - 1), None)
         self._place.write(f"{self._folder}/{name}", data)
         self._next_manifest = self._manifest | {"epochs": epochs + 1, "files": files | {name: file_entry(data)}}
@@ -199,27 +187,9 @@ class GrowingShard:
             self._place.remove(f"{self._folder}/{name}")
         self._manifest, self._reducers = self._next_manifest, self._next_reducers
 
-    def _start(self, manifest: dict[str, Any], empty: Dynamics) -> dict[str, Any]:
-        contents = array_files(empty)
-        for name, data in contents.items():
-            self._place.write(f"{self._folder}/{name}", data)
-        self._next_manifest = manifest | {"files": {name: file_entry(data) for name, data in contents.items()}}
-        self.commit()
-        return self._next_manifest
-
-    def _continue(self, manifest: dict[str, Any], epochs: int) -> dict[str, Any]:
+    def _continued(self, manifest: dict[str, Any], stored: ShardInfo, epochs: int) -> dict[str, Any]:
         """The manifest of the stored shard after `epochs` epochs; refuses a shard of another run."""
-        (stored,) = (shard for shard in list_shards(self._place) if shard.name == manifest["shard"])
-        url = self._place.url
-        for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "methods"):
-            if stored.manifest[key] != manifest[key]:
-                raise StoreError(
-                    f"{url} was recorded with {key}={stored.manifest[key]!r}, not {manifest[key]!r}: "
-                    "resume needs the same run"
-                )
-        for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
-            if stored.manifest[key] != manifest[key]:
-                raise StoreError(f"{url} was recorded with other {name}: resume needs the same run")
+        require_same_run(self._place.url, stored.manifest, manifest)
         kept = {f"{name}.npy" for name in ("ids", "labels", *OPTIONAL_ARRAYS)} | {sums_file(epochs)}
         if epochs < stored.manifest["epochs"]:
             kept -= set(OUTDATED)
@@ -228,10 +198,8 @@ class GrowingShard:
             self._reducers = self._next_reducers = stored.running_sums()
         files = {name: entry for name, entry in stored.manifest["files"].items() if name in kept}
         if manifest["keep"] == "all" and epoch_file(epochs - 1) not in files:
-            raise InputError(f"{url} was not written by a DistributedRecorder and cannot be continued")
-        self._next_manifest = stored.manifest | {"epochs": epochs, "files": files}
-        self.commit()
-        return self._next_manifest
+            raise InputError(f"{self._place.url} was not written by a DistributedRecorder and cannot be continued")
+        return stored.manifest | {"epochs": epochs, "files": files}
 
 
 def write_rows(place: Place, layout: RunLayout, arrays: Mapping[str, NDArray[Any]]) -> dict[int, dict[str, list[int]]]:

@@ -17,7 +17,7 @@ from errata.dynamics.files import MANIFEST, load_json, replace_atomically
 from errata.dynamics.ids import portable_ids
 from errata.errors import InputError, StoreError
 from errata.version import installed_version
-from errata.wording import one_line
+from errata.wording import counted, one_line
 
 if TYPE_CHECKING:
     from errata.dynamics.store import Dynamics
@@ -130,6 +130,37 @@ def check_manifest(path: str, manifest: Any) -> None:
             check_classes(manifest["classes"], manifest["num_classes"])
     except InputError as error:
         raise StoreError(f"{path} is damaged: {error}") from None
+
+
+def refuse_lost_epochs(where: object, manifest: dict[str, Any], resume: bool | int, overwrite: bool) -> None:
+    """Refuse to start a run where one has epochs, which can be started again only without any."""
+    if manifest["epochs"] and resume is False and not overwrite:
+        raise StoreError(
+            f"{where} already holds {counted(manifest['epochs'], 'epoch')}; pass resume=True to continue, "
+            "overwrite=True to replace them, or choose another folder"
+        )
+
+
+def epochs_to_keep(where: object, existing: dict[str, Any], resume: bool | int) -> int:
+    """After how many epochs a run is continued."""
+    stored = int(existing["epochs"])
+    epochs = stored if resume is True else int(resume)
+    if epochs > stored:
+        raise StoreError(f"{where} holds {stored} epochs, so it cannot resume after {epochs}")
+    if epochs < stored and existing["keep"] == "stream":
+        raise StoreError(f"{where} holds running sums after {stored} epochs and cannot go back to {epochs}")
+    return epochs
+
+
+def require_same_run(where: object, existing: dict[str, Any], manifest: dict[str, Any]) -> None:
+    """Refuse to continue a run that was recorded with other options, labels or ids."""
+    for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "methods"):
+        own, new = existing.get(key), manifest.get(key)
+        if own != new:
+            raise StoreError(f"{where} was recorded with {key}={own!r}, not {new!r}: resume needs the same run")
+    for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
+        if existing[key] != manifest[key]:
+            raise StoreError(f"{where} was recorded with other {name}: resume needs the same run")
 
 
 def check_gathering(gathering: Gathering | None) -> Gathering | None:

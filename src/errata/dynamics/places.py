@@ -1,15 +1,15 @@
 """Places that hold shards and results: a local folder, or a folder in any store that fsspec supports."""
 
 import contextlib
+import io
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
-from errata.dynamics.files import check_path, replace_atomically
+from errata.dynamics.files import check_path, is_url, replace_atomically
 from errata.errors import ErrataError, StoreError
 from errata.extras import require
 from errata.wording import one_line
@@ -17,10 +17,8 @@ from errata.wording import one_line
 ATTEMPTS = 3
 """How often a read is tried before it fails: object stores drop connections now and then."""
 
-
-def is_url(path: object) -> bool:
-    """Whether a path names a store, such as s3://bucket/run, rather than a local file or folder."""
-    return isinstance(path, str) and "://" in path and urlsplit(path).scheme.isidentifier()
+LOCAL = "file://"
+_CHECK = ".errata-write-check"
 
 
 @dataclass(frozen=True)
@@ -31,11 +29,13 @@ class Place:
 
     def __post_init__(self) -> None:
         """Find the folder now: in another process, a relative path would be another folder."""
-        _ = self._folder
+        _ = self.folder
 
     @cached_property
-    def _folder(self) -> Path | None:
-        return None if is_url(self.url) else check_path(self.url).absolute()
+    def folder(self) -> Path | None:
+        """The absolute path of a local folder; None in a store."""
+        path = self.url.removeprefix(LOCAL)
+        return None if is_url(path) else check_path(path).absolute()
 
     @cached_property
     def _store(self) -> tuple[Any, str]:
@@ -56,18 +56,14 @@ class Place:
 
     def files(self) -> dict[str, int]:
         """The names of all files in this folder and its subfolders, and their sizes in bytes."""
-        if self._folder is not None:
+        if self.folder is not None:
             with self._errors(self.url, "cannot be read"):
-                paths = sorted(path for path in self._folder.rglob("*") if path.is_file())
-                return {path.relative_to(self._folder).as_posix(): path.stat().st_size for path in paths}
+                paths = sorted(path for path in self.folder.rglob("*") if path.is_file())
+                return {path.relative_to(self.folder).as_posix(): path.stat().st_size for path in paths}
         store, root = self._store
-        with self._errors(self.url, "cannot be read"):
+        with self._errors(self.url, "cannot be read", missing=self._bucket):
             store.invalidate_cache()
-            try:
-                found = store.find(root, detail=True)
-            except FileNotFoundError:  # S3 answers so for a bucket only, never for a folder
-                bucket = root.split("/", 1)[0]
-                raise StoreError(f"{self.url} cannot be read: the bucket {bucket!r} does not exist") from None
+            found = store.find(root, detail=True)
         return {path[len(root) :].lstrip("/"): int(entry["size"]) for path, entry in sorted(found.items())}
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
@@ -85,36 +81,44 @@ class Place:
         raise AssertionError
 
     def _read(self, name: str, start: int, end: int | None) -> bytes:
-        if self._folder is None:
+        if self.folder is None:
             store, root = self._store
             return bytes(store.cat_file(f"{root}/{name}", start=start, end=end))
-        with (self._folder / name).open("rb") as file:
+        with (self.folder / name).open("rb") as file:
             file.seek(start)
             return file.read(-1 if end is None else end - start)
 
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file that becomes visible, and replaces an older one, only when it is complete."""
-        if self._folder is not None:
-            path = self._folder / name
+    def write(self, name: str, content: bytes | Path) -> None:
+        """Write bytes, or a copy of a local file; it becomes visible, and replaces an older one, only when complete."""
+        if self.folder is not None:
+            path = self.folder / name
             with self._errors(path, "cannot be written"):
                 path.parent.mkdir(parents=True, exist_ok=True)
-            replace_atomically(path, lambda file: file.write(data))
+            with content.open("rb") if isinstance(content, Path) else io.BytesIO(content) as source:
+                replace_atomically(path, lambda file: shutil.copyfileobj(source, file))
             return
         store, root = self._store
-        with self._errors(self.path(name), "cannot be written"):
-            store.pipe_file(f"{root}/{name}", data)
+        with self._errors(self.path(name), "cannot be written", missing=self._bucket):
+            if isinstance(content, Path):
+                store.put_file(str(content), f"{root}/{name}")
+            else:
+                store.pipe_file(f"{root}/{name}", content)
 
-    def put(self, name: str, file: Path) -> None:
-        """Copy a local file into a store; it becomes visible only when it is complete."""
-        store, root = self._store
-        with self._errors(self.path(name), "cannot be written"):
-            store.put_file(str(file), f"{root}/{name}")
+    def check_writable(self) -> None:
+        """Refuse a place that cannot be written to, before work starts."""
+        self.write(_CHECK, b"")
+        self.remove(_CHECK)
+
+    @property
+    def _bucket(self) -> str:
+        """What is missing if a store has no such folder: it makes folders itself."""
+        return f"the bucket {self._store[1].split('/', 1)[0]!r}"
 
     def remove(self, name: str) -> None:
         """Delete a file if there is one."""
         with self._errors(self.path(name), "cannot be deleted"):
-            if self._folder is not None:
-                (self._folder / name).unlink(missing_ok=True)
+            if self.folder is not None:
+                (self.folder / name).unlink(missing_ok=True)
                 return
             store, root = self._store
             if store.exists(f"{root}/{name}"):
@@ -123,8 +127,8 @@ class Place:
     def delete(self) -> None:
         """Delete this folder with all its files, if there is one."""
         with self._errors(self.url, "cannot be deleted"):
-            if self._folder is not None:
-                shutil.rmtree(self._folder, ignore_errors=True)
+            if self.folder is not None:
+                shutil.rmtree(self.folder, ignore_errors=True)
                 return
             store, root = self._store
             store.invalidate_cache()  # other processes may have written here
@@ -132,14 +136,14 @@ class Place:
                 store.rm(root, recursive=True)
 
     @contextlib.contextmanager
-    def _errors(self, what: object, failure: str) -> Iterator[None]:
+    def _errors(self, what: object, failure: str, missing: str = "it") -> Iterator[None]:
         """Raise every error of a store as a StoreError: the libraries of stores have exceptions of their own."""
         try:
             yield
         except ErrataError:
             raise
         except FileNotFoundError as error:
-            raise StoreError(f"{what} {failure}: it does not exist") from error
+            raise StoreError(f"{what} {failure}: {missing} does not exist") from error
         except PermissionError as error:
             raise StoreError(f"{what} {failure}: access is denied; check the credentials") from error
         except Exception as error:

@@ -42,10 +42,11 @@ def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> I
     context.target_max_block_size = BLOCK_BYTES
     logging.getLogger("ray.data").setLevel(logging.CRITICAL)  # errors are raised, and said once
     dumps: Callable[[Any], bytes] = ray.cloudpickle.dumps
-    rows = [{"task": dumps((function, task))} for task in tasks]
+    rows = [{"task": dumps(task)} for task in tasks]
     cores = int(ray.cluster_resources().get("CPU", 1))
     data = ray.data.from_items(rows, override_num_blocks=min(len(rows), TASKS_PER_CORE * cores))
-    results = data.map(run_task, num_cpus=1, memory=memory).iter_rows()
+    shared = dumps(function)  # it holds what is known of the whole run, and is stored once for all tasks
+    results = data.map(run_task, fn_args=(shared,), num_cpus=1, memory=memory).iter_rows()
     try:
         for row in results:
             result = pickle.loads(row["result"])
@@ -56,11 +57,10 @@ def _map(function: Callable[[Any], Any], tasks: Sequence[Any], memory: int) -> I
         raise LostJobError(f"the Ray cluster cannot score the shards: {one_line(error)}") from error
 
 
-def run_task(row: dict[str, Any]) -> dict[str, Any]:
-    """Call the function of a row with its task, on a node of the cluster; its result, or an error of errata."""
+def run_task(row: dict[str, Any], function: bytes) -> dict[str, Any]:
+    """Call a pickled function with the task of a row, on a node of the cluster; its result, or an error of errata."""
     limit_cpus(1)
-    function, task = pickle.loads(row["task"])
     try:
-        return {"result": pickle.dumps(function(task))}
+        return {"result": pickle.dumps(pickle.loads(function)(pickle.loads(row["task"])))}
     except ErrataError as error:
         return {"result": pickle.dumps(type(error)(f"{error} (on node {socket.gethostname()})"))}

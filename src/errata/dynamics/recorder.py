@@ -88,7 +88,9 @@ class Recorder:
         self._fold = check_aligned("fold", fold, samples)
         self._gathering = check_gathering(gathering if fold is None else "out-of-sample")
         self._settings = dict(settings or {})
-        self._resume, self._overwrite = _check_resume(resume, self._folder, overwrite), overwrite
+        self._resume, self._overwrite = check_resume(resume, overwrite), overwrite
+        if (self._resume is not False or overwrite) and path is None:
+            raise InputError("resume and overwrite need a folder")
         self._quiet = quiet
         self._run: Run | None = None
         self._recorded = np.zeros(samples, dtype=np.bool_)  # in the epoch in progress
@@ -256,13 +258,12 @@ def _check_num_classes(num_classes: int, classes: Sequence[Any] | None) -> None:
         raise InputError("at least two classes are needed (for a single binary logit z record the pair (0, z))")
 
 
-def _check_resume(resume: bool | int, folder: Path | None, overwrite: bool) -> bool | int:
+def check_resume(resume: bool | int, overwrite: bool) -> bool | int:
+    """True, False, or the number of epochs after which a run is continued."""
     if isinstance(resume, np.bool_):
         resume = bool(resume)
     if not isinstance(resume, int | np.integer) or resume < 0:
         raise InputError(f"resume must be True, False or a number of epochs, not {resume!r}")
-    if (resume is not False or overwrite) and folder is None:
-        raise InputError("resume and overwrite need a folder")
     if resume is not False and overwrite:
         raise InputError("pass either resume or overwrite, not both")
     return resume

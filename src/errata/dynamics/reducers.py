@@ -1,8 +1,6 @@
 """Running sums instead of logits: the states of the methods' epoch reductions, updated while a run is recorded."""
 
-import io
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,11 +21,15 @@ from errata.core.replay import (
     start_states,
     update_states,
 )
-from errata.dynamics.files import load_arrays, save_arrays
 from errata.errors import InputError, StoreError
 
 SUMS = "reducers-*.npz"
-"""The files of running sums in a folder."""
+"""The files of running sums."""
+
+
+def sums_file(epochs: int) -> str:
+    """The file with the running sums after that many epochs."""
+    return f"reducers-{epochs:06d}.npz"
 
 
 class Reducers:
@@ -106,37 +108,15 @@ class Reducers:
 
         return arrays_from_states(statistics, labels, (self.epochs, *self._shape), states_of, progress)
 
-    def save(self, folder: Path, epochs: int) -> None:
-        """Write all states to the file of `epochs` epochs; the manifest selects the valid file."""
-        save_arrays(_file(folder, epochs), {"methods": np.array(self.names), **self._arrays()})
-
-    def to_bytes(self) -> bytes:
-        """All states as a .npz file, for a shard."""
-        file = io.BytesIO()
-        np.savez(file, allow_pickle=False, methods=np.array(self.names), **self._arrays())
-        return file.getvalue()
+    def arrays_to_store(self) -> dict[str, NDArray[Any]]:
+        """The names of the methods and all states, by their names in a .npz file."""
+        return {"methods": np.array(self.names), **self._arrays()}
 
     @classmethod
-    def from_bytes(cls, data: bytes, file: str, epochs: int, samples: int, classes: int) -> "Reducers":
-        """The states in a .npz file; `file` is its name, for messages."""
-        with np.load(io.BytesIO(data), allow_pickle=False) as stored:
-            return cls._from_arrays(dict(stored), file, epochs, samples, classes)
-
-    @property
-    def classes(self) -> int:
-        """The number of classes."""
-        return self._shape[1]
-
-    @classmethod
-    def load(cls, folder: Path, epochs: int, samples: int, classes: int) -> "Reducers":
-        """Read the states after that many epochs."""
-        file = _file(folder, epochs)
-        return cls._from_arrays(load_arrays(file), str(file), epochs, samples, classes)
-
-    @classmethod
-    def _from_arrays(
+    def from_stored(
         cls, stored: dict[str, NDArray[Any]], file: str, epochs: int, samples: int, classes: int
     ) -> "Reducers":
+        """The states after that many epochs from the arrays in a .npz file; `file` is its name, for messages."""
         if "methods" not in stored:
             raise StoreError(f"{file} does not hold running sums: it has no array named methods")
         reducers = cls([parse(str(name)) for name in stored["methods"]], samples, classes)
@@ -148,12 +128,6 @@ class Reducers:
         reducers.epochs = epochs
         return reducers
 
-    def remove_older(self, folder: Path) -> None:
-        """Delete the files of all epochs except the last whole one."""
-        for file in folder.glob(SUMS):
-            if file != _file(folder, self.epochs):
-                file.unlink()
-
     def _arrays(self) -> dict[str, NDArray[Any]]:
         """All arrays that change from epoch to epoch, by their names on disk."""
         states = {
@@ -162,10 +136,6 @@ class Reducers:
             for key, array in self._states[reduction].items()
         }
         return {"seen": self.seen, **states}
-
-
-def _file(folder: Path, epochs: int) -> Path:
-    return folder / f"reducers-{epochs:06d}.npz"
 
 
 def streaming_methods(names: Sequence[str | Method] | None) -> list[Method]:

@@ -11,15 +11,23 @@ from numpy.typing import NDArray
 
 from errata.core.checks import warn_if_probabilities
 from errata.core.methods import Method
-from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array
+from errata.dynamics.files import new_folder, remove_unfinished, require_empty, save_array, save_arrays
 from errata.dynamics.logits_file import LogitsFile
-from errata.dynamics.manifest import describe, has_manifest, is_stored, read_manifest, write_manifest
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.manifest import (
+    describe,
+    epochs_to_keep,
+    has_manifest,
+    is_stored,
+    read_manifest,
+    refuse_lost_epochs,
+    require_same_run,
+    write_manifest,
+)
+from errata.dynamics.reducers import SUMS, Reducers, sums_file
 from errata.dynamics.run_folder import open_folder, start_folder
 from errata.dynamics.store import Dynamics, added_arrays
 from errata.errors import InputError, StoreError
 from errata.locks import WriteLock, lock_folder
-from errata.wording import counted
 
 
 class Run:
@@ -114,8 +122,8 @@ class Run:
         if self._reducers is not None:
             self._reducers.flush(self._dynamics.labels)
             if self._folder is not None:
-                self._reducers.remove_older(self._folder)
-                self._reducers.save(self._folder, self.epochs + 1)
+                self._remove_older_sums(self._folder)
+                save_arrays(self._folder / sums_file(self.epochs + 1), self._reducers.arrays_to_store())
         else:
             assert self._epoch is not None
             self._warned = self._warned or warn_if_probabilities(self._epoch, self.epochs)
@@ -160,7 +168,7 @@ class Run:
             for name, array in passed.items():
                 save_array(self._folder / f"{name}.npy", array)
             if self._reducers is not None:
-                self._reducers.remove_older(self._folder)
+                self._remove_older_sums(self._folder)
             dynamics = Dynamics.open(self._folder)
             self.close()
             return dynamics
@@ -193,6 +201,11 @@ class Run:
             for name in ("swa_logits", "features"):
                 (self._folder / f"{name}.npy").unlink(missing_ok=True)
 
+    def _remove_older_sums(self, folder: Path) -> None:
+        for file in folder.glob(SUMS):
+            if file.name != sums_file(self.epochs):
+                file.unlink()
+
     def _start(self, folder: Path) -> None:
         remove_unfinished(folder)
         start_folder(folder, self._manifest, self._dynamics)
@@ -200,18 +213,13 @@ class Run:
 
     def _continue(self, folder: Path, existing: dict[str, Any], resume: bool | int) -> None:
         """Continue the run in a folder after `resume` epochs."""
-        _require_same_run(folder, existing, self._manifest)
-        stored = existing["epochs"]
-        epochs = stored if resume is True else int(resume)
-        if epochs > stored:
-            raise StoreError(f"{folder} holds {stored} epochs, so it cannot resume after {epochs}")
-        if epochs < stored and existing["keep"] == "stream":
-            raise StoreError(f"{folder} holds running sums after {stored} epochs and cannot go back to {epochs}")
+        require_same_run(folder, existing, self._manifest)
+        epochs = epochs_to_keep(folder, existing, resume)
         self._manifest = existing | {"epochs": epochs, "checksums": existing["checksums"][:epochs]}
         if epochs:
             self._check_files(folder)
         remove_unfinished(folder)
-        if epochs < stored:
+        if epochs < existing["epochs"]:
             self._remove_outdated()
             write_manifest(folder, self._manifest)
         if epochs:
@@ -242,21 +250,5 @@ def stored_run(folder: Path, resume: bool | int, overwrite: bool) -> dict[str, A
         require_empty(folder)
         return None
     existing = read_manifest(folder)
-    if existing["epochs"] and resume is False and not overwrite:  # a run without epochs can be started again
-        raise StoreError(
-            f"{folder} already holds {counted(existing['epochs'], 'epoch')}; pass resume=True to continue, "
-            "overwrite=True to replace them, or choose another folder"
-        )
+    refuse_lost_epochs(folder, existing, resume, overwrite)
     return existing
-
-
-def _require_same_run(folder: Path, existing: dict[str, Any], manifest: dict[str, Any]) -> None:
-    """Refuse to continue a run that was recorded with other options, labels or ids."""
-    for key in ("samples", "num_classes", "classes", "dtype", "keep", "partial", "gathering"):
-        if existing[key] != manifest[key]:
-            raise StoreError(
-                f"{folder} was recorded with {key}={existing[key]!r}, not {manifest[key]!r}: resume needs the same run"
-            )
-    for key, name in (("label_hash", "labels"), ("id_hash", "ids")):
-        if existing[key] != manifest[key]:
-            raise StoreError(f"{folder} was recorded with other {name}: resume needs the same run")

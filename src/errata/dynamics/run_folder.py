@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from errata.core.checks import check_aligned, check_points
 from errata.core.noise import label_hash
-from errata.dynamics.files import load_array, save_array
+from errata.dynamics.files import load_array, load_arrays, save_array
 from errata.dynamics.ids import portable_ids, refuse_same_text
 from errata.dynamics.manifest import id_hash, write_manifest
-from errata.dynamics.reducers import SUMS, Reducers
+from errata.dynamics.reducers import SUMS, Reducers, sums_file
 from errata.dynamics.store import OPTIONAL_ARRAYS, POINTS, Dynamics
 from errata.errors import InputError, StoreError
 
@@ -35,7 +35,10 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
     for name, same in unchanged.items():
         if not same:
             raise StoreError(f"{folder / f'{name}.npy'} is not the file this run was recorded with: its hash differs")
-    reducers = Reducers.load(folder, epochs, samples, num_classes) if logits is None else None
+    reducers = None
+    if logits is None:
+        sums = folder / sums_file(epochs)
+        reducers = Reducers.from_stored(load_arrays(sums), str(sums), epochs, samples, num_classes)
     return Dynamics(logits=logits, reducers=reducers, path=folder, **described_run(manifest), **arrays)
 
 

@@ -12,7 +12,14 @@ from errata.core import early, memorising
 from errata.core.aggregations import EarlyProb, LastQuarter
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import BEATS_HELD_OUT, FROZEN_FEATURES, choose_default, parse_or_default
+from errata.core.default import (
+    BEATS_HELD_OUT,
+    FROZEN_FEATURES,
+    MEAN_OF_ALL_EPOCHS,
+    WITH_FEATURES,
+    choose_default,
+    parse_or_default,
+)
 from errata.core.devices import Progress
 from errata.core.measures import LM
 from errata.core.memorising import Memorisation
@@ -20,18 +27,16 @@ from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, paper_methods, parse
 from errata.core.metrics import budget_count
 from errata.core.windows import Window
-from errata.dynamics.sharded import (
-    OF_SUMS,
-    Mapper,
-    ShardedDynamics,
-    memorisation_of_shards,
-    sharded_results,
-)
+from errata.dynamics.sharded import Mapper, ShardedDynamics, sharded_results
+from errata.dynamics.shards import ShardInfo, read_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+OF_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_FEATURES)
+"""Methods whose running sums show whether the features have memorised labels."""
 
 
 def score(
@@ -189,16 +194,26 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
 
 def _memorisation(dynamics: Dynamics, mapper: Mapper) -> Memorisation:
     """Which parts of a run have memorised labels."""
-    sums = [parse(name) for name in OF_SUMS]
-    if dynamics.reducers is not None and not all(map(dynamics.reducers.supports, sums)):
+    if dynamics.reducers is not None and not all(dynamics.reducers.supports(parse(name)) for name in OF_SUMS):
         return Memorisation(features=False, late_epochs=False)
+    limit = memorising.LATE_FIT_LIMIT if dynamics.reducers is None else memorising.LATE_FIT_LIMIT_OF_SUMS
     if isinstance(dynamics, ShardedDynamics):
-        return memorisation_of_shards(dynamics, mapper)
+        counts = np.sum(list(mapper(_counts_of_shard, dynamics.shards)), axis=0)
+    else:
+        counts = _memorisation_counts(dynamics)
+    return memorising.from_counts(counts, limit)
+
+
+def _counts_of_shard(shard: ShardInfo) -> NDArray[np.int64]:
+    return _memorisation_counts(read_shard(shard))
+
+
+def _memorisation_counts(dynamics: Dynamics) -> NDArray[np.int64]:
     if dynamics.reducers is None:
         (arrays,) = dynamics.sample_arrays([ComposedMethod(LastQuarter(), LM)])
-        return memorising.from_logits(arrays["log_probabilities"], dynamics.labels)
-    log_mean, log_ramp = (arrays["log_probabilities"] for arrays in dynamics.sample_arrays(sums))
-    return memorising.from_sums(log_mean, log_ramp, dynamics.labels)
+        return memorising.counts_of_logits(arrays["log_probabilities"], dynamics.labels)
+    mean, ramp = (arrays["log_probabilities"] for arrays in dynamics.sample_arrays([parse(name) for name in OF_SUMS]))
+    return memorising.counts_of_sums(mean, ramp, dynamics.labels)
 
 
 def epochs_used(dynamics: Dynamics, method: Method, arrays: SampleArrays | None = None) -> int:

@@ -10,9 +10,10 @@ A run that fits into one cell is searched exactly. The files are in a folder tha
 at the end.
 """
 
-import io
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from errata.core.methods import parse
 from errata.core.neighbours import METRICS, exact_search
 from errata.core.random_part import GOLDEN, mix_bits
 from errata.core.smoothing import KNN, KNNSettings, neighbour_log_probabilities
+from errata.dynamics.files import arrays_in, npz_bytes
 from errata.dynamics.places import Place
 from errata.dynamics.shards import ShardInfo, read_shard
 
@@ -40,6 +42,17 @@ QUERIES = 200
 _BLOCK, _ROUNDING = 4096, 1e-6
 
 Rows = NDArray[np.int64]
+
+
+class PlacedShard(NamedTuple):
+    """A shard, and the row of its first sample in the run."""
+
+    shard: ShardInfo
+    first: int
+
+    def points(self, settings: KNNSettings) -> NDArray[Any]:
+        """The points (n, D) in which neighbours are searched."""
+        return self.shard.array(f"{settings.space}.npy")
 
 
 @dataclass(frozen=True)
@@ -63,53 +76,14 @@ class NeighbourSearch:
         """The number of groups of cells."""
         return min(len(self.centres), -(-self.samples * self.probes // GROUP))
 
-    def neighbours(self, shard: ShardInfo, first: int) -> Floats:
+    def neighbours(self, placed: PlacedShard) -> Floats:
         """What the neighbours of the samples of a shard predict: log-probabilities (n, K)."""
+        shard, first = placed
         logs = np.empty((shard.samples, shard.manifest["num_classes"]))
         for group in range(self.groups):
-            found = self.load(f"found-{group}/{shard.name}.npz")
+            found = arrays_in(self.files.read(f"found-{group}/{shard.name}.npz"))
             logs[found["rows"] - first] = found["logs"]
         return logs
-
-    def save(self, name: str, arrays: dict[str, NDArray[Any]]) -> None:
-        """Write arrays to a file."""
-        file = io.BytesIO()
-        np.savez(file, **arrays)  # type: ignore[arg-type]
-        self.files.write(name, file.getvalue())
-
-    def load(self, name: str) -> dict[str, NDArray[Any]]:
-        """The arrays in a file."""
-        with np.load(io.BytesIO(self.files.read(name)), allow_pickle=False) as file:
-            return dict(file)
-
-
-class PlacedShard(NamedTuple):
-    """A shard, and the row of its first sample in the run."""
-
-    shard: ShardInfo
-    first: int
-
-    def points(self, settings: KNNSettings) -> NDArray[Any]:
-        """The points (n, D) in which neighbours are searched."""
-        return self.shard.array(f"{settings.space}.npy")
-
-
-class SampleTask(NamedTuple):
-    """A shard, and the share of its points that is sampled, approximately."""
-
-    placed: PlacedShard
-    settings: KNNSettings
-    share: float
-
-
-class SearchTask(NamedTuple):
-    """A search, some shards, the number of a group of cells, and rows (Q,) and points (Q, D) for the recall."""
-
-    search: NeighbourSearch
-    shards: tuple[PlacedShard, ...]
-    group: int
-    query_rows: Rows
-    queries: NDArray[Any]
 
 
 def search_neighbours(
@@ -118,41 +92,34 @@ def search_neighbours(
     """Search the neighbours of all samples for a method whose first step is kNN."""
     knn = method.steps[0]
     assert isinstance(knn, KNN)
-    settings, samples = knn.choose(dynamics.known_spaces), dynamics.samples
-    firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
-    shards = tuple(map(PlacedShard, dynamics.shards, firsts))
+    settings, samples, shards = knn.choose(dynamics.known_spaces), dynamics.samples, dynamics.placed
     cells = -(-samples // CELL)
     share = max(FEWEST_SAMPLED, SAMPLED_PER_CENTRE * cells) / samples
-    parts = list(mapper(sample_points, [SampleTask(placed, settings, share) for placed in shards]))
+    parts = list(mapper(partial(sample_points, settings, share), shards))
     rows, points = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     search = NeighbourSearch(method.name, settings, samples, files, _centres(points, cells))
     chosen = np.argsort(_hashes(rows))[:QUERIES]
-
-    def task(group: int, *own: PlacedShard) -> SearchTask:
-        return SearchTask(search, own or shards, group, rows[chosen], points[chosen])
-
-    list(mapper(scatter, [task(0, placed) for placed in shards]))
+    query_rows = rows[chosen]
+    list(mapper(partial(scatter, search), shards))
     found: dict[int, Floats] = {}
-    for own in mapper(search_group, [task(group) for group in range(search.groups)]):
+    for own in mapper(partial(search_group, search, shards, query_rows), range(search.groups)):
         found |= own
-    true = np.concatenate(list(mapper(nearest_in_shard, [task(0, placed) for placed in shards])), axis=1)
+    true = np.concatenate(list(mapper(partial(nearest_in_shard, settings, query_rows, points[chosen]), shards)), axis=1)
     true = np.sort(true, axis=1)[:, : settings.k]
     farthest = true.max(axis=1, initial=0) * (1 + _ROUNDING) + _ROUNDING  # any point as near as the k-th counts
-    hits = [(found[row] <= limit).sum() for row, limit in zip(rows[chosen].tolist(), farthest, strict=True)]
+    hits = [(found[row] <= limit).sum() for row, limit in zip(query_rows.tolist(), farthest, strict=True)]
     return replace(search, recall=float(sum(hits) / max(1, true.size)))
 
 
-def sample_points(task: SampleTask) -> tuple[Rows, NDArray[Any]]:
-    """Rows (s,) of a sample, chosen by a hash of the row, and their points (s, D)."""
-    (shard, first), settings, share = task
-    rows = np.arange(first, first + shard.samples)
+def sample_points(settings: KNNSettings, share: float, placed: PlacedShard) -> tuple[Rows, NDArray[Any]]:
+    """Rows (s,) of about that share of a shard, chosen by a hash of the row, and their points (s, D)."""
+    rows = np.arange(placed.first, placed.first + placed.shard.samples)
     kept = _hashes(rows) <= min(int(share * 2**64), 2**64 - 1)
-    return rows[kept], _directions(task.placed.points(settings)[kept], settings)
+    return rows[kept], _directions(placed.points(settings)[kept], settings)
 
 
-def scatter(task: SearchTask) -> None:
+def scatter(search: NeighbourSearch, placed: PlacedShard) -> None:
     """Write the points of a shard, with what their neighbours need of them, into one file per group of cells."""
-    search, (placed,) = task.search, task.shards
     run, points = read_shard(placed.shard), placed.points(search.settings)
     (arrays,) = run.sample_arrays([parse(search.method)])
     cells = _nearest_centres(_directions(points, search.settings), search.centres, search.probes)
@@ -160,13 +127,14 @@ def scatter(task: SearchTask) -> None:
         which, probe = np.nonzero(cells % search.groups == group)
         entries = {"row": which + placed.first, "cell": cells[which, probe], "home": probe == 0}
         entries |= {"point": points[which], "label": run.labels[which], "logs": arrays["log_probabilities"][which]}
-        search.save(f"points-{group}/{placed.shard.name}.npz", entries)
+        search.files.write(f"points-{group}/{placed.shard.name}.npz", npz_bytes(entries))
 
 
-def search_group(task: SearchTask) -> dict[int, Floats]:
+def search_group(
+    search: NeighbourSearch, shards: Sequence[PlacedShard], query_rows: Rows, group: int
+) -> dict[int, Floats]:
     """Search for the samples whose home is in a group of cells; squared distances (k,) of the queries, by row."""
-    search, group = task.search, task.group
-    parts = [search.load(f"points-{group}/{placed.shard.name}.npz") for placed in task.shards]
+    parts = [arrays_in(search.files.read(f"points-{group}/{placed.shard.name}.npz")) for placed in shards]
     entries = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
     order = np.lexsort((entries["row"], entries["cell"]))
     entries = {name: values[order] for name, values in entries.items()}
@@ -182,21 +150,21 @@ def search_group(task: SearchTask) -> dict[int, Floats]:
         near = exact_search(homes, cloud, k).index
         share = search.settings.labels
         logs[start + homes] = neighbour_log_probabilities(cell["logs"], cell["label"], near, share)
-        for place in np.flatnonzero(np.isin(cell["row"][homes], task.query_rows)).tolist():
+        for place in np.flatnonzero(np.isin(cell["row"][homes], query_rows)).tolist():
             points = _directions(cell["point"][[homes[place], *near[place]]], search.settings)
             found[int(cell["row"][homes[place]])] = _squared_distances(points[:1], points[1:])[0]
-    for shard, first in task.shards:
+    for shard, first in shards:
         own = entries["home"] & (entries["row"] >= first) & (entries["row"] < first + shard.samples)
-        search.save(f"found-{group}/{shard.name}.npz", {"rows": entries["row"][own], "logs": logs[own]})
+        own_found = {"rows": entries["row"][own], "logs": logs[own]}
+        search.files.write(f"found-{group}/{shard.name}.npz", npz_bytes(own_found))
     return found
 
 
-def nearest_in_shard(task: SearchTask) -> Floats:
-    """Squared distances (Q, k) of the points of a shard that are nearest to each query."""
-    (placed,), settings = task.shards, task.search.settings
+def nearest_in_shard(settings: KNNSettings, query_rows: Rows, queries: NDArray[Any], placed: PlacedShard) -> Floats:
+    """Squared distances (Q, k) of the points of a shard that are nearest to each query: rows (Q,), points (Q, D)."""
     points = _directions(placed.points(settings), settings)
-    distances = _squared_distances(task.queries, points)
-    own = task.query_rows - placed.first
+    distances = _squared_distances(queries, points)
+    own = query_rows - placed.first
     inside = np.flatnonzero((own >= 0) & (own < len(points)))
     distances[inside, own[inside]] = np.inf
     nearest: Floats = np.sort(distances, axis=1)[:, : settings.k]

@@ -10,15 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core import memorising
-from errata.core.aggregations import LastQuarter
-from errata.core.checks import Labels
 from errata.core.composed_method import ComposedMethod
-from errata.core.default import MEAN_OF_ALL_EPOCHS, WITH_FEATURES
 from errata.core.devices import Progress
 from errata.core.factored_method import BUDGET, NEIGHBOURS, OWN_WEIGHT, SAMPLES, FactoredMethod, Part, State, merge
 from errata.core.factoring import factored
-from errata.core.measures import LM
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.replay import SampleStatistic
@@ -27,7 +22,7 @@ from errata.core.windows import Window
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers
 from errata.dynamics.shard_ids import refuse_repeated_ids
-from errata.dynamics.shard_neighbours import NeighbourSearch, search_neighbours
+from errata.dynamics.shard_neighbours import NeighbourSearch, PlacedShard, search_neighbours
 from errata.dynamics.shards import ShardInfo, list_shards, read_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError, StoreError
@@ -38,8 +33,9 @@ Mapper = Callable[[Callable[[Any], Any], Sequence[Any]], Iterable[Any]]
 """Like `map`: calls a function with each of some tasks, and returns the results in their order."""
 
 
-OF_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_FEATURES)
-"""Methods whose running sums show whether the features have memorised labels."""
+def _read_when_used(array: str) -> Any:
+    """A property of a run in shards: an array of all samples, or None unless all shards have it."""
+    return cached_property(lambda run: run._whole(array) if run.knows(array) else None)
 
 
 class ShardedDynamics(Dynamics):
@@ -51,6 +47,8 @@ class ShardedDynamics(Dynamics):
     """
 
     shards: tuple[ShardInfo, ...]
+    ids, labels, fold = map(_read_when_used, ("ids", "labels", "fold"))
+    features, inputs, held_out = map(_read_when_used, ("features", "inputs", "held_out"))
 
     def __init__(self, shards: Sequence[ShardInfo]) -> None:
         manifest = shards[0].manifest
@@ -66,36 +64,6 @@ class ShardedDynamics(Dynamics):
             "reducers": _empty_sums(manifest),
             "path": None,
         }
-
-    @cached_property
-    def ids(self) -> NDArray[Any]:
-        """The ids (N,)."""
-        return self._whole("ids")
-
-    @cached_property
-    def labels(self) -> Labels:
-        """The labels (N,)."""
-        return self._whole("labels")
-
-    @cached_property
-    def fold(self) -> NDArray[Any] | None:
-        """The folds (N,), if they are known."""
-        return self._whole("fold") if self.knows("fold") else None
-
-    @cached_property
-    def features(self) -> NDArray[Any] | None:
-        """The features (N, D), if they are known."""
-        return self._whole("features") if self.knows("features") else None
-
-    @cached_property
-    def inputs(self) -> NDArray[Any] | None:
-        """The inputs (N, D), if they are known."""
-        return self._whole("inputs") if self.knows("inputs") else None
-
-    @cached_property
-    def held_out(self) -> NDArray[Any] | None:
-        """The logits of held-out models (N, K), if they are known."""
-        return self._whole("held_out") if self.knows("held_out") else None
 
     def knows(self, array: str) -> bool:
         """Whether all shards have this optional array."""
@@ -113,6 +81,12 @@ class ShardedDynamics(Dynamics):
         check_fits(2 * size, f"the {array} of {self.shards[0].place.url}")
         return np.concatenate([shard.array(f"{array}.npy") for shard in self.shards])
 
+    @cached_property
+    def placed(self) -> tuple[PlacedShard, ...]:
+        """The shards, each with the row of its first sample."""
+        firsts = np.cumsum([0, *(shard.samples for shard in self.shards[:-1])]).tolist()
+        return tuple(map(PlacedShard, self.shards, firsts))
+
     @property
     def samples(self) -> int:
         """The number of samples."""
@@ -122,11 +96,6 @@ class ShardedDynamics(Dynamics):
     def epochs(self) -> int:
         """The number of epochs."""
         return int(self.shards[0].manifest["epochs"])
-
-    @property
-    def running_sums(self) -> bool:
-        """Whether running sums were stored instead of logits."""
-        return bool(self.shards[0].manifest["keep"] == "stream")
 
     def window(self, window: Window | None) -> Dynamics:
         """Only the whole run: windows of shards are not supported."""
@@ -143,8 +112,7 @@ class ShardedDynamics(Dynamics):
     ) -> list[SampleArrays]:
         """The sample arrays of all samples, if they fit into memory; they are read shard by shard."""
         whole: list[SampleArrays] = [{} for _ in statistics]
-        first = 0
-        for shard in self.shards:
+        for shard, first in self.placed:
             for arrays, own in zip(whole, read_shard(shard).sample_arrays(statistics), strict=True):
                 for key, values in own.items():
                     if key not in arrays:
@@ -152,14 +120,13 @@ class ShardedDynamics(Dynamics):
                         check_fits(size, f"an array of all samples of {shard.place.url}")
                         arrays[key] = np.empty((self.samples, *values.shape[1:]), dtype=values.dtype)
                     arrays[key][first : first + shard.samples] = values
-            first += shard.samples
             if progress is not None:
                 progress(shard.samples)
         return whole
 
     def in_memory(self) -> Dynamics:
         """The same run with all its logits in memory, if they fit."""
-        if self.running_sums:
+        if self.reducers is not None:
             raise InputError(f"{self} has running sums only; the logits of every epoch are needed here (keep='all')")
         size = sum(size for shard in self.shards for size, _ in shard.manifest["files"].values())
         check_fits(2 * size, f"the logits of {self.shards[0].place.url}")
@@ -195,47 +162,27 @@ def _empty_sums(manifest: dict[str, Any]) -> Reducers | None:
 
 
 @dataclass(frozen=True)
-class ShardTask:
-    """One shard in one round of some methods; without a number, the last step, which scores."""
+class Round:
+    """A round of map of some methods, or without a number the last step, which scores.
 
-    shard: ShardInfo
-    first: int
+    known: what the rounds before it made known for each method. searches: those of the methods that need neighbours.
+    """
+
     methods: tuple[FactoredMethod, ...]
     number: int | None
     known: tuple[State, ...]
     searches: tuple[NeighbourSearch | None, ...]
 
-
-def process_shard(task: ShardTask) -> Any:
-    """A pure function of a task: states of the methods, or ids (n,) and the results of the methods."""
-    run = read_shard(task.shard)
-    statistics = [factor.method for factor in task.methods]
-    found = [
-        {} if search is None else {NEIGHBOURS: search.neighbours(task.shard, task.first)} for search in task.searches
-    ]
-    of_methods = zip(run.sample_arrays(statistics), found, strict=True)
-    parts = [Part(arrays | own, run.labels, task.first) for arrays, own in of_methods]
-    jobs = zip(task.methods, parts, task.known, strict=True)
-    if task.number is None:
-        return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
-    return tuple(factor.map(task.number, part, known) for factor, part, known in jobs)
-
-
-def memorisation_of_shards(dynamics: ShardedDynamics, mapper: Mapper = map) -> memorising.Memorisation:
-    """Which parts of a run have memorised labels (errata.core.memorising), in one pass over its shards."""
-    counts = np.sum(list(mapper(_memorisation_counts, dynamics.shards)), axis=0)
-    if dynamics.running_sums:
-        return memorising.from_counts(counts, memorising.LATE_FIT_LIMIT_OF_SUMS)
-    return memorising.from_counts(counts)
-
-
-def _memorisation_counts(shard: ShardInfo) -> NDArray[np.int64]:
-    run = read_shard(shard)
-    if run.reducers is None:
-        (arrays,) = run.sample_arrays([ComposedMethod(LastQuarter(), LM)])
-        return memorising.counts_of_logits(arrays["log_probabilities"], run.labels)
-    mean, ramp = (arrays["log_probabilities"] for arrays in run.sample_arrays([parse(name) for name in OF_SUMS]))
-    return memorising.counts_of_sums(mean, ramp, run.labels)
+    def process(self, placed: PlacedShard) -> Any:
+        """A pure function of one shard: states of the methods, or ids (n,) and the results of the methods."""
+        run = read_shard(placed.shard)
+        found = [{} if search is None else {NEIGHBOURS: search.neighbours(placed)} for search in self.searches]
+        arrays = run.sample_arrays([factor.method for factor in self.methods])
+        parts = [Part(own | near, run.labels, placed.first) for own, near in zip(arrays, found, strict=True)]
+        jobs = zip(self.methods, parts, self.known, strict=True)
+        if self.number is None:
+            return run.ids, {factor.method.name: factor.result(part, known) for factor, part, known in jobs}
+        return tuple(factor.map(self.number, part, known) for factor, part, known in jobs)
 
 
 def score_shards(
@@ -253,14 +200,12 @@ def score_shards(
     on this machine. say: called with a line on each approximate search for neighbours.
     """
     factors = tuple(_require_factored(method) for method in methods)
-    firsts = np.cumsum([0, *(shard.samples for shard in dynamics.shards)]).tolist()
     known: dict[FactoredMethod, State] = {factor: {BUDGET: budget, SAMPLES: dynamics.samples} for factor in factors}
     searches: dict[FactoredMethod, NeighbourSearch] = {}
 
     def over_shards(chosen: tuple[FactoredMethod, ...], number: int | None) -> Iterable[Any]:
-        context = tuple(known[factor] for factor in chosen), tuple(map(searches.get, chosen))
-        tasks = [ShardTask(*place, chosen, number, *context) for place in zip(dynamics.shards, firsts, strict=False)]
-        return mapper(process_shard, tasks)
+        of_methods = tuple(known[factor] for factor in chosen), tuple(map(searches.get, chosen))
+        return mapper(Round(chosen, number, *of_methods).process, dynamics.placed)
 
     files = files or Place(tempfile.mkdtemp(prefix="errata-"))
     try:

@@ -14,7 +14,8 @@ The contract:
     run_id   text, equal in all shards of a run;
     shard    the name;
     shards   the names of all shards of the run, or None if the writers do not know them;
-    files    for each file, its size in bytes and its CRC-32.
+    files    for each file, its size in bytes and its CRC-32;
+    arrays   only in shards that do not grow: for each optional array, its dtype and the shape of a row.
 - A folder without a manifest is not a shard: its writer is still at work, or was killed. Writing a shard again replaces
   it: the manifest of the old one is removed first.
 - A sample is in one shard, under one id. The order of shards and of samples within them has no meaning: samples are
@@ -34,11 +35,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.dynamics.files import MANIFEST
+from errata.dynamics.files import MANIFEST, arrays_in, npy_bytes, npz_bytes
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
-from errata.dynamics.places import Place, is_url
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.places import Place
+from errata.dynamics.reducers import Reducers, sums_file
 from errata.dynamics.run_folder import described_run
 from errata.dynamics.store import OPTIONAL_ARRAYS, Dynamics
 from errata.errors import InputError, StoreError
@@ -46,7 +47,7 @@ from errata.wording import listed
 
 SHARDS = "shards"
 LOGITS, RUNNING_SUMS = "logits.npy", "reducers.npz"
-SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods")
+SAME = ("run_id", "num_classes", "classes", "dtype", "keep", "partial", "gathering", "shards", "methods", "arrays")
 """What all shards of a run have in common."""
 READERS = 16
 """How many small files are read from a store at the same time."""
@@ -92,7 +93,7 @@ class ShardInfo:
         epochs = self.manifest["epochs"]
         file = RUNNING_SUMS if RUNNING_SUMS in self.manifest["files"] else sums_file(epochs)
         size = epochs, self.samples, self.manifest["num_classes"]
-        return Reducers.from_bytes(self.read(file), f"{self.url}/{file}", *size)
+        return Reducers.from_stored(arrays_in(self.read(file)), f"{self.url}/{file}", *size)
 
     def optional_arrays(self, names: Sequence[str] = OPTIONAL_ARRAYS) -> dict[str, Any]:
         """Those of the optional arrays that it has."""
@@ -118,10 +119,11 @@ def write_shard(place: str, name: str, run: Dynamics, *, run_id: str, shards: Se
     if run.logits is not None:
         contents[LOGITS] = npy_bytes(run.logits)
     elif run.reducers is not None:
-        contents[RUNNING_SUMS] = run.reducers.to_bytes()
+        contents[RUNNING_SUMS] = npz_bytes(run.reducers.arrays_to_store())
     keep = "all" if run.logits is not None else "stream"
     manifest = shard_manifest(name, run, dtype=dtype, keep=keep, run_id=run_id, shards=shards) | {
         "epochs": run.epochs,
+        "arrays": {name: [str(array.dtype), *array.shape[1:]] for name, array in _optional_arrays(run).items()},
         "files": {file: file_entry(data) for file, data in contents.items()},
     }
     text = manifest_json(manifest).encode()
@@ -146,9 +148,12 @@ def shard_manifest(
 
 def array_files(run: Dynamics) -> dict[str, bytes]:
     """The contents of the files of ids, labels and optional arrays."""
-    arrays = {"ids": portable_ids(run.ids), "labels": run.labels}
-    arrays |= {name: getattr(run, name) for name in OPTIONAL_ARRAYS}
-    return {f"{name}.npy": npy_bytes(np.asarray(array)) for name, array in arrays.items() if array is not None}
+    arrays = {"ids": portable_ids(run.ids), "labels": run.labels} | _optional_arrays(run)
+    return {f"{name}.npy": npy_bytes(np.asarray(array)) for name, array in arrays.items()}
+
+
+def _optional_arrays(run: Dynamics) -> dict[str, NDArray[Any]]:
+    return {name: array for name in OPTIONAL_ARRAYS if (array := getattr(run, name)) is not None}
 
 
 def file_entry(data: bytes) -> list[int]:
@@ -159,11 +164,6 @@ def file_entry(data: bytes) -> list[int]:
 def epoch_file(epoch: int) -> str:
     """The file with the logits (n, K) of one epoch in a shard that grows."""
     return f"logits-{epoch:06d}.npy"
-
-
-def sums_file(epochs: int) -> str:
-    """The file with the running sums after that many epochs in a shard that grows."""
-    return f"reducers-{epochs:06d}.npz"
 
 
 def has_shards(place: Place) -> bool:
@@ -206,7 +206,7 @@ def list_shards(place: Place) -> list[ShardInfo]:
 
 def in_parallel(place: Place, function: Callable[[Any], Any], items: Sequence[Any]) -> Iterator[Any]:
     """The results for many small files of a place, in order; a store needs much longer to answer than to send them."""
-    if not is_url(place.url):
+    if place.folder is not None:
         yield from map(function, items)
         return
     with ThreadPoolExecutor(READERS) as readers:
@@ -288,10 +288,3 @@ def _common_epochs(shards: Sequence[ShardInfo]) -> list[ShardInfo]:
             )
         common.append(replace(shard, manifest=shard.manifest | {"epochs": epochs}))
     return common
-
-
-def npy_bytes(array: NDArray[Any]) -> bytes:
-    """An array as a .npy file."""
-    file = io.BytesIO()
-    np.save(file, array, allow_pickle=False)
-    return file.getvalue()

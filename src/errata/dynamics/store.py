@@ -27,11 +27,11 @@ from errata.core.neighbours import METRICS
 from errata.core.replay import Epochs, SampleStatistic, replay_arrays
 from errata.core.sample_context import SampleContext
 from errata.core.windows import Window, check_window
-from errata.dynamics.files import DYNAMICS, check_path, new_folder
+from errata.dynamics.files import DYNAMICS, check_path, is_url, new_folder, save_arrays
 from errata.dynamics.ids import SampleIds
 from errata.dynamics.logits_file import LogitsFile
 from errata.dynamics.manifest import check_gathering, describe, has_manifest, read_manifest, write_manifest
-from errata.dynamics.reducers import Reducers
+from errata.dynamics.reducers import Reducers, sums_file
 from errata.errors import InputError, StoreError
 
 POINTS = ("features", "inputs")  # in which neighbours are searched
@@ -125,7 +125,7 @@ class Dynamics:
         For a folder that `errata find` wrote, the dynamics in it. A folder or URL (s3://bucket/run) with shards is
         presented as one run (errata.dynamics.sharded).
         """
-        from errata.dynamics.places import Place, is_url
+        from errata.dynamics.places import Place
         from errata.dynamics.run_folder import open_folder
         from errata.dynamics.sharded import open_shards
         from errata.dynamics.shards import has_shards
@@ -149,7 +149,7 @@ class Dynamics:
         with new_folder(folder) as lock, lock:
             start_folder(folder, manifest, self)
             if self.reducers is not None:
-                self.reducers.save(folder, self.epochs)
+                save_arrays(folder / sums_file(self.epochs), self.reducers.arrays_to_store())
             if self.logits is not None:
                 file = LogitsFile(folder / "logits.npy", self.samples, self.num_classes, self._stored_dtype, 0)
                 for epoch in self.logits:

@@ -10,6 +10,7 @@ from errata.errors import InputError
 from errata.extras import require
 from errata.finding.candidates import ModelName, check_model
 from errata.memory import check_fits
+from errata.ray_cluster import RayCluster
 from errata.readers import UserData
 
 if TYPE_CHECKING:
@@ -92,6 +93,9 @@ def check_options(data: UserData, options: FindOptions) -> None:
     copies = COPIES_WITH_OTHERS if uses_other_samples(data) else COPIES
     size = copies * 4.0 * data.samples * data.num_classes
     check_fits(size, f"the predictions for {data.samples:,} samples and {data.num_classes:,} classes")
+    if options.ray is not None:
+        with RayCluster(options.ray) as cluster:
+            cluster.check({})
 
 
 def uses_other_samples(data: UserData) -> bool:

@@ -21,7 +21,7 @@ from errata.finding.sources import DataSource
 from errata.readers import UserData
 from errata.readers.features import FrameFeatures
 from errata.terminal import NoProgress, TrainingProgress
-from errata.wording import counted
+from errata.wording import counted, gigabytes
 
 if TYPE_CHECKING:
     from errata.training.backbones import Backbone
@@ -156,13 +156,17 @@ def _train(
         return by_scratch_folder(lambda scratch: _train(chosen, data, options, scratch, progress))
     size = _logits_bytes(chosen, data)
     streams = options.folds is None and size > (MAX_LOGITS if folder is None else MAX_LOGITS_ON_DISK)
+    if streams and options.ray is not None:
+        raise InputError(
+            f"a Ray task cannot return the {gigabytes(size)} of logits of this run: leave out `ray`, or use `folds`"
+        )
     training_options = TrainingOptions(
         swa=False,
         features=_records_features(chosen, data),
         checkpoint_seconds=CHECKPOINT_SECONDS,
         stream=STREAMED if streams else None,
     )
-    if options.ray is not None and folder is not None and not streams:
+    if options.ray is not None and folder is not None:
         how = options.folds, options.seed, training_options, options.device
         train_on_cluster(options.ray, chosen, data, *how, folder, progress)
         progress = NoProgress().advance  # it is read from the folder, and folds are merged

@@ -4,23 +4,21 @@ import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypedDict
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from errata.core.checks import as_numpy, check_labels
 from errata.core.methods import Gathering, Method
+from errata.dynamics.files import is_url
 from errata.dynamics.growing_shards import stored_shards
-from errata.dynamics.places import Place, is_url
+from errata.dynamics.places import Place
 from errata.dynamics.recorder import Recorder
 from errata.dynamics.run import stored_run
 from errata.dynamics.shards import has_shards
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
-
-if TYPE_CHECKING:
-    from errata.integrations.distributed import DistributedRecorder
 
 ONE_TRAINING = "this recorder has recorded a training already; make a new one for every training"
 
@@ -66,9 +64,11 @@ class BatchRecorder:
     def __init__(self, path: str | Path | None, trainer: str, labels: Any, options: BatchOptions) -> None:
         self._path = path
         if path is not None:
-            check = stored_shards if _holds_shards(path) else stored_run
-            place: Any = Place(str(path)) if _holds_shards(path) else Path(path)
-            check(place, options.get("resume", False), options.get("overwrite", False))
+            allowed = options.get("resume", False), options.get("overwrite", False)
+            if _holds_shards(path):
+                stored_shards(Place(str(path)), *allowed)
+            else:
+                stored_run(Path(path), *allowed)
         self._labels = labels
         self._classes, self._resume = options.pop("classes", None), options.pop("resume", False)
         settings = {"trainer": trainer} | (options.get("settings") or {})
@@ -77,7 +77,7 @@ class BatchRecorder:
         self._names = None if ids is None else np.fromiter(ids, dtype=object, count=len(ids))
         self._epochs_before: int | None = None
         self._in_epoch = False
-        self._recorder: Recorder | DistributedRecorder | None = None
+        self._recorder: Recorder | None = None
 
     def finish(self, *, features: Any | None = None, inputs: Any | None = None) -> Dynamics:
         """The recorded dynamics. An epoch that was interrupted is left out, with a warning.
@@ -116,7 +116,7 @@ class BatchRecorder:
             self._recorder.end_epoch()
             self._in_epoch = False
 
-    def _open(self, logits: NDArray[Any]) -> "Recorder | DistributedRecorder":
+    def _open(self, logits: NDArray[Any]) -> Recorder:
         if logits.ndim != 2:
             raise InputError(f"logits of a batch must have shape (n, K), not {logits.shape}")
         labels, num_classes = as_numpy(self._labels), logits.shape[1]

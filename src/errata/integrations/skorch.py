@@ -1,6 +1,5 @@
 """Record a skorch training: `NeuralNetClassifier(..., train_split=None, callbacks=[SkorchRecorder()])`."""
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -40,7 +39,10 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
             if not training:
                 return get_iterator(dataset, training=False)
             _check_size(len(dataset), len(as_numpy(self._labels)))
-            return _RowLoader(get_iterator(_EnumeratedDataset(dataset), training=True), self._set_rows)
+            from torch.utils.data import StackDataset
+
+            rows: Any = range(len(dataset))
+            return _RowLoader(get_iterator(StackDataset(dataset, rows), training=True), self._set_rows)
 
         net.get_iterator = get_iterator_with_rows
 
@@ -62,19 +64,6 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
 
     def _set_rows(self, rows: NDArray[np.int64]) -> None:
         self._rows = rows
-
-
-class _EnumeratedDataset:
-    """A dataset of pairs (sample, row)."""
-
-    def __init__(self, dataset: Any) -> None:
-        self._dataset = dataset
-
-    def __len__(self) -> int:
-        return len(self._dataset)
-
-    def __getitem__(self, row: int) -> tuple[Any, int]:
-        return self._dataset[row], row
 
 
 class _RowLoader:
@@ -113,8 +102,9 @@ def _check_size(train_samples: int, labels: int) -> None:
 
 def _logits(outputs: Any, criterion: Any) -> NDArray[Any]:
     """The logits of a module's outputs. For NLLLoss these are probabilities: skorch takes the logarithm itself."""
-    losses = sys.modules["torch"].nn
+    from torch import nn
+
     values = as_numpy(outputs)
-    if isinstance(criterion, losses.NLLLoss):
+    if isinstance(criterion, nn.NLLLoss):
         return log_of(values)
-    return log_odds_of(values) if isinstance(criterion, losses.BCELoss) else values
+    return log_odds_of(values) if isinstance(criterion, nn.BCELoss) else values
