@@ -16,6 +16,7 @@ from errata.core.rates import (
     from_confident_joint,
     from_mixture,
     from_sign,
+    from_typical_samples,
     median_estimate,
 )
 from errata.errors import InputError
@@ -187,6 +188,23 @@ def test_intervals_contain_the_rate_and_narrow_with_samples_and_with_less_confid
     assert loose.high - loose.low < 0.6 * (few.high - few.low)
     assert loose.rate == few.rate
     assert estimate(400, 0) == few, "deterministic"
+
+
+@given(st.lists(st.integers(0, 40), min_size=9, max_size=9).filter(any))
+def test_typical_samples_have_the_interval_of_wilson(counts):
+    matrix = np.array(counts, dtype=float).reshape(3, 3)
+    found = from_typical_samples(matrix)
+    wrong, total = int(matrix.sum() - np.trace(matrix)), int(matrix.sum())
+    wilson = binomtest(wrong, total).proportion_ci(method="wilson")
+    none_wrong = binomtest(0, total).proportion_ci(method="wilson").high
+    assert found.rate == wrong / total
+    assert found.low == pytest.approx(max(0.0, min(wilson.low, 1 - none_wrong)), abs=1e-12)
+    assert found.high == pytest.approx(max(wilson.high, none_wrong), abs=1e-12)
+
+
+def test_without_typical_samples_there_is_no_estimate():
+    with pytest.raises(InputError, match="no typical samples"):
+        from_typical_samples(np.zeros((2, 2)))
 
 
 estimates = st.tuples(st.floats(0, 1), st.floats(0, 1), st.floats(0, 1)).map(sorted)

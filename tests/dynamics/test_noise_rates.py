@@ -56,8 +56,32 @@ def test_held_out_predictions_are_used():
         assert found.loc["sign", "estimate"] == "sign of Unmixed-HeldOut-EarlyProb-LM"
     found = errata.noise_rates(Dynamics.from_arrays(undecided, labels, inputs=inputs)).set_index("kind")
     assert found.loc["confident joint", "rate"] == pytest.approx(wrong.mean(), abs=0.01)
+    low, high = found.loc["typical samples", ["low", "high"]]
+    assert low <= wrong.mean() <= high
     alone = errata.noise_rates(Dynamics.from_arrays(leaning, labels)).set_index("kind")
+    assert "typical samples" not in alone.index
     assert alone.loc["sign", "rate"] == 0
+
+
+def test_overlap_does_not_count_among_typical_samples():
+    """Two clouds that overlap: the Bayes classifier contradicts 16 % of the labels, 5 % of all are wrong."""
+    rng = np.random.default_rng(1)
+    true = np.arange(4000) % 2
+    labels = np.where(rng.random(4000) < 0.05, 1 - true, true)
+    inputs = 2 * true[:, None] + rng.normal(size=(4000, 1))
+    centred = 2 * (inputs[:, 0] - 1)
+    held_out = np.column_stack([-centred, centred]) / 2
+    logits = np.stack([held_out, held_out])
+    found = errata.noise_rates(Dynamics.from_arrays(logits, labels, held_out=held_out)).set_index("kind")
+    assert found.loc["sign", "rate"] > 0.15
+    confident = np.zeros(4000, dtype=bool)
+    for side in (1, -1):
+        rows = np.flatnonzero(side * centred > 0)
+        confident[rows[np.argsort(-side * centred[rows])[: len(rows) // 10]]] = True
+    contradicted = (labels != (centred > 0))[confident].mean()
+    assert found.loc["typical samples", "rate"] == pytest.approx(contradicted, abs=0.005)
+    low, high = found.loc["typical samples", ["low", "high"]]
+    assert low <= 0.05 <= high
 
 
 def test_running_sums_of_the_default_method_suffice(curves):

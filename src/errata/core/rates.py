@@ -1,4 +1,4 @@
-"""Three estimates of the noise rate that need no true label, and their median.
+"""Estimates of the noise rate that need no true label, and their median.
 
 Each interval covers the choice of samples, but not the bias of the estimate's assumption. The estimates can therefore
 differ by more than the width of their intervals, and the median is more reliable than any single one.
@@ -105,6 +105,28 @@ def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
         how="The share of samples for which the model, averaged over the epochs, prefers another class to the label. "
         "The interval is Wilson's. It covers the choice of samples, not wrong labels that the model has memorised or "
         "correct ones that it has not learned.",
+    )
+
+
+def from_typical_samples(counts: Floats, *, confidence: float = 0.95) -> NoiseRate:
+    """The share of wrong labels among typical samples, which hardly overlap with other classes.
+
+    counts: (K, K), how often typical samples of predicted class j have label i, at [j, i] (errata.core.unmixing).
+    """
+    typical = int(counts.sum())
+    if not typical:
+        raise InputError("there are no typical samples")
+    wrong = typical - int(np.trace(counts))
+    low, high = _wilson(wrong, typical, confidence)
+    return _estimate(
+        rate=wrong / typical,
+        low=low,
+        high=high,
+        samples=typical,
+        confidence=confidence,
+        how="The share of other labels among the samples of each class that held-out predictions are most confident "
+        "about. It is the noise rate if typical samples are as often mislabelled as others. The interval is Wilson's. "
+        "It covers the choice of samples, not that assumption.",
     )
 
 

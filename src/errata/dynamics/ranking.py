@@ -16,10 +16,13 @@ from errata.core import rates
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod, SuggestedLabel, suggest
 from errata.core.default import parse_or_default
+from errata.core.held_out import HeldOut
 from errata.core.label_weights import combine_passes
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
 from errata.core.metrics import budget_count
+from errata.core.pooling import held_out_pool
+from errata.core.unmixing import count_typical
 from errata.core.windows import Window
 from errata.dynamics.ids import portable_ids
 from errata.dynamics.scoring import epochs_used, find_method, require_dynamics
@@ -42,7 +45,12 @@ The score of a single epoch is a log-odds of two classes, so its slope is 1. A m
 epochs are undecided. There, 4 per standard deviation fitted known errors better than any fixed slope
 (benchmarks/calibration.py).
 """
-ESTIMATORS = {"confident joint": "confident joint", "mixture": "two groups of scores", "sign": "the model's preference"}
+ESTIMATORS = {
+    "confident joint": "confident joint",
+    "mixture": "two groups of scores",
+    "sign": "the model's preference",
+    "typical samples": "labels of typical samples",
+}
 """The estimates of the noise rate by kind, each with its name in sentences."""
 
 Estimates = dict[str, rates.NoiseRate | InputError]
@@ -226,10 +234,11 @@ def wrong_probabilities(scores: Floats, rate: float, slope: float) -> Floats:
 
 
 def noise_rates(dynamics: Dynamics, *, window: Window | None = None, confidence: float = CONFIDENCE) -> "pd.DataFrame":
-    """Three estimates of the share of wrong labels, and before them their median, `together`. None uses true labels.
+    """Estimates of the share of wrong labels, and before them their median, `together`. None uses true labels.
 
-    They use the class probabilities and scores of the default method. One row per estimate: its name, rate, low, high,
-    how it is computed, and its kind, which does not depend on the method. An estimate that the scores do not allow is
+    Three use the class probabilities and scores of the default method. If that uses held-out predictions, a fourth uses
+    the labels of the samples that these are most confident about. One row per estimate: its name, rate, low, high, how
+    it is computed, and its kind, which does not depend on the method. An estimate that the scores do not allow is
     NaN, with the reason.
 
     >>> import errata
@@ -270,9 +279,21 @@ def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Est
         "mixture": _attempt(lambda: rates.from_mixture(margins, confidence=confidence)),
         "sign": _attempt(lambda: rates.from_sign(margins, confidence=confidence)),
     }
+    held_out = _held_out(analysis)
+    if held_out is not None:
+        typical = count_typical(held_out, labels)
+        single["typical samples"] = _attempt(lambda: rates.from_typical_samples(typical, confidence=confidence))
     available = {kind: one for kind, one in single.items() if isinstance(one, rates.NoiseRate)}
     names = [ESTIMATORS[kind] for kind in available]
     return {"together": _attempt(lambda: rates.median_estimate(list(available.values()), names)), **single}
+
+
+def _held_out(analysis: RunAnalysis) -> Floats | None:
+    """The held-out log-probabilities (N, K) that the method used, or None."""
+    dynamics, method = analysis.dynamics, analysis.method
+    if not isinstance(method, ComposedMethod) or not any(isinstance(step, HeldOut) for step in method.steps):
+        return None
+    return held_out_pool(dynamics.labels, dynamics.num_classes, dynamics.spaces)
 
 
 def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:
