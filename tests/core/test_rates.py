@@ -13,6 +13,7 @@ from errata.core.noise import symmetric
 from errata.core.rates import (
     CAP_ABOVE_OTHERS,
     NoiseRate,
+    combine,
     from_confident_joint,
     from_mixture,
     from_sign,
@@ -200,6 +201,14 @@ def test_typical_samples_have_the_interval_of_wilson(counts):
     assert found.rate == wrong / total
     assert found.low == pytest.approx(max(0.0, min(wilson.low, 1 - none_wrong)), abs=1e-12)
     assert found.high == pytest.approx(max(wilson.high, none_wrong), abs=1e-12)
+
+
+def test_of_typical_samples_only_the_lower_end_is_used():
+    others = {"sign": NoiseRate(0.2, 0.15, 0.25, 0.95, ""), "mixture": NoiseRate(0.22, 0.18, 0.26, 0.95, "")}
+    few = combine(others | {"typical samples": NoiseRate(0.1, 0.02, 0.6, 0.95, "")})
+    assert (few.rate, few.low, few.high) == (0.2, 0.02, 0.26)
+    many = combine(others | {"typical samples": NoiseRate(0.3, 0.28, 0.32, 0.95, "")})
+    assert (many.rate, many.low, many.high) == (0.22, 0.15, 0.3)
 
 
 def test_without_typical_samples_there_is_no_estimate():

@@ -4,8 +4,8 @@ Each interval covers the choice of samples, but not the bias of the estimate's a
 differ by more than the width of their intervals, and the median is more reliable than any single one.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ MIXTURE_POINTS = 2000
 MIXTURE_STARTS = (0.02, 0.05, 0.1, 0.2, 0.4)  # initial weights of the upper component
 MIXTURE_TOLERANCE = 1e-7  # at scikit-learn's 1e-3 the fit stops near its start, and all refits agree with it
 MIXTURE_ITERATIONS = 2000
+TYPICAL_SAMPLES = "typical samples"  # the kind of the estimate by `from_typical_samples`
 CAP_ABOVE_OTHERS = 0.1  # capping the interval here never excluded the true rate in 127 cells of the benchmark
 
 
@@ -128,6 +129,19 @@ def from_typical_samples(counts: Floats, *, confidence: float = 0.95) -> NoiseRa
         "about. It is the noise rate if typical samples are as often mislabelled as others. The interval is Wilson's. "
         "It covers the choice of samples, not that assumption.",
     )
+
+
+def combine(estimates: Mapping[str, NoiseRate], names: Sequence[str] = ()) -> NoiseRate:
+    """The `median_estimate` of estimates by kind.
+
+    The upper end of the interval of typical samples is not used. There are few of them, so it is high even if all of
+    their labels are correct, and overlap only makes it higher.
+    """
+    shortened = [
+        replace(estimate, high=estimate.rate) if kind == TYPICAL_SAMPLES else estimate
+        for kind, estimate in estimates.items()
+    ]
+    return median_estimate(shortened, names)
 
 
 def median_estimate(estimates: Sequence[NoiseRate], names: Sequence[str] = ()) -> NoiseRate:

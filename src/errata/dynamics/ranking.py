@@ -49,7 +49,7 @@ ESTIMATORS = {
     "confident joint": "confident joint",
     "mixture": "two groups of scores",
     "sign": "the model's preference",
-    "typical samples": "labels of typical samples",
+    rates.TYPICAL_SAMPLES: "labels of typical samples",
 }
 """The estimates of the noise rate by kind, each with its name in sentences."""
 
@@ -282,10 +282,10 @@ def estimate_rates(analysis: RunAnalysis, confidence: float = CONFIDENCE) -> Est
     held_out = _held_out(analysis)
     if held_out is not None:
         typical = count_typical(held_out, labels)
-        single["typical samples"] = _attempt(lambda: rates.from_typical_samples(typical, confidence=confidence))
+        single[rates.TYPICAL_SAMPLES] = _attempt(lambda: rates.from_typical_samples(typical, confidence=confidence))
     available = {kind: one for kind, one in single.items() if isinstance(one, rates.NoiseRate)}
     names = [ESTIMATORS[kind] for kind in available]
-    return {"together": _attempt(lambda: rates.median_estimate(list(available.values()), names)), **single}
+    return {"together": _attempt(lambda: rates.combine(available, names)), **single}
 
 
 def _held_out(analysis: RunAnalysis) -> Floats | None:

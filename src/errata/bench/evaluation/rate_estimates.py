@@ -8,7 +8,7 @@ from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_i
 from errata.bench.evaluation.summaries import incomplete_note, is_lowest
 from errata.bench.plan import usual_settings
 from errata.bench.results import RATE_METRICS, Results
-from errata.core.rates import NoiseRate, median_estimate
+from errata.core.rates import NoiseRate, combine
 from errata.errors import StoreError
 
 KEY = ["setting", "gathering", "seed", "method", "complete", "samples", "noisy"]
@@ -77,8 +77,8 @@ def _update_together(cells: pd.DataFrame) -> pd.DataFrame:
         others = estimates[estimates["estimate"] != "together"]
         places = estimates.index.difference(others.index)
         if len(places) and len(others):
-            rates = others[["rate", "low", "high"]].itertuples(index=False)
-            combined = median_estimate([NoiseRate(rate, low, high, None, "") for rate, low, high in rates])
+            rows = others[["estimate", "rate", "low", "high"]].itertuples(index=False)
+            combined = combine({kind: NoiseRate(rate, low, high, None, "") for kind, rate, low, high in rows})
             updated.loc[places, ["low", "high"]] = combined.low, combined.high
     return updated
 
