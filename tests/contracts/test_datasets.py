@@ -3,6 +3,7 @@
 import csv
 import re
 from importlib.resources import files
+from operator import itemgetter
 
 import pytest
 
@@ -20,32 +21,22 @@ def published():
     return list(csv.DictReader(text.splitlines()))
 
 
-def named(row):
-    if row["noise"] == "real":
-        return row["dataset"]
-    if row["dataset"] == "cifar10n":
-        return f"cifar10n-{row['noise']}"
-    return f"{row['dataset']}-{row['noise']}-{round(100 * float(row['noise_rate']))}"
-
-
 def test_all_settings_of_the_paper_are_registered():
-    assert {one.name for one in settings().values() if one.in_paper} == {named(row) for row in published()}
+    assert {one.name for one in settings().values() if one.in_paper} == {row["setting"] for row in published()}
     assert len(published()) == 17
 
 
-@pytest.mark.parametrize("row", published(), ids=named)
+@pytest.mark.parametrize("row", published(), ids=itemgetter("setting"))
 def test_recipes_match_the_paper(row):
-    one = setting(named(row))
+    one = setting(row["setting"])
     recipe = one.recipe
-    epochs, _, parts = row["epochs"].partition(" mini (1/")
-    assert (recipe.epochs, recipe.parts) == (int(epochs), int(parts.removesuffix(" epoch)") or 1))
-    assert (one.network, recipe.batch_size) == (row["model"], int(row["batch_size"]))
-    assert recipe.optimizer == row["optimizer"].lower()
-    assert (recipe.learning_rate, recipe.weight_decay) == (float(row["lr"]), float(row["weight_decay"]))
+    assert (recipe.epochs, recipe.parts) == (int(row["epochs"]), int(row["parts"]))
+    assert (one.network, recipe.batch_size) == (row["network"], int(row["batch_size"]))
+    assert recipe.optimizer == row["optimizer"]
+    assert (recipe.learning_rate, recipe.weight_decay) == (float(row["learning_rate"]), float(row["weight_decay"]))
     assert recipe.momentum == float(row["momentum"] or 0)
-    starts, factors = row["schedule_epochs"] or "0", row["schedule_factors"] or "1"
-    schedule = zip(starts.split(";"), factors.split(";"), strict=True)
-    assert recipe.schedule == tuple((int(start), float(factor)) for start, factor in schedule)
+    steps = [step.split(":") for step in row["schedule"].split(";")]
+    assert recipe.schedule == tuple((int(start), float(factor)) for start, factor in steps)
     assert one.accuracy == float(row["test_accuracy_percent"])
 
 
