@@ -53,7 +53,8 @@ def review(
         typer.Option("--retrain", help="Let the first reviewer train again on all verified labels, with a button."),
     ] = False,
     load: Annotated[
-        list[Path] | None, typer.Option("--import", help="A decisions.csv to take over. May be repeated.")
+        list[Path] | None,
+        typer.Option("--import", help="A decisions.csv of any reviewers to take over. Repeat it for several."),
     ] = None,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Write all decisions to this file, and do not start the server.")
@@ -116,9 +117,10 @@ def _import(session: "ReviewSession", files: list[Path], reviewer: str) -> None:
     from errata.review.decisions import read_rows
     from errata.review.server.decision_files import import_decisions
 
+    operator = f"command line: {_own_name()}"  # no reviewer has a name with a colon
     for file in files:
-        counts, _ = import_decisions(session, read_rows(file), reviewer)
-        print(f"{file}: {counts}")
+        result, _ = import_decisions(session, read_rows(file), reviewer, uploader=operator, of_all=True)
+        print(f"{file}: {result}")
 
 
 def _export(session: "ReviewSession", target: Path) -> None:

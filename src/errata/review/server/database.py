@@ -25,7 +25,8 @@ ADVISORY_LOCK = 7_300_228_191  # PostgreSQL: one server per database
 class ReviewDatabase:
     """An open database that no other server uses, or one that is only read.
 
-    Its tables: about (names and values), reviewers (name, token), assignments (samples handed out) and events.
+    Its tables: about (names and values), reviewers (name, token), assignments (samples handed out), events, and imports
+    (who loaded which events from a file).
     """
 
     def __init__(self, address: str | Path, *, read_only: bool = False) -> None:
@@ -192,6 +193,13 @@ def _tables() -> sa.MetaData:
         *(sa.Column(name, sa.Text, nullable=False) for name in ("sample", "reviewer", "time")),
         sa.Column("drawn_at_random", sa.Boolean, nullable=False),
         sa.Column("after_event", sa.BigInteger, nullable=False),
+    )
+    sa.Table(
+        "imports",
+        tables,
+        sa.Column("first_event", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("last_event", sa.BigInteger, nullable=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("uploader", "time")),
     )
     sa.Table(
         "events",

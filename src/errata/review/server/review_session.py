@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -87,10 +87,10 @@ class ReviewSession:
                 changed += self._append(list(new.values()))
             return replies, changed
 
-    def _append(self, events: list[Event]) -> list[int]:
+    def _append(self, events: list[Event], uploader: str = "") -> list[int]:
         numbered = [replace(event, number=self.last_number + 1 + at) for at, event in enumerate(events)]
         self._uncertain = True  # until the commit is known to have succeeded
-        self.log.append(numbered)
+        self.log.append(numbered, uploader)
         self._uncertain = False
         self.last_number += len(numbered)
         self._since_reranked += len(numbered)
@@ -148,11 +148,12 @@ class ReviewSession:
         if event.undoes in self.state.undone or any(other.undoes == event.undoes for other in new.values()):
             raise InputError("this verdict is undone already")
 
-    def append_imported(self, events: Iterable[Event]) -> tuple[int, list[int]]:
-        """Store imported events that are not known yet. Returns how many, and the changed places."""
+    def append_imported(self, choose: Callable[[], list[Event]], uploader: str) -> list[int]:
+        """Store the imported events that `choose` returns, with no verdict in between. Returns the changed places."""
         with self._lock:
-            new = {event.key: event for event in events if event.key not in self.state.by_key}
-            return len(new), self._append(list(new.values())) if new else []
+            changed = self._read_new_events() if self._uncertain else []
+            events = choose()
+            return changed + (self._append(events, uploader) if events else [])
 
     def next_places(self, reviewer: str) -> list[int]:
         """The places that a reviewer is to judge now, topped up to a full batch."""

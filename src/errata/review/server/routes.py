@@ -136,8 +136,8 @@ class ReviewRoutes:
                 decisions = read_rows(path)
             except (InputError, StoreError) as error:
                 raise InputError(f"Nothing was loaded: {str(error).replace(str(path), 'decisions.csv')}") from error
-        counts, changed = import_decisions(self._session, decisions, reviewer)
-        return str(counts), changed
+        result, changed = import_decisions(self._session, decisions, reviewer, uploader=reviewer)
+        return str(result), changed
 
 
 class _TooLargeError(Exception):

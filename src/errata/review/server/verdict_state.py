@@ -93,6 +93,11 @@ class VerdictState:
         """The places with any verdict."""
         return self.current.keys() | self.adjudicated.keys()
 
+    def last_time(self, place: int, reviewer: str) -> str:
+        """When a reviewer's verdict on a sample was last given, changed or cleared; empty if it never was."""
+        events = self._of_place.get(place, [])
+        return max((event.time for event in events if event.reviewer == reviewer or event.verdict == CLEAR), default="")
+
     def first_number(self, place: int) -> int | None:
         """The number of the first event about a sample, withdrawn or not; None without one."""
         events = self._of_place.get(place)
