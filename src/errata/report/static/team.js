@@ -198,10 +198,12 @@ function listen() {
   };
 }
 
-/** `Reviewers agree on 14 of 22 samples judged twice: Cohen's kappa 0.40 (95 %: 0.06 to 0.75)`. */
+/** `Reviewers agree on 14 of 22 samples judged twice ...: 64 % (exact 95 % interval of this share: 41 % to 83 %). Cohen's kappa: 0.40 ...`. */
 const kappaWords = kappa => {
-  const interval = kappa.low === null ? "" : ` (95 %: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
-  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice: ${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval}`;
+  const interval = kappa.low === null ? "no interval: the verdicts do not vary" : `approximate 95 % interval: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)}`;
+  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice, without seeing each other’s verdict: `
+    + `${percent(kappa.agreed / kappa.samples)} (exact 95 % interval of this share: ${percent(kappa.share_low)} to ${percent(kappa.share_high)}). `
+    + `${kappa.name}’s kappa: ${kappa.value.toFixed(2)} (${interval})`;
 };
 
 function drawTeam() {

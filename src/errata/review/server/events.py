@@ -12,7 +12,7 @@ from errata.wording import one_line
 
 KEEP, ACCEPT, RELABEL, SKIP, CLEAR, UNDO = "keep", "accept", "relabel", "skip", "clear", "undo"
 VERDICTS = (KEEP, ACCEPT, RELABEL, SKIP, CLEAR, UNDO)
-REVIEW, ADJUDICATION, IMPORT = "review", "adjudication", "import"
+REVIEW, BLIND, ADJUDICATION, IMPORT = "review", "blind", "adjudication", "import"
 KEY = re.compile(r"[0-9a-zA-Z-]{16,80}")
 LONGEST_LABEL = 10_000  # characters
 LONGEST_TIME = 86_400.0  # seconds for one verdict; a page may stay open over night
@@ -27,8 +27,8 @@ class Event:
     sample, label: the id and the given label, as text. rank, suggestion: as shown to the reviewer. verdict: keep,
     accept, relabel, skip, clear or undo. new_label: empty unless accept or relabel. undoes: the key of the event that
     an undo withdraws. seconds: how long the sample was shown. drawn_at_random: True if the sample was handed out at a
-    random position of a queue. kind: review, adjudication (settles a disagreement) or import. number: its place in the
-    log.
+    random position of a queue. kind: review, blind (a review while the verdicts of others were hidden), adjudication
+    (settles a disagreement) or import. number: its place in the log.
     """
 
     key: str

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from errata.core.guarantees import RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.review.agreement import Kappa, cohen_kappa, fleiss_kappa
 from errata.review.certified_review import certified_review, sentences
-from errata.review.server.events import IMPORT, SKIP
 from errata.review.server.queues import SharedQueue
 from errata.review.server.verdict_state import DECIDED, OPEN, VerdictState
 
@@ -68,15 +67,11 @@ def statements(verdicts: Verdicts, order: Sequence[int]) -> list[str]:
 def agreement(state: VerdictState) -> Kappa | None:
     """The agreement on samples that two reviewers judged: Cohen's kappa for one pair of reviewers, otherwise Fleiss'.
 
-    Only the first two verdicts of a sample count, which were given without seeing each other. The categories are the
-    chosen labels.
+    The first verdict of each of the first two reviewers counts, if neither had seen another verdict on the sample. What
+    they change later, perhaps after seeing the other verdict, does not. The categories are the chosen labels.
     """
-    pairs = []
-    for verdicts in state.current.values():
-        given = [event for event in verdicts.values() if event.verdict != SKIP and event.kind != IMPORT]
-        if len(given) >= 2:
-            first = sorted(sorted(given, key=lambda event: event.number)[:2], key=lambda event: event.reviewer)
-            pairs.append((first[0], first[1]))
+    blind = [sorted(given[:2], key=lambda event: event.reviewer) for given in state.blind_verdicts()]
+    pairs = [(given[0], given[1]) for given in blind if len(given) == 2]
     if not pairs:
         return None
     chosen = [(one.chosen, other.chosen) for one, other in pairs]
@@ -103,6 +98,6 @@ def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
 
 
 def _as_json(kappa: Kappa) -> dict[str, Any]:
-    numbers = {name: getattr(kappa, name) for name in ("value", "low", "high")}
+    numbers = {name: getattr(kappa, name) for name in ("value", "low", "high", "share_low", "share_high")}
     rounded = {name: None if number is None else round(number, 3) for name, number in numbers.items()}
     return {**rounded, "name": kappa.name, "samples": kappa.samples, "agreed": kappa.agreed}

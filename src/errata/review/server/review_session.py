@@ -14,7 +14,7 @@ from errata.readers.file_access import file_errors
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
-from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
+from errata.review.server.events import ACCEPT, ADJUDICATION, BLIND, RELABEL, REVIEW, UNDO, Event, read_event
 from errata.review.server.panel import judged_verdicts, panel, statements
 from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
@@ -134,6 +134,8 @@ class ReviewSession:
             self._check_undo(event, new)
         elif event.kind == ADJUDICATION and not self._may_be_settled(place):
             raise InputError(f"the reviewers do not disagree on sample {name}")
+        elif event.kind == REVIEW and self.queue.is_blind(place, event.reviewer, self.state):
+            event = replace(event, kind=BLIND)
         return replace(event, drawn_at_random=self.queue.drawn.get(place, False))
 
     def _may_be_settled(self, place: int) -> bool:

@@ -1,11 +1,11 @@
 """What follows from the events: the verdict of each reviewer on each sample, and the outcome per sample."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from errata.review.server.events import ADJUDICATION, CLEAR, SKIP, UNDO, Event
+from errata.review.server.events import ADJUDICATION, BLIND, CLEAR, SKIP, UNDO, Event
 
 OPEN, DECIDED, SKIPPED, DISAGREEMENT = "open", "decided", "skipped", "disagreement"
 
@@ -102,6 +102,14 @@ class VerdictState:
         """The number of the first event about a sample, withdrawn or not; None without one."""
         events = self._of_place.get(place)
         return events[0].number if events else None
+
+    def blind_verdicts(self) -> Iterator[list[Event]]:
+        """For each sample, the first verdicts of reviewers who had not seen another one, also if changed later."""
+        for events in self._of_place.values():
+            first: dict[str, Event] = {}
+            for event in events:
+                first.setdefault(event.reviewer, event)
+            yield [event for event in first.values() if event.kind == BLIND and event.chosen is not None]
 
     def own_events(self, reviewer: str) -> list[tuple[int, Event]]:
         """The events of a reviewer that are not undone, in order, with their places."""
