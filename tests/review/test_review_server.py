@@ -419,6 +419,42 @@ def test_decisions_go_in_and_out_of_the_command(folder, tmp_path, errata_command
     assert len(rows) == 3
 
 
+def test_hidden_verdicts_stay_hidden_after_a_restart_without_options(folder, database_address):
+    options = ("--database", database_address)
+    with ReviewServer(folder, *options, "--overlap", "100%", "--random-every", 5) as server:
+        assert "One in 5 samples is drawn at random; two reviewers judge 100 % of the samples" in server.output
+        assert server.client().judge(verdict(0), verdict(1, "accept"))[0] == 200
+        server.stop()
+    with ReviewServer(folder, *options, reviewers=()) as server:
+        assert "One in 5 samples is drawn at random; two reviewers judge 100 % of the samples" in server.output
+        assert "Changed" not in server.output
+        ana, ben = server.client(), server.client("ben")
+        state = ben.state()
+        assert [sample["others"] for sample in state["samples"]] == [[], []]
+        assert (state["panel"]["judged"], state["panel"]["wrong"]) == (0, 0)
+        assert len(ana.send("GET", "/decisions.csv")[1].splitlines()) == 3
+        assert len(ben.send("GET", "/decisions.csv")[1].splitlines()) == 1
+        refused = ben.judge(verdict(0, "clear"))[1]["refused"]
+        assert refused[0]["reason"].startswith("you have no verdict on sample 's0' to clear")
+        assert len(ben.judge(verdict(1), verdict(1, "clear"))[1]["acknowledged"]) == 2
+        assert len(ana.send("GET", "/decisions.csv")[1].splitlines()) == 3
+        ben.judge(verdict(0, "accept"))
+        assert "s0,cat,keep,,ana" in ben.send("GET", "/decisions.csv")[1]
+        kappa = ben.state()["panel"]["kappa"]
+        assert (kappa["samples"], kappa["agreed"], kappa["share_low"], kappa["share_high"]) == (2, 0, 0, 0.842)
+        server.stop()
+    with ReviewServer(folder, *options, "--overlap", "0%", reviewers=()) as server:
+        assert "Changed: --overlap is 0.0, and was 1.0 at the last start." in server.output
+        assert "One in 5 samples" in server.output
+    database = ReviewDatabase(database_address)
+    kinds = [(event.reviewer, event.verdict, event.kind) for event in EventLog(database).events_after(0)]
+    database.close()
+    assert kinds == [
+        *(("ana", "keep", "blind"), ("ana", "accept", "blind")),
+        *(("ben", "keep", "blind"), ("ben", "clear", "blind"), ("ben", "accept", "blind")),
+    ]
+
+
 def test_tokens_are_compared_as_a_whole():
     tokens = {"ana": "a" * 43, "ben": "b" * 43}
     assert [reviewer_of(text, tokens) for text in ("a" * 43, "b" * 43, "a" * 42, "", "ä")] == [

@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +92,19 @@ class ReviewDatabase:
                 stored[name] = secrets.token_urlsafe(32)
                 connection.execute(sa.insert(table), {"name": name, "token": stored[name]})
         return {name: stored[name] for name in reviewers} if reviewers else stored
+
+    def settings(self) -> dict[str, str]:
+        """What `about` says: the format of the tables, the id of the review, and the options of the last start."""
+        about = self.tables.tables["about"]
+        with self.begin() as connection:
+            return {name: value for name, value in connection.execute(sa.select(about.c.name, about.c.value))}  # noqa: C416
+
+    def remember(self, settings: Mapping[str, str]) -> None:
+        """Store options for the next start."""
+        about = self.tables.tables["about"]
+        with self.begin() as connection:
+            connection.execute(sa.delete(about).where(about.c.name.in_(settings)))
+            connection.execute(sa.insert(about), [{"name": name, "value": text} for name, text in settings.items()])
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[sa.Connection]:

@@ -52,20 +52,24 @@ class ImportResult:
         return " ".join(sentences)
 
 
-def decisions_csv(session: ReviewSession) -> str:
+def decisions_csv(session: ReviewSession, reviewer: str | None = None) -> str:
     """One row per verdict that counts, in the order of the ranking.
 
     Two rows for one sample agree, unless its reviewers disagree and nobody has settled it: `errata apply` lists these.
+    reviewer: who gets the file, without the verdicts that they must not see yet; None for all verdicts.
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([*COLUMNS, *OPTIONAL_COLUMNS])
-    writer.writerows(_rows(session))
+    with session.lock:
+        writer.writerows(_rows(session, reviewer))
     return text.getvalue()
 
 
-def _rows(session: ReviewSession) -> Iterator[list[str]]:
+def _rows(session: ReviewSession, reviewer: str | None) -> Iterator[list[str]]:
     for place in sorted(session.state.judged_places()):
+        if reviewer is not None and session.queue.is_blind(place, reviewer, session.state):
+            continue
         for event in session.state.outcome(place).events:
             drawn = "yes" if event.drawn_at_random else ""
             yield [event.sample, event.label, event.verdict, event.new_label, event.reviewer, event.time, drawn]

@@ -23,10 +23,12 @@ LEFT_BEHIND = 100  # samples handed out after one without a verdict, from which 
 def judged_verdicts(state: VerdictState, queue: SharedQueue, p_wrong: NDArray[np.float64]) -> Verdicts:
     """The verdicts for `errata.core.guarantees`. Rows are places in the ranking, and p_wrong (N,) is in its order.
 
-    A skipped sample and an open disagreement are unsure. The order is that of handing out, because a random draw is
-    uniform among the samples that were not handed out before. A sample that was judged without being handed out (from
-    the list, or imported) counts from its first event. A draw counts as random if all samples before it have a verdict:
-    otherwise reviewers could choose what counts by leaving samples out. A sample that is left behind is unsure.
+    A skipped sample and an open disagreement are unsure, and so is one whose verdict must not show before another
+    reviewer has judged it too: the statements on the page would give it away. The order is that of handing out, because
+    a random draw is uniform among the samples that were not handed out before. A sample that was judged without being
+    handed out (from the list, or imported) counts from its first event. A draw counts as random if all samples before
+    it have a verdict: otherwise reviewers could choose what counts by leaving samples out. A sample that is left behind
+    is unsure.
     """
     handed = {place: at for at, place in enumerate(queue.drawn)}
     touched = sorted(_step(place, handed, state, queue) for place in handed.keys() | state.judged_places())
@@ -38,7 +40,8 @@ def judged_verdicts(state: VerdictState, queue: SharedQueue, p_wrong: NDArray[np
             continue
         is_wrong = outcome.chosen != state.labels[place]
         rows.append(place)
-        wrong.append(UNSURE if outcome.chosen is None else WRONG if is_wrong else RIGHT)
+        unsure = outcome.chosen is None or queue.is_hidden(place, state)
+        wrong.append(UNSURE if unsure else WRONG if is_wrong else RIGHT)
         at_random.append(complete and handed_out and queue.drawn[place])
     return check_verdicts(
         p_wrong, np.array(rows, dtype=np.int64), np.array(wrong, dtype=np.int64), np.array(at_random, dtype=np.bool_)
@@ -81,8 +84,9 @@ def agreement(state: VerdictState) -> Kappa | None:
 
 
 def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
-    """What the panel of the page shows, for JSON."""
-    decided = [place for place in state.judged_places() if state.outcome(place).status == DECIDED]
+    """What the panel of the page shows, for JSON. A sample of the overlap counts after its second verdict."""
+    judged = (place for place in state.judged_places() if not queue.is_hidden(place, state))
+    decided = [place for place in judged if state.outcome(place).status == DECIDED]
     wrong = [place for place in decided if state.outcome(place).chosen != state.labels[place]]
     per_reviewer = Counter(name for verdicts in state.current.values() for name in verdicts)
     kappa = agreement(state)

@@ -117,7 +117,7 @@ class ReviewRoutes:
         return JSONResponse(await asyncio.to_thread(self._session.samples.details, place))
 
     async def _download(self, request: Request, reviewer: str) -> Response:
-        text = await asyncio.to_thread(decisions_csv, self._session)
+        text = await asyncio.to_thread(decisions_csv, self._session, reviewer)
         headers = {"content-disposition": 'attachment; filename="decisions.csv"'}
         return Response(text.encode("utf-8", "backslashreplace"), media_type="text/csv", headers=headers)
 

@@ -66,7 +66,10 @@ class VerdictState:
         return place
 
     def _fold(self, place: int) -> None:
-        """Compute the verdicts on one sample anew. A clear withdraws one's own verdict, or else those of all."""
+        """Compute the verdicts on one sample anew. A clear withdraws one's own verdict, or else those of all.
+
+        A blind clear withdraws only one's own: the others are hidden.
+        """
         verdicts: dict[str, Event] = {}
         adjudicated = None
         for event in self._of_place[place]:
@@ -74,7 +77,8 @@ class VerdictState:
                 continue
             if event.verdict == CLEAR:
                 adjudicated = None
-                if event.kind == ADJUDICATION or verdicts.pop(event.reviewer, None) is None:
+                own = None if event.kind == ADJUDICATION else verdicts.pop(event.reviewer, None)
+                if own is None and event.kind != BLIND:
                     verdicts.clear()
             elif event.kind == ADJUDICATION:
                 adjudicated = event
