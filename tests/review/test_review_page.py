@@ -215,6 +215,52 @@ def test_verdicts_made_without_a_connection_are_sent_later(served, opened):
     expect(shown_panel(page)).to_contain_text("2 of 60 labels judged")
 
 
+def test_unsent_verdicts_are_sent_over_a_new_link_of_the_same_reviewer(served, opened):
+    server = served()
+    page = opened(server.links["ana"])
+    context = page.context
+    server.stop()
+    press(page, "k", "a")
+    expect(page.locator("#connection")).to_contain_text("2 verdicts not stored yet")
+    page.close()
+    again = served("--new-links", port=server.port)
+    assert again.links["ana"] != server.links["ana"]
+    opened(again.links["ben"], context)
+    assert decisions_of(again.client()) == []
+    opened(again.links["ana"], context)
+    assert words_of(again.client()) == ["accept", "keep"]
+    assert {row["reviewer"] for row in decisions_of(again.client())} == {"ana"}
+
+
+def test_refused_verdicts_are_listed_until_they_are_dismissed(served, opened):
+    server = served(reviewers=("ana",))
+    page = opened(server.links["ana"])
+    expect(page.locator("#refused")).to_be_hidden()
+    page.evaluate(
+        "for (let place = 0; place < 8; place++) keep({...newEvent(place, 'keep'), label: 'changed'}); flush()"
+    )
+    expect(page.locator("#refused-count")).to_have_text("8 verdicts refused and not stored")
+    expect(page.locator("#refused-list li")).to_have_count(8)
+    stored(page)
+    page.close()
+    page = opened(server.links["ana"], page.context)
+    expect(page.locator("#refused-list li")).to_have_count(8)
+    page.locator("#refused-count").click()
+    with page.expect_download() as waiting:
+        page.locator("#download-refused").click()
+    with open(waiting.value.path(), newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["label"], row["decision"], row["reviewer"]) for row in rows] == [
+        (f"s{place}", "changed", "keep", "ana") for place in range(8)
+    ]
+    assert rows[0]["reason"].startswith("the label of sample 's0' is 'cat' now")
+    page.locator("#dismiss-refused").click()
+    expect(page.locator("#refused")).to_be_hidden()
+    page.reload()
+    stored(page)
+    expect(page.locator("#refused")).to_be_hidden()
+
+
 def test_a_killed_server_is_started_again_and_nothing_is_lost(served, opened):
     server = served(reviewers=("ana",))
     page = opened(server.links["ana"])

@@ -70,9 +70,12 @@ class ReviewDatabase:
                 self.tables.create_all(connection)
             about = self.tables.tables["about"]
             stored = {name: value for name, value in connection.execute(sa.select(about.c.name, about.c.value))}  # noqa: C416
-            if "format" not in stored and create:
-                connection.execute(sa.insert(about), {"name": "format", "value": str(FORMAT)})
-                return
+            if create:
+                new = {"format": str(FORMAT), "review": secrets.token_hex(8)}
+                missing = [{"name": name, "value": value} for name, value in new.items() if name not in stored]
+                if missing:
+                    connection.execute(sa.insert(about), missing)
+                stored = new | stored
             version = stored.get("format", "unknown")
             if not version.isdecimal() or int(version) > FORMAT:
                 raise StoreError(
