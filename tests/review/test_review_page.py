@@ -248,7 +248,7 @@ def test_refused_verdicts_are_listed_until_they_are_dismissed(served, opened):
     page.locator("#refused-count").click()
     with page.expect_download() as waiting:
         page.locator("#download-refused").click()
-    with open(waiting.value.path(), newline="", encoding="utf-8") as file:
+    with waiting.value.path().open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     assert [(row["id"], row["label"], row["decision"], row["reviewer"]) for row in rows] == [
         (f"s{place}", "changed", "keep", "ana") for place in range(8)

@@ -329,21 +329,35 @@ def test_results_deleted_while_the_server_runs(server, folder):
     shutil.rmtree(folder)
     status, answer = client.judge(verdict(1))
     assert status == 503
-    assert "was deleted or replaced while the server ran" in answer["error"]
+    assert "was deleted or replaced while the server ran, and no new verdict can be stored" in answer["error"]
+    assert "click “Download decisions.csv” on the page" in answer["error"]
+    assert "s0,cat,keep,,ana," in client.send("GET", "/decisions.csv")[1]
     assert client.send("GET", "")[0] == 200  # the page is in memory
     assert server.process.poll() is None
 
 
-def test_verdicts_on_labels_that_changed_since_stay_in_the_log_without_effect(folder):
+def test_verdicts_on_changed_data_stay_in_the_log_without_effect_and_are_counted(folder, errata_command):
     with ReviewServer(folder) as server:
-        server.client().judge(verdict(0), verdict(1))
+        withdrawn = verdict(3)
+        server.client().judge(
+            verdict(0), verdict(1), verdict(2), withdrawn, verdict(3, "undo", undoes=withdrawn["key"])
+        )
+        server.stop()
     database = sqlite3.connect(folder / DATABASE)
-    database.execute("UPDATE events SET label = 'dog' WHERE number = 1")
+    database.execute("UPDATE events SET label = 'dog' WHERE number IN (1, 4, 5)")
     database.commit()
     database.close()
     with ReviewServer(folder) as server:
         state = server.client().state()
-        assert (state["panel"]["judged"], state["panel"]["stale"]) == (1, 1)
+        assert (state["panel"]["judged"], state["panel"]["stale"]) == (2, 1)
+        server.stop()
+    sentence = "Left out: 2 verdicts, 1 on samples that are gone and 1 on labels that have changed since."
+    with sqlite3.connect(folder / DATABASE) as database:
+        database.execute("UPDATE events SET sample = 'gone' WHERE number = 3")
+    database.close()
+    for command in (("certify", folder), ("review", folder, "--export", "out.csv")):
+        code, output, _ = errata_command(*command)
+        assert (code, sentence in output) == (0, True), output
 
 
 def test_a_newer_database_is_refused(folder, database_address, errata_command):
@@ -361,7 +375,8 @@ def test_a_second_server_on_one_database_is_refused(folder, database_address, er
     with ReviewServer(folder, "--database", database_address):
         code, _, message = errata_command("review", folder, "--database", database_address, "--port", 0)
     assert code == 2
-    assert "is being written by another process" in message or "is used by another server" in message
+    assert "errata: errata review is already running on " in message
+    assert str(database_address).rpartition("/")[2].partition("?")[0] in message
 
 
 def test_a_port_in_use_is_refused(folder, errata_command):

@@ -161,4 +161,4 @@ def _export(session: "ReviewSession", target: Path) -> None:
 
     text = decisions_csv(session)
     replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
-    print(f"wrote {target}")
+    print(f"wrote {target}. {session.state.left_out()}".strip())

@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from errata.errors import InputError, StoreError
+from errata.errors import InputError, LockedError, StoreError
 from errata.extras import require
 from errata.locks import WriteLock, lock_file
 from errata.wording import one_line
@@ -37,7 +37,7 @@ class ReviewDatabase:
         self.path = None if _is_postgresql(address) else Path(address)
         if self.path is not None and not self.path.absolute().parent.is_dir():
             raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
-        self._lock: WriteLock | None = None if self.path is None or read_only else lock_file(self.path)
+        self._lock = None if self.path is None or read_only else _locked(self.path)
         self.tables = _tables()
         self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)
         self._holder: sa.Connection | None = None
@@ -128,7 +128,11 @@ class ReviewDatabase:
         except OSError:
             same = False
         if not same:
-            raise StoreError(f"{self.path} was deleted or replaced while the server ran: restore it and start again")
+            raise StoreError(
+                f"{self.path} was deleted or replaced while the server ran, and no new verdict can be stored. The "
+                "server still has those stored before: before you stop it, let each reviewer click “Download "
+                "decisions.csv” on the page. Then restore the folder and load the files: errata review --import"
+            )
 
     def close(self) -> None:
         """Close all connections, and let another server use the database."""
@@ -192,8 +196,23 @@ def _advisory_lock(engine: sa.Engine, name: str) -> sa.Connection:
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     if not connection.execute(sa.text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
         connection.close()
-        raise StoreError(f"{name} is used by another server of errata review: stop that first")
+        raise _already_running(name)
     return connection
+
+
+def _locked(path: Path) -> WriteLock:
+    """The lock of an SQLite database, which ends with its process."""
+    try:
+        return lock_file(path)
+    except LockedError as error:
+        raise _already_running(str(path)) from error
+
+
+def _already_running(name: str) -> StoreError:
+    return StoreError(
+        f"errata review is already running on {name}: use its links, or stop it first. Its page also downloads and "
+        "loads decisions.csv"
+    )
 
 
 def _tables() -> sa.MetaData:
