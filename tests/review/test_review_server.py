@@ -19,8 +19,10 @@ from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
 from errata.finding.found import Found
+from errata.review.decisions import Decision
 from errata.review.server import DATABASE
 from errata.review.server.database import ReviewDatabase
+from errata.review.server.decision_files import import_decisions
 from errata.review.server.event_log import EventLog
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
@@ -280,8 +282,8 @@ def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
     session = ReviewSession(ReviewSamples(folder), database, ["ana"])
     append = session.log.append
 
-    def lost_answer(events):
-        append(events)
+    def lost_answer(*arguments):
+        append(*arguments)
         raise StoreError("the connection was lost")
 
     monkeypatch.setattr(session.log, "append", lost_answer)
@@ -292,6 +294,12 @@ def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
     (reply,), changed = session.record([("ana", [event])])
     assert (reply.acknowledged, changed) == ([event["key"]], [0])
     assert len(session.log.events_after(0)) == 1
+    monkeypatch.setattr(session.log, "append", lost_answer)
+    with pytest.raises(StoreError):
+        session.record([("ana", [verdict(1)])])
+    monkeypatch.setattr(session.log, "append", append)
+    result, changed = import_decisions(session, [Decision("s2", "owl", "keep")], "ana", uploader="ana")
+    assert (result.stored, changed, session.log.uploaders()) == (1, [1, 2], [(3, 3, "ana")])
     database.close()
 
 
