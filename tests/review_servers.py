@@ -21,6 +21,7 @@ from errata.dynamics.store import Dynamics
 from errata.finding.found import Found
 
 CLASSES = ("cat", "dog", "owl")
+PATIENCE = 120  # seconds until a wait fails; a busy machine answers late
 
 
 def made_up_result(folder, samples=60, classes=CLASSES, data=None):
@@ -85,7 +86,7 @@ class Client:
     def send(self, method, path, body=None, **headers):
         """The status and the answer, JSON decoded. None as a header leaves it out."""
         if self._connection is None:
-            self._connection = http.client.HTTPConnection(self.link.netloc, timeout=20)
+            self._connection = http.client.HTTPConnection(self.link.netloc, timeout=PATIENCE)
         sent = {"Origin": f"http://{self.link.netloc}", "Content-Type": "application/json"}
         sent |= {name.replace("_", "-"): value for name, value in headers.items()}
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
@@ -164,7 +165,7 @@ class ReviewServer:
     def stop(self):
         self.process.send_signal(signal.SIGINT)
         try:
-            self.process.wait(20)
+            self.process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             self.kill()
             raise
@@ -204,7 +205,7 @@ class QuickServer:
 
     def close(self):
         self.process.stdin.close()
-        self.process.wait(20)
+        self.process.wait(PATIENCE)
         self.process.stdout.close()
 
 
@@ -238,7 +239,8 @@ def _opened(database_class, address):
     """The database; PostgreSQL may need a moment to see that the killed server is gone."""
     from errata.errors import StoreError
 
-    for _ in range(100):
+    patience = time.monotonic() + PATIENCE
+    while time.monotonic() < patience:
         with contextlib.suppress(StoreError):
             return database_class(address)
         time.sleep(0.05)

@@ -5,7 +5,7 @@ import re
 import tomllib
 from pathlib import Path
 
-ERRORS = ("InputError", "StoreError", "DataError", "MissingDataError")
+ERRORS = ("InputError", "StoreError", "LockedError", "DataError", "MissingDataError")
 ADVICE = tomllib.loads((Path(__file__).parent / "error_advice.toml").read_text(encoding="utf-8"))
 PARTS, FREQUENT = ADVICE["part"], ADVICE["frequent"]
 MODULES = {module: part["title"] for part in PARTS for module in part["modules"]}

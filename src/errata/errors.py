@@ -35,6 +35,10 @@ class StoreError(ErrataError, OSError):
     """
 
 
+class LockedError(StoreError):
+    """Another process is writing the file or folder."""
+
+
 class DataError(StoreError):
     """A file of a dataset is damaged or has unexpected contents."""
 

@@ -8,7 +8,7 @@ from types import TracebackType
 
 from filelock import BaseFileLock, FileLock, Timeout
 
-from errata.errors import StoreError
+from errata.errors import LockedError, StoreError
 
 LOCKS = ".*.lock"
 """Lock files in a folder, which are not part of its contents."""
@@ -23,7 +23,7 @@ class WriteLock:
     """
 
     def __init__(self, path: Path, file: Path) -> None:
-        """Lock `path` through the lock file `file`; a StoreError if that is locked already."""
+        """Lock `path` through the lock file `file`; a LockedError if that is locked already."""
         file = file.resolve()
         lock = FileLock(file, thread_local=False)  # may be deleted in another thread
         try:
@@ -34,7 +34,7 @@ class WriteLock:
                 if (os.getpid(), file) in _held
                 else "by another process. Wait for it, or choose another place"
             )
-            raise StoreError(f"{path} is being written {holder}") from None
+            raise LockedError(f"{path} is being written {holder}") from None
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
         self._process = os.getpid()

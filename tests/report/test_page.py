@@ -5,6 +5,7 @@ import io
 import json
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import numpy as np
 import pandas as pd
@@ -89,14 +90,38 @@ def test_keys_decide_and_the_download_has_the_decisions(opened):
     press(page, "k", "a", "s", "r")
     page.keyboard.type("OW")
     press(page, "Enter", "n", "n", "p", "a")
-    assert downloaded(page) == [
-        {"id": "0", "label": "cat", "decision": "keep", "new_label": "", "random": ""},
-        {"id": "1", "label": "dog", "decision": "accept", "new_label": "owl", "random": ""},
-        {"id": "2", "label": "owl", "decision": "skip", "new_label": "", "random": ""},
-        {"id": "3", "label": "cat", "decision": "accept", "new_label": "owl", "random": ""},
-        {"id": "5", "label": "owl", "decision": "accept", "new_label": "dog", "random": ""},
+    rows = downloaded(page)
+    times = [datetime.fromisoformat(row.pop("time")) for row in rows]
+    assert times == sorted(times)
+    assert rows == [
+        {"id": "0", "label": "cat", "decision": "keep", "new_label": "", "reviewer": "", "random": ""},
+        {"id": "1", "label": "dog", "decision": "accept", "new_label": "owl", "reviewer": "", "random": ""},
+        {"id": "2", "label": "owl", "decision": "skip", "new_label": "", "reviewer": "", "random": ""},
+        {"id": "3", "label": "cat", "decision": "accept", "new_label": "owl", "reviewer": "", "random": ""},
+        {"id": "5", "label": "owl", "decision": "accept", "new_label": "dog", "reviewer": "", "random": ""},
     ]
     expect(page.locator("#progress-text")).to_contain_text("Decided 5 of 20: 3 of 4 labels were wrong")
+
+
+def test_a_file_of_a_team_keeps_its_reviewers_and_times(opened):
+    page = opened(made_up())
+    press(page, "k")
+    rows = (
+        "0,cat,keep,,ana,2026-01-01T00:00:00.000Z\n0,cat,keep,,ben,2026-01-02T00:00:00.000Z\n"
+        "1,dog,accept,owl,ana,2026-01-03T00:00:00.000Z\n2,owl,skip,,ana,2026-01-04T00:00:00.000Z\n"
+        "2,owl,keep,,ben,2026-01-05T00:00:00.000Z\n"
+    )
+    file = f"id,label,decision,new_label,reviewer,time\n{rows}"
+    for _ in range(2):
+        page.locator("#file").set_input_files({"name": "d.csv", "mimeType": "text/csv", "buffer": file.encode()})
+        expect(page.locator("#message")).to_have_text("Loaded 3 decisions.")
+    page.reload()  # the browser has them
+    expect(page.locator("#message")).to_have_text("Restored 3 decisions from an earlier visit.")
+    first, *others = downloaded(page)
+    assert (first["id"], first["reviewer"]) == ("0", "")
+    assert [",".join([*row.values()][:-1]) + "\n" for row in others] == [
+        line for line in rows.splitlines(keepends=True) if "skip" not in line
+    ]
 
 
 def test_another_label_is_selected_typed_or_new_and_escape_cancels(opened):

@@ -1,10 +1,14 @@
-"""Databases for reviews: the same tests run with SQLite and PostgreSQL."""
+"""Databases for reviews: the same tests run with SQLite and PostgreSQL. Waits on pages are patient."""
 
 import os
 
 import pytest
+from playwright.sync_api import expect
 
 from postgresql_server import MISSING, postgresql_server, program
+from review_servers import PATIENCE
+
+expect.set_options(timeout=1_000 * PATIENCE)
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,8 @@
 """Kappas, compared with scikit-learn, published examples and the bootstrap."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -59,7 +62,29 @@ def test_intervals_are_about_as_wide_as_those_of_a_bootstrap(name):
     assert (own.high - own.low) / 3.92 == pytest.approx(np.std(values), rel=0.25)
 
 
-def test_equal_verdicts_have_no_interval():
+def exact_bound(agreed, samples):
+    """The share with which so many equal verdicts, or more, have a probability of 2.5 %: by brute force."""
+
+    def at_least(share):
+        terms = (math.comb(samples, k) * share**k * (1 - share) ** (samples - k) for k in range(agreed, samples + 1))
+        return sum(terms)
+
+    return next(Fraction(number, 4_000) for number in range(4_001) if at_least(Fraction(number, 4_000)) >= 0.025)
+
+
+@pytest.mark.parametrize(("agreed", "samples"), [(3, 3), (1, 1), (0, 1), (0, 5), (2, 3), (14, 22), (22, 22)])
+def test_the_interval_of_the_share_is_exact_and_always_there(agreed, samples):
+    second = "a" * agreed + "b" * (samples - agreed)
+    pairs = list(zip("a" * samples, second, strict=True))
+    low, high = exact_bound(agreed, samples), 1 - exact_bound(samples - agreed, samples)
+    for kappa in (cohen_kappa("a" * samples, second), fleiss_kappa(pairs)):
+        assert (kappa.agreed, kappa.samples) == (agreed, samples)
+        assert kappa.share_low == pytest.approx(float(low), abs=3e-4)
+        assert kappa.share_high == pytest.approx(float(high), abs=3e-4)
+        assert kappa.share_low <= agreed / samples <= kappa.share_high
+
+
+def test_equal_verdicts_give_no_interval_of_kappa():
     for kappa in (cohen_kappa("aab", "aab"), fleiss_kappa([("a", "a"), ("b", "b")]), cohen_kappa("a", "b")):
         assert (kappa.low, kappa.high) == (None, None)
     assert cohen_kappa("aaa", "aaa").value == fleiss_kappa([("a", "a")]).value == 1

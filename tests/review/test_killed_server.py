@@ -9,7 +9,7 @@ import pytest
 
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import EventLog
-from review_servers import Client, QuickServer, free_port, made_up_result, verdict
+from review_servers import PATIENCE, Client, QuickServer, free_port, made_up_result, verdict
 
 KILLS = 25
 REVIEWERS = ("ana", "ben", "cleo")
@@ -52,7 +52,7 @@ def test_no_acknowledged_verdict_is_lost_or_counted_twice(tmp_path, database_add
         page.start()
     for _ in range(KILLS):
         before, process = sum(len(page.acknowledged) for page in pages), server.start()
-        patience = time.monotonic() + 60
+        patience = time.monotonic() + PATIENCE
         while sum(len(page.acknowledged) for page in pages) == before and time.monotonic() < patience:
             time.sleep(0.01)  # on a busy machine a server needs a while
         time.sleep(0.2 * chance.random())
@@ -60,7 +60,7 @@ def test_no_acknowledged_verdict_is_lost_or_counted_twice(tmp_path, database_add
     last = server.start()
     stopped.set()
     for page in pages:
-        page.join(30)
+        page.join(PATIENCE)
     server.kill(last)
     server.close()
     sent = [key for page in pages for key in page.acknowledged]
@@ -80,11 +80,13 @@ def test_one_key_counts_once(tmp_path, database_address, keep_page):
     server = QuickServer(folder, database_address, ("ana",), free_port())
     process = server.start()
     client, event = Client(server.links["ana"]), verdict(3)
-    for _ in range(100):
+    patience = time.monotonic() + PATIENCE
+    while True:
         try:
             client.state()
             break
         except OSError:
+            assert time.monotonic() < patience
             time.sleep(0.05)
     other = client if keep_page else Client(server.links["ana"])
     answers = [client.judge(event), other.judge(event), other.judge(event, event)]

@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 import errata
 from errata.finding.found import Found
 from errata.review.server.review_session import RETRAINED
-from review_servers import ReviewServer
+from review_servers import PATIENCE, ReviewServer
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +41,11 @@ def judge(client, places, ranking):
 
 def finished(client):
     """What the panel says at the end of a training; the server answers all the while."""
-    for _ in range(600):
-        message = client.state()["panel"]["training"]
-        if not message.startswith("training again on"):
-            return message
+    patience = time.monotonic() + 5 * PATIENCE
+    while (message := client.state()["panel"]["training"]).startswith("training again on"):
+        assert time.monotonic() < patience, message
         time.sleep(0.1)
-    raise AssertionError(message)
+    return message
 
 
 def test_the_rest_is_ranked_by_a_model_with_the_verified_labels(trained, opened_page):

@@ -2,13 +2,14 @@
 
 import csv
 import io
+import time
 
 import numpy as np
 import pytest
 from playwright.sync_api import expect
 
 from errata.readers import open_data
-from review_servers import ReviewServer, made_up_result, verdict
+from review_servers import PATIENCE, ReviewServer, made_up_result, verdict
 
 HOSTILE = ("<script>document.title='owned'</script>", '"><img src=x onerror="document.title=1">', "</script>a,b\n'c'")
 
@@ -41,13 +42,14 @@ def opened(chromium):
     def open_link(link, context=None, width=1280, height=900, scheme="light"):
         if context is None:
             context = chromium.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+            context.set_default_timeout(1_000 * PATIENCE)
             contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("console", lambda message: errors.append(message.text) if "Content Security" in message.text else None)
         page.on("request", lambda request: requests.append(request.url))
         page.goto(link)
-        expect(page.locator("#connection")).to_have_text("all verdicts stored", timeout=15_000)
+        expect(page.locator("#connection")).to_have_text("all verdicts stored")
         return page
 
     yield open_link
@@ -64,11 +66,15 @@ def press(page, *keys):
 
 def until(page, expression):
     """Wait for an expression. The content security policy forbids `wait_for_function`."""
-    for _ in range(100):
-        if page.evaluate(expression):
-            return
+    patience = time.monotonic() + PATIENCE
+    while not page.evaluate(expression):
+        assert time.monotonic() < patience, f"{expression} is still false"
         page.wait_for_timeout(50)
-    raise AssertionError(f"{expression} is still false")
+
+
+def box_of(page, selector):
+    """Where an element is. `bounding_box` takes two steps, between which a live update may draw the element anew."""
+    return page.evaluate("selector => document.querySelector(selector).getBoundingClientRect().toJSON()", selector)
 
 
 def queue_of(page):
@@ -80,7 +86,7 @@ def shown_panel(page):
 
 
 def stored(page):
-    expect(page.locator("#connection")).to_have_text("all verdicts stored", timeout=15_000)
+    expect(page.locator("#connection")).to_have_text("all verdicts stored")
 
 
 def decisions_of(client):
@@ -103,12 +109,12 @@ def test_two_reviewers_at_once_get_different_samples_and_see_each_others_work(se
     press(ana, "k")
     stored(ana)
     ben.bring_to_front()
-    expect(shown_panel(ben)).to_contain_text("1 of 60 labels judged (ana 1, ben 0): 0 wrong", timeout=1_500)
+    expect(shown_panel(ben)).to_contain_text("1 of 60 labels judged (ana 1, ben 0): 0 wrong")
     ben.locator("[data-decision=accept]").click()
     ben.locator("[data-decision=skip]").click()
     stored(ben)
     ana.bring_to_front()
-    expect(shown_panel(ana)).to_contain_text("2 of 60 labels judged (ana 1, ben 2): 1 wrong", timeout=1_500)
+    expect(shown_panel(ana)).to_contain_text("2 of 60 labels judged (ana 1, ben 2): 1 wrong")
     ben.locator("#status").select_option("others")
     expect(ben.locator("#list [role=option]")).to_have_id(f"option-{first}")
     expect(ben.locator(".others")).to_have_text("ana: keep")
@@ -178,7 +184,7 @@ def test_two_judge_the_overlap_blindly_and_a_disagreement_is_settled(served, ope
     press(ana, "k")
     stored(ana)
     ben.bring_to_front()
-    expect(shown_panel(ben)).to_contain_text("ana 1", timeout=1_500)
+    expect(shown_panel(ben)).to_contain_text("ana 1")
     ben.evaluate("place => choose(places.indexOf(place))", place)
     expect(ben.locator(".others")).to_have_count(0)
     press(ben, "a")
@@ -195,7 +201,7 @@ def test_two_judge_the_overlap_blindly_and_a_disagreement_is_settled(served, ope
     stored(ben)
     expect(ben.locator("#list")).to_contain_text("No sample matches these filters.")
     assert [(row["decision"], row["reviewer"]) for row in decisions_of(server.client())] == [("keep", "ben")]
-    expect(shown_panel(ana)).to_contain_text("Cohen’s kappa", timeout=3_000)
+    expect(shown_panel(ana)).to_contain_text("Cohen’s kappa")
 
 
 def test_verdicts_made_without_a_connection_are_sent_later(served, opened):
@@ -213,6 +219,52 @@ def test_verdicts_made_without_a_connection_are_sent_later(served, opened):
     page = opened(server.links["ana"], context)
     assert words_of(server.client()) == ["accept", "keep"]
     expect(shown_panel(page)).to_contain_text("2 of 60 labels judged")
+
+
+def test_unsent_verdicts_are_sent_over_a_new_link_of_the_same_reviewer(served, opened):
+    server = served()
+    page = opened(server.links["ana"])
+    context = page.context
+    server.stop()
+    press(page, "k", "a")
+    expect(page.locator("#connection")).to_contain_text("2 verdicts not stored yet")
+    page.close()
+    again = served("--new-links", port=server.port)
+    assert again.links["ana"] != server.links["ana"]
+    opened(again.links["ben"], context)
+    assert decisions_of(again.client()) == []
+    opened(again.links["ana"], context)
+    assert words_of(again.client()) == ["accept", "keep"]
+    assert {row["reviewer"] for row in decisions_of(again.client())} == {"ana"}
+
+
+def test_refused_verdicts_are_listed_until_they_are_dismissed(served, opened):
+    server = served(reviewers=("ana",))
+    page = opened(server.links["ana"])
+    expect(page.locator("#refused")).to_be_hidden()
+    page.evaluate(
+        "for (let place = 0; place < 8; place++) keep({...newEvent(place, 'keep'), label: 'changed'}); flush()"
+    )
+    expect(page.locator("#refused-count")).to_have_text("8 verdicts refused and not stored")
+    expect(page.locator("#refused-list li")).to_have_count(8)
+    stored(page)
+    page.close()
+    page = opened(server.links["ana"], page.context)
+    expect(page.locator("#refused-list li")).to_have_count(8)
+    page.locator("#refused-count").click()
+    with page.expect_download() as waiting:
+        page.locator("#download-refused").click()
+    with waiting.value.path().open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["id"], row["label"], row["decision"], row["reviewer"]) for row in rows] == [
+        (f"s{place}", "changed", "keep", "ana") for place in range(8)
+    ]
+    assert rows[0]["reason"].startswith("the label of sample 's0' is 'cat' now")
+    page.locator("#dismiss-refused").click()
+    expect(page.locator("#refused")).to_be_hidden()
+    page.reload()
+    stored(page)
+    expect(page.locator("#refused")).to_be_hidden()
 
 
 def test_a_killed_server_is_started_again_and_nothing_is_lost(served, opened):
@@ -284,14 +336,13 @@ def test_sizes_and_colours(served, opened, width, tmp_path):
     for scheme in ("light", "dark"):
         page = opened(server.links["ana"], width=width, height=900, scheme=scheme)
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-        assert page.locator("[data-decision=keep]").bounding_box()["y"] < 860  # above the fold
+        assert box_of(page, "[data-decision=keep]")["y"] < 860  # above the fold
         dark = page.evaluate("getComputedStyle(document.body).backgroundColor") != "rgb(255, 255, 255)"
         assert dark == (scheme == "dark")
         press(page, "n", "n", "k", "n", "p")
         stored(page)
         shown = "#detail" if width < 992 else "#list [aria-selected=true]"
-        box = page.locator(shown).bounding_box()
-        bar = page.locator("#toolbar").bounding_box()
+        box, bar = box_of(page, shown), box_of(page, "#toolbar")
         assert box["y"] >= 0
         assert box["y"] < 800
         assert width < 992 or box["y"] >= bar["y"] + bar["height"] - 1
@@ -310,7 +361,7 @@ def test_the_panel_shows_the_interval_and_the_certificate_after_verdicts(served,
     expect(shown_panel(page)).to_contain_text("Not certified for 95 %")
     press(page, "k")
     stored(page)
-    expect(shown_panel(page)).to_contain_text("among the next 59 samples.", timeout=3_000)
+    expect(shown_panel(page)).to_contain_text("among the next 59 samples.")
     statements = server.client().state()["panel"]["statements"]
     assert len(statements) == 4
     expect(page.locator("#head")).to_contain_text("Before any verdict: ")

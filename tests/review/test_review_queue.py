@@ -11,7 +11,7 @@ from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import expect_among_next, recalibrate
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment
-from errata.review.server.events import ADJUDICATION, Event
+from errata.review.server.events import ADJUDICATION, BLIND, IMPORT, Event
 from errata.review.server.panel import FEWEST_CHECKS, LEFT_BEHIND, agreement, judged_verdicts, panel, statements
 from errata.review.server.queues import LEASE, SharedQueue
 from errata.review.server.verdict_state import VerdictState
@@ -151,7 +151,7 @@ def test_a_disagreement_goes_to_a_third_reviewer_who_does_not_see_it():
 
 
 def test_the_panel_counts_decided_samples_and_random_draws():
-    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"])
     queue.drawn = {0: False, 1: True, 2: True, 3: False}
     for given_event in (
         *(event("ana", 2, "accept", "dog"), event("ana", 0), event("ana", 1), event("ana", 3, "skip")),
@@ -161,7 +161,33 @@ def test_the_panel_counts_decided_samples_and_random_draws():
     shown = panel(state, queue)
     assert (shown["judged"], shown["wrong"], shown["random"], shown["randomWrong"]) == (2, 1, 1, 1)
     assert shown["reviewers"] == {"ana": 4, "ben": 2}
-    assert (agreement(state).name, agreement(state).samples, agreement(state).agreed) == ("Cohen", 2, 1)
+
+
+def test_agreement_counts_the_first_blind_verdicts_only():
+    state = empty_state()
+    for given_event in (
+        *(event("ana", 0, kind=BLIND), event("ben", 0, kind=BLIND)),  # equal
+        *(event("ana", 1, kind=BLIND), event("ben", 1, "accept", "dog", kind=BLIND), event("ana", 1, "accept", "dog")),
+        *(event("ana", 2), event("ben", 2)),  # not part of the overlap: ben saw the verdict of ana
+        *(event("ana", 3, kind=BLIND), event("ben", 3, kind=IMPORT)),
+        *(event("ana", 4, "skip", kind=BLIND), event("ben", 4, kind=BLIND), event("ana", 4)),  # ana saw that of ben
+        *(event("ana", 5, kind=BLIND), event("cleo", 5, "clear"), event("cleo", 5, kind=BLIND)),
+    ):
+        state.add(given_event)
+    undone = event("ana", 6, kind=BLIND)
+    for given_event in (
+        undone,
+        event("ben", 6, "accept", "dog", kind=BLIND),
+        event("ana", 6, "undo", undoes=undone.key),
+    ):
+        state.add(given_event)
+    state.add(event("ana", 6, "accept", "dog", kind=BLIND))  # after the verdict of ben was visible
+    kappa = agreement(state)
+    assert (kappa.name, kappa.samples, kappa.agreed) == ("Cohen", 3, 1)
+    for name, label in (("ana", "dog"), ("cleo", "owl"), ("ben", "dog")):  # the third saw a disagreement, but not which
+        state.add(event(name, 7, "accept", label, kind=BLIND))
+    kappa = agreement(state)
+    assert (kappa.name, kappa.samples, kappa.agreed) == ("Fleiss", 4, 1)
 
 
 def arrays_of(state, queue):
@@ -169,8 +195,31 @@ def arrays_of(state, queue):
     return verdicts.rows.tolist(), verdicts.wrong.tolist(), verdicts.at_random.tolist()
 
 
-def test_verdicts_are_in_the_order_of_handing_out_and_each_sample_counts_once():
+def test_a_hidden_verdict_shows_in_no_count():
     state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"], overlap=1.0)
+    queue.drawn, queue.handed_after = {3: True}, {3: 0}
+    before = panel(state, queue)
+    state.add(event("ana", 3, "accept", "dog", kind=BLIND))
+    assert panel(state, queue) == {**before, "reviewers": {"ana": 1, "ben": 0}}
+    accepted = arrays_of(state, queue)
+    other = empty_state()
+    other.add(event("ana", 3, kind=BLIND))
+    assert accepted == arrays_of(other, queue) == ([3], [-1], [True])
+    state.add(event("ben", 3, "accept", "dog", kind=BLIND))
+    shown = panel(state, queue)
+    assert (shown["judged"], shown["wrong"], shown["random"], shown["randomWrong"]) == (1, 1, 1, 1)
+    assert arrays_of(state, queue) == ([3], [1], [True])
+
+
+def test_a_blind_clear_withdraws_only_ones_own_verdict():
+    state = empty_state()
+    state.add(event("ana", 0, kind=BLIND))
+    state.add(event("ben", 0, "clear", kind=BLIND))
+    assert set(state.current[0]) == {"ana"}
+
+
+def test_verdicts_are_in_the_order_of_handing_out_and_each_sample_counts_once():
+    state, queue = empty_state(), SharedQueue(SAMPLES, 1, ["ana", "ben"])
     for place, random in {0: False, 7: True, 1: False, 2: False, 9: True}.items():
         queue.drawn[place], queue.handed_after[place] = random, 0
     for given_event in (

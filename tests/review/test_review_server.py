@@ -19,13 +19,15 @@ from errata.core.random_part import random_order, random_positions
 from errata.core.recalibration import recalibrate
 from errata.errors import StoreError
 from errata.finding.found import Found
+from errata.review.decisions import Decision
 from errata.review.server import DATABASE
 from errata.review.server.database import ReviewDatabase
+from errata.review.server.decision_files import import_decisions
 from errata.review.server.event_log import EventLog
 from errata.review.server.review_samples import ReviewSamples
 from errata.review.server.review_session import ReviewSession
 from errata.review.server.security import AllowedHosts, reviewer_of
-from review_servers import CLASSES, Client, ReviewServer, made_up_result, verdict
+from review_servers import CLASSES, PATIENCE, Client, ReviewServer, made_up_result, verdict
 
 
 @pytest.fixture(scope="module")
@@ -214,7 +216,7 @@ def test_large_and_malformed_requests(shared_server):
 def _chunked(server, size):
     """The status for a body without a length."""
     link = server.client().link
-    connection = http.client.HTTPConnection(link.netloc, timeout=20)
+    connection = http.client.HTTPConnection(link.netloc, timeout=PATIENCE)
     headers = {"Origin": f"http://{link.netloc}", "Content-Type": "application/json"}
     chunks = (b" " * 100_000 for _ in range(size // 100_000))
     connection.request("POST", f"{link.path}/verdicts", chunks, headers, encode_chunked=True)
@@ -225,7 +227,7 @@ def _chunked(server, size):
 
 def test_every_answer_has_strict_headers(shared_server):
     link = shared_server.client().link
-    connection = http.client.HTTPConnection(link.netloc, timeout=20)
+    connection = http.client.HTTPConnection(link.netloc, timeout=PATIENCE)
     for path in (link.path, f"{link.path}/state", "/"):
         connection.request("GET", path)
         answer = connection.getresponse()
@@ -280,8 +282,8 @@ def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
     session = ReviewSession(ReviewSamples(folder), database, ["ana"])
     append = session.log.append
 
-    def lost_answer(events):
-        append(events)
+    def lost_answer(*arguments):
+        append(*arguments)
         raise StoreError("the connection was lost")
 
     monkeypatch.setattr(session.log, "append", lost_answer)
@@ -292,6 +294,12 @@ def test_a_commit_of_unknown_result_is_looked_up(folder, monkeypatch):
     (reply,), changed = session.record([("ana", [event])])
     assert (reply.acknowledged, changed) == ([event["key"]], [0])
     assert len(session.log.events_after(0)) == 1
+    monkeypatch.setattr(session.log, "append", lost_answer)
+    with pytest.raises(StoreError):
+        session.record([("ana", [verdict(1)])])
+    monkeypatch.setattr(session.log, "append", append)
+    result, changed = import_decisions(session, [Decision("s2", "owl", "keep")], "ana", uploader="ana")
+    assert (result.stored, changed, session.log.uploaders()) == (1, [1, 2], [(3, 3, "ana")])
     database.close()
 
 
@@ -329,21 +337,35 @@ def test_results_deleted_while_the_server_runs(server, folder):
     shutil.rmtree(folder)
     status, answer = client.judge(verdict(1))
     assert status == 503
-    assert "was deleted or replaced while the server ran" in answer["error"]
+    assert "was deleted or replaced while the server ran, and no new verdict can be stored" in answer["error"]
+    assert "click “Download decisions.csv” on the page" in answer["error"]
+    assert "s0,cat,keep,,ana," in client.send("GET", "/decisions.csv")[1]
     assert client.send("GET", "")[0] == 200  # the page is in memory
     assert server.process.poll() is None
 
 
-def test_verdicts_on_labels_that_changed_since_stay_in_the_log_without_effect(folder):
+def test_verdicts_on_changed_data_stay_in_the_log_without_effect_and_are_counted(folder, errata_command):
     with ReviewServer(folder) as server:
-        server.client().judge(verdict(0), verdict(1))
+        withdrawn = verdict(3)
+        server.client().judge(
+            verdict(0), verdict(1), verdict(2), withdrawn, verdict(3, "undo", undoes=withdrawn["key"])
+        )
+        server.stop()
     database = sqlite3.connect(folder / DATABASE)
-    database.execute("UPDATE events SET label = 'dog' WHERE number = 1")
+    database.execute("UPDATE events SET label = 'dog' WHERE number IN (1, 4, 5)")
     database.commit()
     database.close()
     with ReviewServer(folder) as server:
         state = server.client().state()
-        assert (state["panel"]["judged"], state["panel"]["stale"]) == (1, 1)
+        assert (state["panel"]["judged"], state["panel"]["stale"]) == (2, 1)
+        server.stop()
+    sentence = "Left out: 2 verdicts, 1 on samples that are gone and 1 on labels that have changed since."
+    with sqlite3.connect(folder / DATABASE) as database:
+        database.execute("UPDATE events SET sample = 'gone' WHERE number = 3")
+    database.close()
+    for command in (("certify", folder), ("review", folder, "--export", "out.csv")):
+        code, output, _ = errata_command(*command)
+        assert (code, sentence in output) == (0, True), output
 
 
 def test_a_newer_database_is_refused(folder, database_address, errata_command):
@@ -361,7 +383,8 @@ def test_a_second_server_on_one_database_is_refused(folder, database_address, er
     with ReviewServer(folder, "--database", database_address):
         code, _, message = errata_command("review", folder, "--database", database_address, "--port", 0)
     assert code == 2
-    assert "is being written by another process" in message or "is used by another server" in message
+    assert "errata: errata review is already running on " in message
+    assert str(database_address).rpartition("/")[2].partition("?")[0] in message
 
 
 def test_a_port_in_use_is_refused(folder, errata_command):
@@ -419,6 +442,42 @@ def test_decisions_go_in_and_out_of_the_command(folder, tmp_path, errata_command
     assert len(rows) == 3
 
 
+def test_hidden_verdicts_stay_hidden_after_a_restart_without_options(folder, database_address):
+    options = ("--database", database_address)
+    with ReviewServer(folder, *options, "--overlap", "100%", "--random-every", 5) as server:
+        assert "One in 5 samples is drawn at random; two reviewers judge 100 % of the samples" in server.output
+        assert server.client().judge(verdict(0), verdict(1, "accept"))[0] == 200
+        server.stop()
+    with ReviewServer(folder, *options, reviewers=()) as server:
+        assert "One in 5 samples is drawn at random; two reviewers judge 100 % of the samples" in server.output
+        assert "Changed" not in server.output
+        ana, ben = server.client(), server.client("ben")
+        state = ben.state()
+        assert [sample["others"] for sample in state["samples"]] == [[], []]
+        assert (state["panel"]["judged"], state["panel"]["wrong"]) == (0, 0)
+        assert len(ana.send("GET", "/decisions.csv")[1].splitlines()) == 3
+        assert len(ben.send("GET", "/decisions.csv")[1].splitlines()) == 1
+        refused = ben.judge(verdict(0, "clear"))[1]["refused"]
+        assert refused[0]["reason"].startswith("you have no verdict on sample 's0' to clear")
+        assert len(ben.judge(verdict(1), verdict(1, "clear"))[1]["acknowledged"]) == 2
+        assert len(ana.send("GET", "/decisions.csv")[1].splitlines()) == 3
+        ben.judge(verdict(0, "accept"))
+        assert "s0,cat,keep,,ana" in ben.send("GET", "/decisions.csv")[1]
+        kappa = ben.state()["panel"]["kappa"]
+        assert (kappa["samples"], kappa["agreed"], kappa["share_low"], kappa["share_high"]) == (2, 0, 0, 0.842)
+        server.stop()
+    with ReviewServer(folder, *options, "--overlap", "0%", reviewers=()) as server:
+        assert "Changed: --overlap is 0.0, and was 1.0 at the last start." in server.output
+        assert "One in 5 samples" in server.output
+    database = ReviewDatabase(database_address)
+    kinds = [(event.reviewer, event.verdict, event.kind) for event in EventLog(database).events_after(0)]
+    database.close()
+    assert kinds == [
+        *(("ana", "keep", "blind"), ("ana", "accept", "blind")),
+        *(("ben", "keep", "blind"), ("ben", "clear", "blind"), ("ben", "accept", "blind")),
+    ]
+
+
 def test_tokens_are_compared_as_a_whole():
     tokens = {"ana": "a" * 43, "ben": "b" * 43}
     assert [reviewer_of(text, tokens) for text in ("a" * 43, "b" * 43, "a" * 42, "", "ä")] == [
@@ -434,9 +493,9 @@ def test_host_names():
     assert [hosts.allow(host) for host in (*allowed, *refused)] == [True] * 4 + [False] * 5
 
 
-def test_live_updates_reach_another_page_within_a_second(server):
+def test_live_updates_reach_another_page(server):
     link = server.client("ben").link
-    connection = http.client.HTTPConnection(link.netloc, timeout=5)
+    connection = http.client.HTTPConnection(link.netloc, timeout=PATIENCE)
     connection.request("GET", f"{link.path}/live")
     stream = connection.getresponse()
     assert json.loads(_next(stream))["number"] == 0
@@ -460,7 +519,7 @@ def judge_the_queue(client, verdicts, wrong=lambda place: place < 20):
 def test_the_panel_and_the_command_state_the_same(tmp_path, errata_command):
     folder = made_up_result(tmp_path / "errata-out", samples=200)
     with ReviewServer(folder, reviewers=("ana",)) as server:
-        stream = http.client.HTTPConnection(server.client().link.netloc, timeout=5)
+        stream = http.client.HTTPConnection(server.client().link.netloc, timeout=PATIENCE)
         stream.request("GET", f"{server.client().link.path}/live")
         live = stream.getresponse()
         judged = judge_the_queue(server.client(), 150)

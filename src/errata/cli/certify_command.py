@@ -98,6 +98,8 @@ def safe_decisions(paths: list[Path] | None, limit: float, folder: Path, databas
     found = Found.open(folder)
     if address is not None:
         review = server_review(found, address)
+        if review.left_out:
+            print(review.left_out)
         ids, judged = list(map(str, found.ranking["id"].tolist())), review.decisions
         in_order = zip(review.verdicts.rows.tolist(), review.verdicts.at_random.tolist(), strict=True)
         steps = [ReviewStep(ids[row], chosen=not at_random) for row, at_random in in_order]

@@ -14,12 +14,13 @@ from errata.cli.find_command import OUT as FOUND
 from errata.core.random_part import EVERY
 from errata.errors import InputError
 from errata.extras import require
-from errata.wording import counted
+from errata.wording import counted, percent
 
 if TYPE_CHECKING:
     from errata.review.server.review_session import ReviewSession
 
 PORT = 8765
+DEFAULTS = {"overlap": "0.0", "random-every": str(EVERY)}
 NAME = re.compile(r"[\w.@-](?:[\w .@-]{0,38}[\w.@-])?")
 
 
@@ -30,10 +31,19 @@ def review(
         list[str] | None,
         typer.Option(help="The name of a reviewer, who gets a link. Repeat it. Default: those of the last start."),
     ] = None,
-    overlap: Annotated[str, typer.Option(help="The share of samples that two reviewers judge: 10% or 0.1.")] = "0%",
+    overlap: Annotated[
+        str | None,
+        typer.Option(
+            help="The share of samples that two reviewers judge: 10% or 0.1. Default: that of the last start, or 0%."
+        ),
+    ] = None,
     random_every: Annotated[
-        int, typer.Option(help="Draw one in N samples of the queue at random. 1 draws all of them.", min=1)
-    ] = EVERY,
+        int | None,
+        typer.Option(
+            help=f"Draw one in N samples of the queue at random; 1: all. Default: that of the last start, or {EVERY}.",
+            min=1,
+        ),
+    ] = None,
     database: Annotated[
         str | None,
         typer.Option(help="postgresql://user@host/name. Default: the file review.sqlite next to the results."),
@@ -53,7 +63,8 @@ def review(
         typer.Option("--retrain", help="Let the first reviewer train again on all verified labels, with a button."),
     ] = False,
     load: Annotated[
-        list[Path] | None, typer.Option("--import", help="A decisions.csv to take over. May be repeated.")
+        list[Path] | None,
+        typer.Option("--import", help="A decisions.csv of any reviewers to take over. Repeat it for several."),
     ] = None,
     export_to: Annotated[
         Path | None, typer.Option("--export", help="Write all decisions to this file, and do not start the server.")
@@ -68,7 +79,11 @@ def review(
     from errata.review.server.review_session import ReviewSession
     from errata.review.server.serving import ServerAddress, links, listen, serve
 
-    names, share = _names(reviewer or []), as_share("--overlap", overlap, ends=True)
+    names = _names(reviewer or [])
+    given = {
+        "overlap": None if overlap is None else str(as_share("--overlap", overlap, ends=True)),
+        "random-every": None if random_every is None else str(random_every),
+    }
     address = ServerAddress(host, port, tls_cert, tls_key, behind_proxy)
     if not address.is_loopback:
         print(f"errata: warning: everyone who reaches {host} can try the links", file=sys.stderr)
@@ -79,19 +94,37 @@ def review(
     try:
         names = names or list(storage.tokens([])) or [_own_name()]
         tokens = storage.tokens(names, renew=new_links)
-        session = ReviewSession(samples, storage, names, share, random_every)
+        options, changes = _kept(storage.settings(), given)
+        session = ReviewSession(samples, storage, names, float(options["overlap"]), int(options["random-every"]))
         _import(session, load or [], names[0])
         if export_to is not None:
             _export(session, export_to)
             return
         with listen(address) as listener:
             print(f"{counted(len(samples.ids), 'sample')} of {found}; verdicts are stored in {storage.name}")
+            storage.remember(options)
+            print(*changes, _in_words(options), sep="\n")
             for name, link in links(address, listener, tokens).items():
                 print(f"{name}: {link}")
             print("Each link is personal. Stop the server with Ctrl-C.", flush=True)
             serve(session, tokens, address, listener, retrain)
     finally:
         storage.close()
+
+
+def _kept(last: dict[str, str], given: dict[str, str | None]) -> tuple[dict[str, str], list[str]]:
+    """The options of this start: as given, or else those of the last start. And a sentence for each change."""
+    options = {name: value or last.get(name, DEFAULTS[name]) for name, value in given.items()}
+    changed = [name for name, value in options.items() if last.get(name, value) != value]
+    return options, [
+        f"Changed: --{name} is {options[name]}, and was {last[name]} at the last start." for name in changed
+    ]
+
+
+def _in_words(options: dict[str, str]) -> str:
+    twice, every = percent(float(options["overlap"])), int(options["random-every"])
+    drawn = "All samples are" if every == 1 else f"One in {every:,} samples is"
+    return f"{drawn} drawn at random; two reviewers judge {twice} of the samples (--random-every, --overlap)."
 
 
 def _names(given: list[str]) -> list[str]:
@@ -116,9 +149,10 @@ def _import(session: "ReviewSession", files: list[Path], reviewer: str) -> None:
     from errata.review.decisions import read_rows
     from errata.review.server.decision_files import import_decisions
 
+    operator = f"command line: {_own_name()}"  # no reviewer has a name with a colon
     for file in files:
-        counts, _ = import_decisions(session, read_rows(file), reviewer)
-        print(f"{file}: {counts}")
+        result, _ = import_decisions(session, read_rows(file), reviewer, uploader=operator, of_all=True)
+        print(f"{file}: {result}")
 
 
 def _export(session: "ReviewSession", target: Path) -> None:
@@ -127,4 +161,4 @@ def _export(session: "ReviewSession", target: Path) -> None:
 
     text = decisions_csv(session)
     replace_atomically(target, lambda file: file.write(text.encode("utf-8", "backslashreplace")))
-    print(f"wrote {target}")
+    print(f"wrote {target}. {session.state.left_out()}".strip())

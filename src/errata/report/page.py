@@ -37,6 +37,7 @@ SCRIPTS = (
     "detail",
     "relabel",
     "conflicts",
+    "outbox",
     "team",
     "main",
 )

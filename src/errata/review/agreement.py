@@ -1,7 +1,7 @@
-"""How far two or more reviewers agree beyond chance: Cohen's and Fleiss' kappa with an interval."""
+"""How often two or more reviewers agree, and how far beyond chance: Cohen's and Fleiss' kappa, with intervals."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ class Kappa:
 
     low, high: a 95 % interval for many samples; None if all verdicts are equal or there are fewer than two samples, in
     which case the formula gives no width. name: Cohen or Fleiss. samples: judged by both. agreed: with equal verdicts.
+    share_low, share_high: an exact 95 % interval (Clopper and Pearson) of the share of samples with equal verdicts,
+    which always exists.
     """
 
     value: float
@@ -23,6 +25,15 @@ class Kappa:
     name: str
     samples: int
     agreed: int
+    share_low: float = field(init=False)
+    share_high: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        from scipy.stats import binomtest
+
+        share = binomtest(self.agreed, self.samples).proportion_ci(0.95, method="exact")
+        object.__setattr__(self, "share_low", float(share.low))
+        object.__setattr__(self, "share_high", float(share.high))
 
 
 def cohen_kappa(first: Sequence[Hashable], second: Sequence[Hashable]) -> Kappa:

@@ -74,17 +74,18 @@ def certify(
                 "`fixed=` works only with a file of decisions: errata review ranks again after verdicts, and then only "
                 "the statements for any number of looks hold"
             )
-        return certified_review(server_review(result, database).verdicts, recall, confidence, from_server=True)
+        review = server_review(result, database)
+        return certified_review(review.verdicts, recall, confidence, from_server=True, left_out=review.left_out)
     decisions = as_decisions(verdicts)
     if random is not None:
         steps = [ReviewStep(str(id_)) for id_ in random]
     else:
         ids = [decision.id for decision in decisions]
         steps = [] if isinstance(found, Found) else review_steps(Path(found), result, ids)
-    review = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
+    ordered = ordered_verdicts(result, decisions, steps, chosen_first=random is not None)
     judged = {decision.id for decision in decisions}
     pending = sum(step.id not in judged for step in steps if not step.chosen)
-    return certified_review(review, recall, confidence, fixed=fixed, pending=pending)
+    return certified_review(ordered, recall, confidence, fixed=fixed, pending=pending)
 
 
 def review_database(folder: Path) -> Path | None:

@@ -25,7 +25,8 @@ class CertifiedReview:
     certificate: whether enough of the wrong labels are found. count: how many labels are wrong. p_wrong (N,): in the
     order of the ranking, corrected by the verdicts. expected_next: errors among the next 100 samples of the ranking.
     pending: samples that were drawn at random and have no verdict yet. from_server: the verdicts are those of
-    `errata review`, which draws the random samples itself.
+    `errata review`, which draws the random samples itself. left_out: a sentence about verdicts on changed data, or
+    nothing.
     """
 
     certificate: Certificate
@@ -34,6 +35,7 @@ class CertifiedReview:
     expected_next: float
     pending: int = 0
     from_server: bool = False
+    left_out: str = ""
 
     def __str__(self) -> str:
         return "\n".join(sentences(self))
@@ -47,6 +49,7 @@ def certified_review(
     fixed: bool = False,
     pending: int = 0,
     from_server: bool = False,
+    left_out: str = "",
     order: "Sequence[int] | None" = None,
 ) -> CertifiedReview:
     """Compute the count and the certificate. order: all rows in the order of the review, if not that of the ranking."""
@@ -60,6 +63,7 @@ def certified_review(
         expected_next=expect_among_next(corrected, ranked, review.rows, NEXT),
         pending=pending,
         from_server=from_server,
+        left_out=left_out,
     )
 
 
@@ -76,6 +80,8 @@ def sentences(review: CertifiedReview) -> list[str]:
     if review.pending:
         have = "has" if review.pending == 1 else "have"
         lines.append(f"{counted(review.pending, 'sample')} of the random part {have} no verdict yet.")
+    if review.left_out:
+        lines.append(review.left_out)
     if count.checks:
         # The estimate of `count` takes samples to be chosen by their first rank, but the server ranks again.
         estimate = float(np.clip(review.p_wrong.sum(), low, high)) if review.from_server else count.expected

@@ -3,6 +3,13 @@ const DECISIONS = ["keep", "accept", "relabel", "skip"];
 const csvField = text => /[",\r\n]|^\s|\s$/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 const csvLine = fields => fields.map(csvField).join(",") + "\n";
 
+/** Let the browser download a text. */
+function saveFile(name, text) {
+  const address = URL.createObjectURL(new Blob([text], {type: "text/csv"}));
+  make("a", {href: address, download: name}).click();
+  URL.revokeObjectURL(address);
+}
+
 /**
  * The rows of a CSV text as lists of fields. Quoted fields may hold commas, line ends and doubled quotes.
  * null if a quote is not closed.

@@ -1,4 +1,5 @@
-// place -> {decision, label}; label is the new label, or "".
+// place -> {decision, label, by}; label is the new label, or "". by: who decided so and when, in pairs of texts; nobody is named
+// for a decision made on this page. A server has its own log instead.
 const decisions = new Map();
 const steps = [];  // steps to undo, each a list of [place, earlier decision or null]
 const storageKey = `errata:${report.run}`;
@@ -24,13 +25,13 @@ function restoreDecisions() {
   withStorage(() => {
     const stored = localStorage.getItem(storageKey);
     decisions.clear();
-    for (const [place, decision, label] of JSON.parse(stored ?? "[]")) decisions.set(place, {decision, label});
+    for (const [place, decision, label, by = [["", ""]]] of JSON.parse(stored ?? "[]")) decisions.set(place, {decision, label, by});
   });
 }
 
 function storeDecisions() {
   undownloaded = true;
-  withStorage(() => localStorage.setItem(storageKey, JSON.stringify([...decisions].map(([place, {decision, label}]) => [place, decision, label]))));
+  withStorage(() => localStorage.setItem(storageKey, JSON.stringify([...decisions].map(([place, {decision, label, by}]) => [place, decision, label, by]))));
 }
 
 /** Store several decisions as one step that can be undone; null deletes a decision. */
@@ -41,7 +42,8 @@ function decideAll(changes) {
     return;
   }
   steps.push(changes.map(([place]) => [place, decisions.get(place) ?? null]));
-  for (const [place, entry] of changes) setOrDelete(decisions, place, entry);
+  const by = [["", new Date().toISOString()]];
+  for (const [place, entry] of changes) setOrDelete(decisions, place, entry && {by, ...entry});
   storeDecisions();
 }
 
@@ -68,11 +70,17 @@ const isChange = entry => entry !== undefined && (entry.decision === "accept" ||
 function decisionsCsv() {
   const places = [...decisions.keys()].sort((a, b) => a - b);
   const drawn = place => drawnAtRandom.has(place) ? "yes" : "";
-  const line = place => csvLine([ids[place], givenOf(place), decisions.get(place).decision, decisions.get(place).label, drawn(place)]);
-  return csvLine(["id", "label", "decision", "new_label", "random"]) + places.map(line).join("");
+  const lines = place => {
+    const {decision, label, by} = decisions.get(place);
+    return by.map(([reviewer, time]) => csvLine([ids[place], givenOf(place), decision, label, reviewer, time, drawn(place)])).join("");
+  };
+  return csvLine(["id", "label", "decision", "new_label", "reviewer", "time", "random"]) + places.map(lines).join("");
 }
 
 const inWords = entry => entry.label === "" ? entry.decision : `${entry.decision} ${entry.label}`;
+
+/** The pairs of a reviewer and a time in either list, each once. */
+const joined = (by, more) => [...new Map([...by, ...more].map(pair => [JSON.stringify(pair), pair])).values()];
 
 /** `Replaced 2 decisions made here: sample 4 (keep, now accept dog), ...`. */
 function replacedMessage() {
@@ -87,6 +95,7 @@ function loadDecisions(text) {
   if (parsed === null) return "Nothing was loaded: a quote in this file is not closed.";
   const [header = [], ...rows] = parsed;
   const [idAt, labelAt, decisionAt, newAt] = ["id", "label", "decision", "new_label"].map(name => header.indexOf(name));
+  const [reviewerAt, timeAt] = ["reviewer", "time"].map(name => header.indexOf(name));
   if ([idAt, labelAt, decisionAt, newAt].includes(-1))
     return "This file is not a decisions.csv: its first line must name the columns id, label, decision and new_label.";
   const placeOf = new Map(ids.map((id, place) => [id, place]));
@@ -102,10 +111,12 @@ function loadDecisions(text) {
     else if (!DECISIONS.includes(decision) || (label === "" && (decision === "accept" || decision === "relabel"))) invalid++;
     else {
       const entry = decisionFor(place, decision === "accept" ? "relabel" : decision, label);
-      const before = decisions.get(place);
+      const before = changes.get(place) ?? decisions.get(place);
+      entry.by = [[row[reviewerAt] ?? "", row[timeAt] ?? ""]];
+      if (before && inWords(before) === inWords(entry)) entry.by = joined(before.by, entry.by);
       if (before && before.decision !== "skip" && inWords(before) !== inWords(entry)) {
         if (entry.decision === "skip") continue;
-        replaced.set(place, before);
+        if (decisions.has(place)) replaced.set(place, decisions.get(place));
       }
       changes.set(place, entry);
     }

@@ -108,10 +108,7 @@ function act(name) {
 
 function download() {
   if (team) { make("a", {href: `${base}/decisions.csv`, download: "decisions.csv"}).click(); return; }
-  const address = URL.createObjectURL(new Blob([decisionsCsv()], {type: "text/csv"}));
-  const link = make("a", {href: address, download: "decisions.csv"});
-  link.click();
-  URL.revokeObjectURL(address);
+  saveFile("decisions.csv", decisionsCsv());
   undownloaded = false;
   showMessage(`Downloaded ${counted(decisions.size, "decision")}. Next: errata apply DATA --decisions decisions.csv`);
 }

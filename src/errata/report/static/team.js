@@ -1,11 +1,9 @@
 // Decisions stored by `errata review`: every verdict is sent to the server, kept here until it is acknowledged, and sent
 // again with the same key after a lost connection, so that none is lost and none counts twice.
 const base = location.pathname.replace(/\/$/, "");
-const outboxPrefix = `errata:outbox:${base}:`;
 const SEND_AT_ONCE = 200;  // events in one request
 const QUEUE_LOW = 5;  // undecided samples below which more are fetched
 const LONGEST_PAUSE = 5000;  // milliseconds between two attempts
-const outbox = new Map();  // key -> event that the server has not acknowledged
 let own = [];  // own events that are not undone: {key, place, entry or null, kind}
 const others = new Map();  // place -> verdicts of others that this reviewer may see: [name, verdict, label]
 const onServer = new Map();  // place -> own verdict as the server has it, or null; others may clear it
@@ -13,7 +11,6 @@ const settled = new Map();  // place -> [name, verdict, label] of an adjudicatio
 let queue = [], disagreements = [], panel = null;
 let sending = false, pause = 250, serverNumber = -1, shownSince = performance.now(), offline = "";
 
-const newKey = () => [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, "0")).join("");
 /** The JSON that the server answers; its sentence is the error if it refuses. */
 async function ask(path, options = {}) {
   const answer = await fetch(`${base}${path}`, {cache: "no-store", credentials: "omit", ...options});
@@ -22,29 +19,6 @@ async function ask(path, options = {}) {
   return body;
 }
 const post = (path, body, type = "application/json") => ask(path, {method: "POST", headers: {"content-type": type}, body});
-
-function keep(event) {
-  outbox.set(event.key, event);
-  withStorage(() => localStorage.setItem(outboxPrefix + event.key, JSON.stringify(event)));
-}
-
-function drop(key) {
-  outbox.delete(key);
-  withStorage(() => localStorage.removeItem(outboxPrefix + key));
-}
-
-/** Events of an earlier visit that were not acknowledged, in the order in which they were made. */
-function readOutbox() {
-  withStorage(() => {
-    const keys = Object.keys(localStorage).filter(key => key.startsWith(outboxPrefix));
-    const events = keys.map(key => JSON.parse(localStorage.getItem(key))).sort((a, b) => a.made - b.made);
-    for (const event of events) outbox.set(event.key, event);
-  });
-}
-
-/** An event about a sample that is kept until the server acknowledges it. */
-const newEvent = (place, verdict, more) => ({key: newKey(), made: Date.now() + outbox.size / 1000, sample: ids[place],
-  label: givenOf(place), rank: place + 1, suggestion: shownSuggestedName(place), verdict, ...more});
 
 /** Send one verdict. entry: {decision, label}, or null to clear. */
 function sendVerdict(place, entry, kind = "review") {
@@ -66,7 +40,6 @@ function foldOwn() {
   const unsent = unsentSamples();
   for (const [place, entry] of onServer) if (!unsent.has(ids[place])) setOrDelete(decisions, place, entry);
 }
-const unsentSamples = () => new Set([...outbox.values()].map(event => event.sample));
 
 /** Undo the last own event; returns its place as a list, or null. */
 function undoOwn() {
@@ -87,9 +60,9 @@ async function flush() {
   try {
     const events = [...outbox.values()].slice(0, SEND_AT_ONCE);
     const answer = await post("/verdicts", JSON.stringify({events}));
-    const refused = new Map(answer.refused.map(({key, reason}) => [key, reason]));
+    const reasons = new Map(answer.refused.map(({key, reason}) => [key, reason]));
     for (const key of answer.acknowledged) drop(key);
-    if (refused.size) refuse(events.filter(event => refused.has(event.key)), refused);
+    if (reasons.size) withdraw(events.filter(event => reasons.has(event.key)), reasons);
     [pause, offline, sending] = [250, "", false];
     if (outbox.size) flush();
     topUp();
@@ -102,14 +75,13 @@ async function flush() {
   drawTeam();
 }
 
-/** The server will never take these events: say so, and forget them. */
-function refuse(events, reasons) {
-  for (const event of events) drop(event.key);
+/** Refused events do not count on the page. */
+function withdraw(events, reasons) {
+  refuse(events, reasons);
   own = own.filter(event => !reasons.has(event.key));
   foldOwn();
   refilter();
-  const all = events.map(event => `${event.verdict} ${event.new_label} for sample ${event.sample}: ${reasons.get(event.key)}`);
-  showMessage(`Not stored: ${all.slice(0, 5).join("; ")}${all.length > 5 ? ` and ${whole(all.length - 5)} more` : ""}.`);
+  showMessage(`Not stored: ${counted(events.length, "verdict")}; the list above says why.`);
 }
 
 /** Fetch what the page does not hold of a sample: its contents and losses, and beyond the list its numbers. */
@@ -198,10 +170,12 @@ function listen() {
   };
 }
 
-/** `Reviewers agree on 14 of 22 samples judged twice: Cohen's kappa 0.40 (95 %: 0.06 to 0.75)`. */
+/** `Reviewers agree on 14 of 22 samples judged twice ...: 64 % (exact 95 % interval of this share: 41 % to 83 %). Cohen's kappa: 0.40 ...`. */
 const kappaWords = kappa => {
-  const interval = kappa.low === null ? "" : ` (95 %: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)})`;
-  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice: ${kappa.name}’s kappa ${kappa.value.toFixed(2)}${interval}`;
+  const interval = kappa.low === null ? "no interval: the verdicts do not vary" : `approximate 95 % interval: ${kappa.low.toFixed(2)} to ${kappa.high.toFixed(2)}`;
+  return `Reviewers agree on ${whole(kappa.agreed)} of ${counted(kappa.samples, "sample")} judged twice, without seeing each other’s verdict: `
+    + `${percent(kappa.agreed / kappa.samples)} (exact 95 % interval of this share: ${percent(kappa.share_low)} to ${percent(kappa.share_high)}). `
+    + `${kappa.name}’s kappa: ${kappa.value.toFixed(2)} (${interval})`;
 };
 
 function drawTeam() {
@@ -256,7 +230,7 @@ async function startTeam() {
   byId("reviewer").textContent = team.reviewer;
   byId("retrain").hidden = !team.retrain;
   byId("retrain").addEventListener("click", retrain);
-  readOutbox();
+  readKept();
   for (;;) {
     try { await loadState(); break; } catch (error) {
       offline = error instanceof TypeError ? "no connection" : error.message;

@@ -4,7 +4,7 @@ import contextlib
 import os
 import secrets
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import StaticPool
 
-from errata.errors import InputError, StoreError
+from errata.errors import InputError, LockedError, StoreError
 from errata.extras import require
 from errata.locks import WriteLock, lock_file
 from errata.wording import one_line
@@ -25,7 +25,8 @@ ADVISORY_LOCK = 7_300_228_191  # PostgreSQL: one server per database
 class ReviewDatabase:
     """An open database that no other server uses, or one that is only read.
 
-    Its tables: about (names and values), reviewers (name, token), assignments (samples handed out) and events.
+    Its tables: about (names and values), reviewers (name, token), assignments (samples handed out), events, and imports
+    (who loaded which events from a file).
     """
 
     def __init__(self, address: str | Path, *, read_only: bool = False) -> None:
@@ -36,7 +37,7 @@ class ReviewDatabase:
         self.path = None if _is_postgresql(address) else Path(address)
         if self.path is not None and not self.path.absolute().parent.is_dir():
             raise StoreError(f"{self.path} cannot be created: there is no folder {self.path.parent}")
-        self._lock: WriteLock | None = None if self.path is None or read_only else lock_file(self.path)
+        self._lock = None if self.path is None or read_only else _locked(self.path)
         self.tables = _tables()
         self.engine = _postgresql(str(address)) if self.path is None else _sqlite(self.path)
         self._holder: sa.Connection | None = None
@@ -69,9 +70,12 @@ class ReviewDatabase:
                 self.tables.create_all(connection)
             about = self.tables.tables["about"]
             stored = {name: value for name, value in connection.execute(sa.select(about.c.name, about.c.value))}  # noqa: C416
-            if "format" not in stored and create:
-                connection.execute(sa.insert(about), {"name": "format", "value": str(FORMAT)})
-                return
+            if create:
+                new = {"format": str(FORMAT), "review": secrets.token_hex(8)}
+                missing = [{"name": name, "value": value} for name, value in new.items() if name not in stored]
+                if missing:
+                    connection.execute(sa.insert(about), missing)
+                stored = new | stored
             version = stored.get("format", "unknown")
             if not version.isdecimal() or int(version) > FORMAT:
                 raise StoreError(
@@ -92,6 +96,19 @@ class ReviewDatabase:
                 connection.execute(sa.insert(table), {"name": name, "token": stored[name]})
         return {name: stored[name] for name in reviewers} if reviewers else stored
 
+    def settings(self) -> dict[str, str]:
+        """What `about` says: the format of the tables, the id of the review, and the options of the last start."""
+        about = self.tables.tables["about"]
+        with self.begin() as connection:
+            return {name: value for name, value in connection.execute(sa.select(about.c.name, about.c.value))}  # noqa: C416
+
+    def remember(self, settings: Mapping[str, str]) -> None:
+        """Store options for the next start."""
+        about = self.tables.tables["about"]
+        with self.begin() as connection:
+            connection.execute(sa.delete(about).where(about.c.name.in_(settings)))
+            connection.execute(sa.insert(about), [{"name": name, "value": text} for name, text in settings.items()])
+
     @contextlib.contextmanager
     def begin(self) -> Iterator[sa.Connection]:
         """A transaction. A StoreError says why it failed; then nothing was stored."""
@@ -111,7 +128,11 @@ class ReviewDatabase:
         except OSError:
             same = False
         if not same:
-            raise StoreError(f"{self.path} was deleted or replaced while the server ran: restore it and start again")
+            raise StoreError(
+                f"{self.path} was deleted or replaced while the server ran, and no new verdict can be stored. The "
+                "server still has those stored before: before you stop it, let each reviewer click “Download "
+                "decisions.csv” on the page. Then restore the folder and load the files: errata review --import"
+            )
 
     def close(self) -> None:
         """Close all connections, and let another server use the database."""
@@ -175,8 +196,23 @@ def _advisory_lock(engine: sa.Engine, name: str) -> sa.Connection:
     connection = engine.connect().execution_options(isolation_level="AUTOCOMMIT")
     if not connection.execute(sa.text(f"SELECT pg_try_advisory_lock({ADVISORY_LOCK})")).scalar():
         connection.close()
-        raise StoreError(f"{name} is used by another server of errata review: stop that first")
+        raise _already_running(name)
     return connection
+
+
+def _locked(path: Path) -> WriteLock:
+    """The lock of an SQLite database, which ends with its process."""
+    try:
+        return lock_file(path)
+    except LockedError as error:
+        raise _already_running(str(path)) from error
+
+
+def _already_running(name: str) -> StoreError:
+    return StoreError(
+        f"errata review is already running on {name}: use its links, or stop it first. Its page also downloads and "
+        "loads decisions.csv"
+    )
 
 
 def _tables() -> sa.MetaData:
@@ -192,6 +228,13 @@ def _tables() -> sa.MetaData:
         *(sa.Column(name, sa.Text, nullable=False) for name in ("sample", "reviewer", "time")),
         sa.Column("drawn_at_random", sa.Boolean, nullable=False),
         sa.Column("after_event", sa.BigInteger, nullable=False),
+    )
+    sa.Table(
+        "imports",
+        tables,
+        sa.Column("first_event", sa.BigInteger, primary_key=True, autoincrement=False),
+        sa.Column("last_event", sa.BigInteger, nullable=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in ("uploader", "time")),
     )
     sa.Table(
         "events",

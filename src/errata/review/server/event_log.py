@@ -30,6 +30,7 @@ class EventLog:
         self._database = database
         self._events = database.tables.tables["events"]
         self._assignments = database.tables.tables["assignments"]
+        self._imports = database.tables.tables["imports"]
 
     def events_after(self, number: int) -> list[Event]:
         """The stored events with a higher number, in order."""
@@ -37,10 +38,19 @@ class EventLog:
         with self._database.begin() as connection:
             return [Event(**row) for row in connection.execute(query).mappings()]
 
-    def append(self, events: Sequence[Event]) -> None:
-        """Store events, which have numbers. When this returns, they are on disk."""
+    def append(self, events: Sequence[Event], uploader: str = "") -> None:
+        """Store events, which have numbers. When this returns, they are on disk. uploader: who imported them."""
         with self._database.begin() as connection:
             connection.execute(insert(self._events), [asdict(event) for event in events])
+            if uploader:
+                row = {"first_event": events[0].number, "last_event": events[-1].number, "uploader": uploader}
+                connection.execute(insert(self._imports), {**row, "time": utc_now()})
+
+    def uploaders(self) -> list[tuple[int, int, str]]:
+        """The first and the last event of each import, and who loaded the file."""
+        columns = [self._imports.c[name] for name in ("first_event", "last_event", "uploader")]
+        with self._database.begin() as connection:
+            return [tuple(row) for row in connection.execute(select(*columns).order_by(columns[0]))]
 
     def assignments(self) -> list[Assignment]:
         """All assignments, in order."""

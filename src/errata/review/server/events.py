@@ -12,7 +12,7 @@ from errata.wording import one_line
 
 KEEP, ACCEPT, RELABEL, SKIP, CLEAR, UNDO = "keep", "accept", "relabel", "skip", "clear", "undo"
 VERDICTS = (KEEP, ACCEPT, RELABEL, SKIP, CLEAR, UNDO)
-REVIEW, ADJUDICATION, IMPORT = "review", "adjudication", "import"
+REVIEW, BLIND, ADJUDICATION, IMPORT = "review", "blind", "adjudication", "import"
 KEY = re.compile(r"[0-9a-zA-Z-]{16,80}")
 LONGEST_LABEL = 10_000  # characters
 LONGEST_TIME = 86_400.0  # seconds for one verdict; a page may stay open over night
@@ -22,12 +22,13 @@ LONGEST_TIME = 86_400.0  # seconds for one verdict; a page may stay open over ni
 class Event:
     """A verdict about one sample, or its withdrawal.
 
-    key: made by the page, so that an event that is sent twice counts once. time: when the server received it (UTC).
+    key: made by the page, so that an event that is sent twice counts once. time: when the server received it (UTC);
+    that of the file for an import.
     sample, label: the id and the given label, as text. rank, suggestion: as shown to the reviewer. verdict: keep,
     accept, relabel, skip, clear or undo. new_label: empty unless accept or relabel. undoes: the key of the event that
     an undo withdraws. seconds: how long the sample was shown. drawn_at_random: True if the sample was handed out at a
-    random position of a queue. kind: review, adjudication (settles a disagreement) or import. number: its place in the
-    log.
+    random position of a queue. kind: review, blind (a review while the verdicts of others were hidden), adjudication
+    (settles a disagreement) or import. number: its place in the log.
     """
 
     key: str
@@ -55,7 +56,21 @@ class Event:
 
 def utc_now() -> str:
     """The time as text: `2026-01-31T12:00:00.000Z`."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return _as_text(datetime.now(UTC))
+
+
+def utc_time(text: str) -> str:
+    """A time in a file as `utc_now` writes it: UTC without a zone, and not after now. Empty if it is no time."""
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        utc = moment.replace(tzinfo=moment.tzinfo or UTC).astimezone(UTC)
+    except (ValueError, OverflowError):
+        return ""
+    return min(_as_text(utc), utc_now())
+
+
+def _as_text(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def read_event(sent: Any, reviewer: str) -> Event:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from errata.core.guarantees import RIGHT, UNSURE, WRONG, Verdicts, check_verdicts
 from errata.review.agreement import Kappa, cohen_kappa, fleiss_kappa
 from errata.review.certified_review import certified_review, sentences
-from errata.review.server.events import IMPORT, SKIP
 from errata.review.server.queues import SharedQueue
 from errata.review.server.verdict_state import DECIDED, OPEN, VerdictState
 
@@ -24,10 +23,12 @@ LEFT_BEHIND = 100  # samples handed out after one without a verdict, from which 
 def judged_verdicts(state: VerdictState, queue: SharedQueue, p_wrong: NDArray[np.float64]) -> Verdicts:
     """The verdicts for `errata.core.guarantees`. Rows are places in the ranking, and p_wrong (N,) is in its order.
 
-    A skipped sample and an open disagreement are unsure. The order is that of handing out, because a random draw is
-    uniform among the samples that were not handed out before. A sample that was judged without being handed out (from
-    the list, or imported) counts from its first event. A draw counts as random if all samples before it have a verdict:
-    otherwise reviewers could choose what counts by leaving samples out. A sample that is left behind is unsure.
+    A skipped sample and an open disagreement are unsure, and so is one whose verdict must not show before another
+    reviewer has judged it too: the statements on the page would give it away. The order is that of handing out, because
+    a random draw is uniform among the samples that were not handed out before. A sample that was judged without being
+    handed out (from the list, or imported) counts from its first event. A draw counts as random if all samples before
+    it have a verdict: otherwise reviewers could choose what counts by leaving samples out. A sample that is left behind
+    is unsure.
     """
     handed = {place: at for at, place in enumerate(queue.drawn)}
     touched = sorted(_step(place, handed, state, queue) for place in handed.keys() | state.judged_places())
@@ -39,7 +40,8 @@ def judged_verdicts(state: VerdictState, queue: SharedQueue, p_wrong: NDArray[np
             continue
         is_wrong = outcome.chosen != state.labels[place]
         rows.append(place)
-        wrong.append(UNSURE if outcome.chosen is None else WRONG if is_wrong else RIGHT)
+        unsure = outcome.chosen is None or queue.is_hidden(place, state)
+        wrong.append(UNSURE if unsure else WRONG if is_wrong else RIGHT)
         at_random.append(complete and handed_out and queue.drawn[place])
     return check_verdicts(
         p_wrong, np.array(rows, dtype=np.int64), np.array(wrong, dtype=np.int64), np.array(at_random, dtype=np.bool_)
@@ -68,15 +70,11 @@ def statements(verdicts: Verdicts, order: Sequence[int]) -> list[str]:
 def agreement(state: VerdictState) -> Kappa | None:
     """The agreement on samples that two reviewers judged: Cohen's kappa for one pair of reviewers, otherwise Fleiss'.
 
-    Only the first two verdicts of a sample count, which were given without seeing each other. The categories are the
-    chosen labels.
+    The first verdict of each of the first two reviewers counts, if neither had seen another verdict on the sample. What
+    they change later, perhaps after seeing the other verdict, does not. The categories are the chosen labels.
     """
-    pairs = []
-    for verdicts in state.current.values():
-        given = [event for event in verdicts.values() if event.verdict != SKIP and event.kind != IMPORT]
-        if len(given) >= 2:
-            first = sorted(sorted(given, key=lambda event: event.number)[:2], key=lambda event: event.reviewer)
-            pairs.append((first[0], first[1]))
+    blind = [sorted(given[:2], key=lambda event: event.reviewer) for given in state.blind_verdicts()]
+    pairs = [(given[0], given[1]) for given in blind if len(given) == 2]
     if not pairs:
         return None
     chosen = [(one.chosen, other.chosen) for one, other in pairs]
@@ -86,8 +84,9 @@ def agreement(state: VerdictState) -> Kappa | None:
 
 
 def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
-    """What the panel of the page shows, for JSON."""
-    decided = [place for place in state.judged_places() if state.outcome(place).status == DECIDED]
+    """What the panel of the page shows, for JSON. A sample of the overlap counts after its second verdict."""
+    judged = (place for place in state.judged_places() if not queue.is_hidden(place, state))
+    decided = [place for place in judged if state.outcome(place).status == DECIDED]
     wrong = [place for place in decided if state.outcome(place).chosen != state.labels[place]]
     per_reviewer = Counter(name for verdicts in state.current.values() for name in verdicts)
     kappa = agreement(state)
@@ -103,6 +102,6 @@ def panel(state: VerdictState, queue: SharedQueue) -> dict[str, Any]:
 
 
 def _as_json(kappa: Kappa) -> dict[str, Any]:
-    numbers = {name: getattr(kappa, name) for name in ("value", "low", "high")}
+    numbers = {name: getattr(kappa, name) for name in ("value", "low", "high", "share_low", "share_high")}
     rounded = {name: None if number is None else round(number, 3) for name, number in numbers.items()}
     return {**rounded, "name": kappa.name, "samples": kappa.samples, "agreed": kappa.agreed}

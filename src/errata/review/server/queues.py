@@ -52,10 +52,13 @@ class SharedQueue:
 
     def is_blind(self, place: int, reviewer: str, state: VerdictState) -> bool:
         """Whether a reviewer must not see the verdicts of others: they may still judge this sample themselves."""
-        verdicts = state.current.get(place, {})
-        if reviewer in verdicts or place in state.adjudicated:
+        return reviewer not in state.current.get(place, {}) and self.is_hidden(place, state)
+
+    def is_hidden(self, place: int, state: VerdictState) -> bool:
+        """Whether another reviewer is to judge a sample of the overlap without seeing the verdicts that it has."""
+        if place in state.adjudicated:
             return False
-        return bool(self._twice[place]) and len(verdicts) < self.verdicts_needed(place, state)
+        return bool(self._twice[place]) and len(state.current.get(place, {})) < self.verdicts_needed(place, state)
 
     def needs_adjudication(self, place: int, state: VerdictState) -> bool:
         """Whether the reviewers disagree and no further reviewer is going to judge the sample."""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from errata.readers.file_access import file_errors
 from errata.review.reranking import JudgedLabels, reranked
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import Assignment, EventLog
-from errata.review.server.events import ACCEPT, ADJUDICATION, RELABEL, UNDO, Event, read_event
+from errata.review.server.events import ACCEPT, ADJUDICATION, BLIND, CLEAR, RELABEL, REVIEW, UNDO, Event, read_event
 from errata.review.server.panel import judged_verdicts, panel, statements
 from errata.review.server.queues import SharedQueue
 from errata.review.server.review_samples import ReviewSamples
@@ -45,14 +45,14 @@ class ReviewSession:
         overlap: float = 0.0,
         random_every: int = EVERY,
     ) -> None:
-        """overlap, random_every: see `SharedQueue`."""
+        """overlap, random_every: see `SharedQueue`. `lock` is held while verdicts change."""
         self.samples, self.database, self.reviewers = samples, database, reviewers
         self.log = EventLog(database)
         self.state = VerdictState(samples.places, samples.labels)
         self.queue = SharedQueue(
             len(samples.ids), samples.seed, reviewers, overlap, random_every, random_places=samples.random_places
         )
-        self._lock, self._panel_lock = threading.RLock(), threading.Lock()
+        self.lock, self._panel_lock = threading.RLock(), threading.Lock()
         self.panel: dict[str, Any] = {}  # for the page
         self.disagreements: list[int] = []
         self.training = ""  # how a training went
@@ -79,7 +79,7 @@ class ReviewSession:
 
         A StoreError means that nothing was acknowledged. The page then sends the same events again.
         """
-        with self._lock:
+        with self.lock:
             changed = self._read_new_events() if self._uncertain else []
             new: dict[str, Event] = {}
             replies = [self._check_all(reviewer, events, new) for reviewer, events in sent]
@@ -87,10 +87,10 @@ class ReviewSession:
                 changed += self._append(list(new.values()))
             return replies, changed
 
-    def _append(self, events: list[Event]) -> list[int]:
+    def _append(self, events: list[Event], uploader: str = "") -> list[int]:
         numbered = [replace(event, number=self.last_number + 1 + at) for at, event in enumerate(events)]
         self._uncertain = True  # until the commit is known to have succeeded
-        self.log.append(numbered)
+        self.log.append(numbered, uploader)
         self._uncertain = False
         self.last_number += len(numbered)
         self._since_reranked += len(numbered)
@@ -134,6 +134,13 @@ class ReviewSession:
             self._check_undo(event, new)
         elif event.kind == ADJUDICATION and not self._may_be_settled(place):
             raise InputError(f"the reviewers do not disagree on sample {name}")
+        elif event.kind == REVIEW and self.queue.is_blind(place, event.reviewer, self.state):
+            mine = (other for other in new.values() if other.reviewer == event.reviewer)
+            if event.verdict == CLEAR and all(other.sample != event.sample for other in mine):
+                raise InputError(
+                    f"you have no verdict on sample {name} to clear, and those of others are hidden until you judge it"
+                )
+            event = replace(event, kind=BLIND)
         return replace(event, drawn_at_random=self.queue.drawn.get(place, False))
 
     def _may_be_settled(self, place: int) -> bool:
@@ -148,15 +155,16 @@ class ReviewSession:
         if event.undoes in self.state.undone or any(other.undoes == event.undoes for other in new.values()):
             raise InputError("this verdict is undone already")
 
-    def append_imported(self, events: Iterable[Event]) -> tuple[int, list[int]]:
-        """Store imported events that are not known yet. Returns how many, and the changed places."""
-        with self._lock:
-            new = {event.key: event for event in events if event.key not in self.state.by_key}
-            return len(new), self._append(list(new.values())) if new else []
+    def append_imported(self, choose: Callable[[], list[Event]], uploader: str) -> list[int]:
+        """Store the imported events that `choose` returns, with no verdict in between. Returns the changed places."""
+        with self.lock:
+            changed = self._read_new_events() if self._uncertain else []
+            events = choose()
+            return changed + (self._append(events, uploader) if events else [])
 
     def next_places(self, reviewer: str) -> list[int]:
         """The places that a reviewer is to judge now, topped up to a full batch."""
-        with self._lock:
+        with self.lock:
             now = time.monotonic()
             self.queue.renew(reviewer, now)
             held = self.queue.open_places(reviewer, self.state, now)
@@ -184,14 +192,14 @@ class ReviewSession:
 
     def still_here(self, reviewer: str) -> None:
         """The page of a reviewer is open: others do not get their samples."""
-        with self._lock:
+        with self.lock:
             self.queue.renew(reviewer, time.monotonic())
 
     def snapshot(self, reviewer: str) -> dict[str, Any]:
         """All that a page needs after it was opened: own events, visible verdicts of others, queue and panel."""
         queue = self.next_places(reviewer)
         self.update_panel()
-        with self._lock:
+        with self.lock:
             events = self.state.own_events(reviewer)
             own = [[event.key, place, event.verdict, event.new_label, event.kind] for place, event in events]
             places = self.state.judged_places() | {place for place, _ in events}
@@ -205,7 +213,7 @@ class ReviewSession:
 
     def changes(self, reviewer: str, places: Iterable[int]) -> dict[str, Any]:
         """What a reviewer may see of some samples, the disagreements and the panel."""
-        with self._lock:
+        with self.lock:
             return {
                 "number": self.last_number,
                 "samples": [self._visible(place, reviewer) for place in dict.fromkeys(places)],
@@ -230,7 +238,7 @@ class ReviewSession:
     def update_panel(self) -> None:
         """Compute the panel and the disagreements, if there are new verdicts. Verdicts can be stored meanwhile."""
         with self._panel_lock:
-            with self._lock:
+            with self.lock:
                 current, state, queue = (self.last_number, self._rankings), self.state, self.queue
                 if current == self._panel_of:
                     return
@@ -238,26 +246,26 @@ class ReviewSession:
                 disagreements = sorted(place for place in state.current if queue.needs_adjudication(place, state))
                 counts = panel(state, queue)
             shown = {**counts, "statements": statements(verdicts, order)}
-            with self._lock:
+            with self.lock:
                 self.panel, self.disagreements, self._panel_of = shown, disagreements, current
 
     def rerank_if_due(self) -> bool:
         """Rank the samples again if enough verdicts have arrived since the last time."""
-        with self._lock:
+        with self.lock:
             if self._since_reranked < RERANK_AFTER:
                 return False
             self._since_reranked = 0
             judged, before = self._judged_labels(), self._p_wrong
         p_wrong = reranked(before, self.samples.label_codes, judged, self.samples.near)
         order = np.argsort(-p_wrong, kind="stable").tolist()
-        with self._lock:
+        with self.lock:
             self.queue.order = order
             self._rankings += 1
         return True
 
     def verified_labels(self) -> dict[str, str]:
         """The label of each sample whose reviewers agree, by id."""
-        with self._lock:
+        with self.lock:
             outcomes = {place: self.state.outcome(place).chosen for place in sorted(self.state.judged_places())}
         return {self.samples.ids[place]: label for place, label in outcomes.items() if label is not None}
 
@@ -274,7 +282,7 @@ class ReviewSession:
         if set(table["run"]) != {self.samples.run}:
             return  # of earlier results in this folder
         table = table.reindex(self.samples.ids)
-        with self._lock:
+        with self.lock:
             self._p_wrong = table["p_wrong"].to_numpy(dtype=np.float64)
             self._trained_on = set(np.flatnonzero(table["verified"].to_numpy()).tolist())
             self._since_reranked = RERANK_AFTER

@@ -38,6 +38,7 @@ class ReviewRoutes:
         self._live = LiveUpdates(session)
         self._commits = GroupCommit(session, self._live.announce)
         self._retraining = Retraining(session, self._live.announce)
+        self._review = session.database.settings()["review"]  # the browser keeps unsent verdicts under it
         self._trainer = session.reviewers[0] if retrain else None
 
     def application(self, hosts: AllowedHosts, scheme: str) -> RequestChecks:
@@ -81,7 +82,12 @@ class ReviewRoutes:
         return endpoint
 
     async def _page(self, request: Request, reviewer: str) -> Response:
-        server = {"reviewer": reviewer, "reviewers": self._session.reviewers, "retrain": reviewer == self._trainer}
+        server = {
+            "review": self._review,
+            "reviewer": reviewer,
+            "reviewers": self._session.reviewers,
+            "retrain": reviewer == self._trainer,
+        }
         text = await asyncio.to_thread(self._session.samples.page, server)
         policy = content_policy("'self'") + "; frame-ancestors 'none'"
         return HTMLResponse(text.encode("utf-8", "backslashreplace"), headers={"content-security-policy": policy})
@@ -117,7 +123,7 @@ class ReviewRoutes:
         return JSONResponse(await asyncio.to_thread(self._session.samples.details, place))
 
     async def _download(self, request: Request, reviewer: str) -> Response:
-        text = await asyncio.to_thread(decisions_csv, self._session)
+        text = await asyncio.to_thread(decisions_csv, self._session, reviewer)
         headers = {"content-disposition": 'attachment; filename="decisions.csv"'}
         return Response(text.encode("utf-8", "backslashreplace"), media_type="text/csv", headers=headers)
 
@@ -136,8 +142,8 @@ class ReviewRoutes:
                 decisions = read_rows(path)
             except (InputError, StoreError) as error:
                 raise InputError(f"Nothing was loaded: {str(error).replace(str(path), 'decisions.csv')}") from error
-        counts, changed = import_decisions(self._session, decisions, reviewer)
-        return str(counts), changed
+        result, changed = import_decisions(self._session, decisions, reviewer, uploader=reviewer)
+        return str(result), changed
 
 
 class _TooLargeError(Exception):

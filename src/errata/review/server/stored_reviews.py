@@ -16,10 +16,14 @@ from errata.review.server.verdict_state import VerdictState
 
 
 class StoredReview(NamedTuple):
-    """The verdicts as arrays, and the decision about each judged sample; a disagreement is a skip."""
+    """The verdicts as arrays, and the decision about each judged sample; a disagreement is a skip.
+
+    left_out: a sentence about verdicts on samples that are gone or have another label now; empty without any.
+    """
 
     verdicts: Verdicts
     decisions: tuple[Decision, ...]
+    left_out: str
 
 
 def stored_review(found: Found, address: str | Path) -> StoredReview:
@@ -42,4 +46,4 @@ def stored_review(found: Found, address: str | Path) -> StoredReview:
         verdict = "skip" if chosen is None else "keep" if chosen == labels[place] else "relabel"
         new_label = chosen if chosen is not None and verdict == "relabel" else ""
         decisions.append(Decision(ids[place], labels[place], verdict, new_label, database.name, f"rank {place + 1}"))
-    return StoredReview(verdicts, tuple(decisions))
+    return StoredReview(verdicts, tuple(decisions), state.left_out())
