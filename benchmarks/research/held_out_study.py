@@ -6,7 +6,7 @@ To the noises of beside_cleanlab.py, two are added that differ between classes (
 the same run of `errata find` and the same held-out predictions of other models. held_out.csv has the FNR of every
 candidate on every dataset, noise and seed; held_out.md the means by noise, as a share of the misses of MeanProb-LM.
 "with ..." replaces the distance of the neighbours in the pool by one of distances.py. Nothing is chosen on the dataset
-it is measured on in two rows: "a, chosen on the other datasets", and "a detector learned on the other datasets", a
+it is measured on in the rows "..., chosen on the other datasets", and "a detector learned on the other datasets", a
 logistic regression over statistics of samples that do not identify a dataset.
 """
 
@@ -37,6 +37,13 @@ from errata.datasets.sets.wild import DATASETS
 Array = NDArray[np.float64]
 MODELS = ("neighbours", "logistic regression", "forest", "network")
 WEIGHTS = (0.3, 0.4, 0.5, 0.7)
+SHARES, TYPICAL, FACTORS = (0.5, 0.7, 0.8, 0.9, 1.0), (0.05, 0.1, 0.2, 0.5), (1, 20, 100, 1000)
+CONSTANTS = {
+    "a": [f"a = {weight}" for weight in WEIGHTS],
+    "share of T by the counts": [f"{share:.0%} of T by the counts" for share in SHARES],
+    "share of typical samples": [f"T from the typical {share:.0%}" for share in TYPICAL],
+    "Bayes factor": [f"T if {factor} times more probable" for factor in FACTORS],
+}
 KEY = ["dataset", "noise", "seed"]
 
 
@@ -149,6 +156,15 @@ def with_constants(run: Run, log_probabilities: Array, share: float, factor: flo
         unmixing.TYPICAL_SHARE, unmixing.DECISIVE = usual
 
 
+def with_share_of_counts(run: Run, log_probabilities: Array, share: float) -> Array:
+    """The margin after unmixing with another share of T that depends on the class."""
+    usual, unmixing.SHARE_OF_COUNTS = unmixing.SHARE_OF_COUNTS, share
+    try:
+        return unmixed(run, log_probabilities)
+    finally:
+        unmixing.SHARE_OF_COUNTS = usual
+
+
 def transition_of_typical_half(run: Run) -> Array:
     """T from all labels of the half of each predicted class that the pool is most confident about."""
     usual, unmixing.TYPICAL_SHARE = unmixing.TYPICAL_SHARE, 0.5
@@ -194,9 +210,11 @@ def candidates(run: Run) -> Iterator[tuple[str, Array]]:
         unmixed_by(run, blend, unmixing.transition_of_joint(np.exp(run.pool), run.labels)),
     )
     yield "always unmixed, T from the typical half", unmixed_by(run, blend, transition_of_typical_half(run))
-    for share in (0.05, 0.2, 0.5):
+    for share in TYPICAL:
         yield f"T from the typical {share:.0%}", with_constants(run, blend, share, unmixing.DECISIVE)
-    for factor in (1, 20, 1000):
+    for share in SHARES:
+        yield f"{share:.0%} of T by the counts", with_share_of_counts(run, blend, share)
+    for factor in FACTORS:
         yield f"T if {factor} times more probable", with_constants(run, blend, unmixing.TYPICAL_SHARE, factor)
 
 
@@ -230,9 +248,8 @@ def learned(runs: dict[tuple[str, str, int], Run]) -> dict[tuple[str, str, int],
     return found
 
 
-def chosen_elsewhere(rows: pd.DataFrame) -> pd.Series:
-    """FNR of the weight a that is best on the other datasets."""
-    columns = [f"a = {weight}" for weight in WEIGHTS]
+def chosen_elsewhere(rows: pd.DataFrame, columns: list[str]) -> pd.Series:
+    """FNR of the candidate that is best on the other datasets."""
     result = pd.Series(index=rows.index, dtype=float)
     for dataset, own in rows.groupby("dataset"):
         best = rows[rows["dataset"] != dataset][columns].mean().idxmin()
@@ -275,7 +292,8 @@ def main() -> None:
                 )
                 print(rows[-1], flush=True)
     found = pd.DataFrame(rows)
-    found["a, chosen on the other datasets"] = chosen_elsewhere(found)
+    for constant, columns in CONSTANTS.items():
+        found[f"{constant}, chosen on the other datasets"] = chosen_elsewhere(found, columns)
     detector = learned(runs)
     found["a detector learned on the other datasets"] = [detector[tuple(row)] for row in found[KEY].to_numpy()]
     found.round(3).to_csv(options.out / "held_out.csv", index=False)

@@ -88,12 +88,12 @@ def transitions_by_class(counts):
     prior = [1 / (CLASSES - 1)] * (CLASSES - 1)
     directions = sum(of_draws(row, prior) + sum(row) * math.log(CLASSES - 1) for row in wrong)
     T = np.empty((CLASSES, CLASSES))
+    common = (np.sum(wrong) + 1) / (counts.sum() + 2)
     for k in range(CLASSES):
-        e = (np.sum(wrong) + 1) / (counts.sum() + 2)
-        if rates >= math.log(100):
-            e = (sum(wrong[k]) + 1) / (sum(counts[k]) + 2)
+        e = (sum(wrong[k]) + 1) / (sum(counts[k]) + 2) if rates >= math.log(100) else common
         U = (wrong[k] + prior) / (sum(wrong[k]) + 1) if directions >= math.log(100) else prior
-        T[k] = np.insert(e * np.array(U), k, 1 - e)
+        by_counts = np.insert(e * np.array(U), k, 1 - e)
+        T[k] = 0.8 * by_counts + 0.2 * np.insert(common * np.array(prior), k, 1 - common)
     return T, max(rates, directions) >= math.log(100)
 
 

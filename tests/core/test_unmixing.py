@@ -121,12 +121,18 @@ def depends_on_the_class(T):
     return np.ptp(T.diagonal()) > 1e-12 or np.ptp(T[~np.eye(len(T), dtype=bool)]) > 1e-12
 
 
+def partly_the_same(T):
+    """Four fifths of T, and a fifth of the noise with the mean rate of T that is the same in all classes."""
+    classes, rate = len(T), 1 - T.diagonal().mean()
+    return 0.8 * T + 0.2 * ((1 - rate) * np.eye(classes) + rate * (1 - np.eye(classes)) / (classes - 1))
+
+
 @given(seed=seeds, classes=st.integers(3, 12), rate=st.floats(0.2, 0.5))
 def test_a_transition_is_found_if_wrong_labels_are_always_the_next_class(seed, classes, rate):
     rng = np.random.default_rng(seed)
     T = (1 - rate) * np.eye(classes) + rate * np.roll(np.eye(classes), 1, axis=1)
     found = transition_of_typical(drawn_counts(rng, T, 200))
-    np.testing.assert_allclose(found, T, atol=0.15)
+    np.testing.assert_allclose(found, partly_the_same(T), atol=0.15)
     np.testing.assert_allclose(found.sum(axis=1), 1)
     assert (found > 0).all()
 
@@ -136,7 +142,7 @@ def test_a_transition_is_found_if_only_one_class_has_wrong_labels(classes):
     T = np.eye(classes)
     T[0] = [0.6, *[0.4 / (classes - 1)] * (classes - 1)]
     found = transition_of_typical(200 * T)
-    np.testing.assert_allclose(found, T, atol=0.02)
+    np.testing.assert_allclose(found, partly_the_same(T), atol=0.02)
 
 
 def test_the_bayes_factors_are_those_of_integrals():
@@ -186,7 +192,7 @@ def test_held_out_predictions_give_the_transitions_if_there_are_any():
     held_out = np.log(0.7 * np.eye(4)[true] + rng.uniform(0.07, 0.08, size=(4000, 4)))
     blend = 0.4 * memorised + 0.6 * held_out
     T = transition_of_typical(count_typical(held_out, noisy.labels))
-    np.testing.assert_allclose(T, asymmetric_matrix(4, 0.4, {0: 1, 2: 3}), atol=0.1)
+    np.testing.assert_allclose(T, partly_the_same(asymmetric_matrix(4, 0.4, {0: 1, 2: 3})), atol=0.1)
     vectors = ProbabilityVectors(blend, held_out_log_probabilities=held_out)
     unmixed = Unmix().apply(vectors, noisy.labels, SampleContext())
     expected = true_classes(log_softmax(blend, axis=1), T, 2) + label_evidence(T)[:, noisy.labels].T

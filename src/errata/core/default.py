@@ -43,8 +43,9 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    of j. Let e_j be the share of wrong labels in class j, and U_ji the share of label i among them. Decide by Bayes
    factors of at least 100 whether e differs between classes (each uniform between 0 and 1; otherwise one for all), and
    whether U is not uniform (rows from the Dirichlet distribution with parameters 1 / (K - 1); otherwise 1 / (K - 1)).
-   T_jj = 1 - e_j and T_ji = e_j U_ji, the means given the counts. After both rounds, q_j(i) is multiplied by T at
-   [j, label], divided by sum(T²) / sum(T), over the diagonal if j is the label, otherwise over the rest.
+   T_jj = 1 - e_j and T_ji = e_j U_ji, the means given the counts. T is 0.8 times this, plus 0.2 times the same with one
+   e for all classes and uniform U. After both rounds, q_j(i) is multiplied by T at [j, label], divided by
+   sum(T²) / sum(T), over the diagonal if j is the label, otherwise over the rest.
    Without h, count the labels of the samples whose probability of a class is at least the mean of this probability
    over the samples with that label; a sample for which this holds for several classes counts for its most probable
    class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). Add 1 to each count, and

@@ -17,10 +17,12 @@ T_ji = e_j U_ji, two things may depend on the class j:
 - the share e_j of wrong labels: uniformly distributed between 0 and 1 for each class, or for all classes together;
 - the labels of wrong ones: U_ji by the Dirichlet distribution with parameters 1 / (K - 1), or always 1 / (K - 1).
 
-For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. T is the mean
-given the counts. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep their
-scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the same
-in all classes, this changes nothing.
+For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. Where classes
+overlap, even typical samples have other labels without being wrong. This looks like noise that depends on the class, so
+T is only partly believed: T = SHARE_OF_COUNTS times the mean given the counts, and for the rest the mean by both simple
+hypotheses. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep their scale,
+T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the same in all
+classes, this changes nothing.
 
 Otherwise T is the confident joint of confident learning: it counts the samples that are confidently of one class, by
 the probabilities n(i) of their neighbours after kNN, or else by the model's own p. A model that has memorised its
@@ -46,6 +48,8 @@ TYPICAL_SHARE = 0.1
 """Of the samples of a predicted class. More of them include overlap (results/research/README.md)."""
 DECISIVE = 100.0
 """Jeffreys' decisive Bayes factor. From 1 to 1000, the misses differ by 1 % (results/research/README.md)."""
+SHARE_OF_COUNTS = 0.8
+"""Of T. Less than 1 costs little where noise depends on the class, and helps where classes overlap (the same page)."""
 
 
 @register
@@ -117,12 +121,17 @@ def transition_of_typical(counts: Floats) -> Floats:
     others = uniform > 0
     own_directions = (gammaln(uniform[others] + wrong[others]) - gammaln(uniform[others])).sum()
     own_directions -= gammaln(1 + wrong_of_class).sum() - wrong.sum() * np.log(max(1, classes - 1))
-    e = np.full(classes, (wrong.sum() + 1) / (counts.sum() + 2))
+    common = np.full(classes, (wrong.sum() + 1) / (counts.sum() + 2))
+    e, U = common, uniform
     if own_rates >= np.log(DECISIVE):
         e = (wrong_of_class + 1) / (counts.sum(axis=1) + 2)
-    U = uniform
     if own_directions >= np.log(DECISIVE):
         U = (wrong + uniform) / (wrong_of_class + 1)[:, None]
+    return SHARE_OF_COUNTS * _transition(e, U) + (1 - SHARE_OF_COUNTS) * _transition(common, uniform)
+
+
+def _transition(e: Floats, U: Floats) -> Floats:
+    """T (K, K) from the share of wrong labels of each class (K,), and the share of each label among them (K, K)."""
     return np.asarray(np.diag(1 - e) + e[:, None] * U)
 
 
