@@ -269,6 +269,21 @@ def test_a_refusal_is_one_line_exit_code_2_and_nothing_written(run, files, tmp_p
     assert contents(tmp_path) == before
 
 
+@pytest.mark.parametrize("command", ["score", "rank", "find"])
+def test_changed_logits_are_refused_before_anything_is_written(run, files, tmp_path, command):
+    whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
+    whole[3, 2] = 0
+    whole.flush()
+    before = contents(tmp_path)
+    code, out, errors = run(command, "run", "--out", "new" if command == "find" else "new.csv")
+    assert (code, out) == (2, "")
+    assert errors == [
+        f"errata: {tmp_path / 'run' / 'logits.npy'} is damaged: epoch 3 differs from what was recorded. "
+        "Restore the file from a copy, or delete its folder and record the run again"
+    ]
+    assert contents(tmp_path) == before
+
+
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
 def test_a_full_disk_keeps_the_existing_file(run, files, tmp_path, suffix):
     run("score", "run", "--method", "Mean-CE")  # compile before the disk is full

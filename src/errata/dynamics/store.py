@@ -46,6 +46,7 @@ class Dynamics:
     labels (N,) are column numbers, and `classes` the names of the columns, if any. gathering: None if unknown.
     Neighbours are found in `features` (N, D), the inputs of the last layer, or in `inputs` (N, D), scaled columns.
     held_out (N, K): log-probabilities of the labels by models that have not seen them; predicted from `inputs` if None.
+    checksums: the number of each epoch in its folder and its CRC-32, which are compared when logits are used.
 
     >>> import errata
     >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
@@ -68,6 +69,7 @@ class Dynamics:
     settings: dict[str, Any] = field(default_factory=dict)
     reducers: Reducers | None = None
     path: Path | None = None
+    checksums: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
     def from_arrays(
@@ -143,6 +145,7 @@ class Dynamics:
         """Write to a new folder, and open it from there."""
         from errata.dynamics.run_folder import start_folder
 
+        self.verify()
         folder = check_path(path)
         keep = "stream" if self.logits is None else "all"
         manifest = describe(self, dtype=self._stored_dtype, keep=keep)
@@ -196,7 +199,9 @@ class Dynamics:
             return self
         if self.logits is None:
             raise InputError("this run has running sums only; a window needs the logits of every epoch (keep='all')")
-        part = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
+        chosen = check_window(window, self.epochs)
+        checksums = None if self.checksums is None else self.checksums[chosen]
+        part = replace(self, logits=self.logits[chosen], swa_logits=None, path=None, checksums=checksums)
         part.__dict__["spaces"] = self.spaces  # the neighbours are the same, and are searched once
         return part
 
@@ -204,6 +209,7 @@ class Dynamics:
         """The epochs as input of methods."""
         if self.logits is None:
             raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
+        self.verify()
         return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
 
     def sample_arrays(
@@ -223,12 +229,26 @@ class Dynamics:
         return number if self.classes is None else self.classes[number]
 
     def verify(self) -> None:
-        """Compare every stored epoch with its checksum; raises an error that names a damaged one."""
-        if self.path is None or self.logits is None:
-            return
-        for epoch, checksum in zip(range(self.epochs), read_manifest(self.path)["checksums"], strict=False):
-            if zlib.crc32(np.ascontiguousarray(self.logits[epoch]).data) != checksum:
-                raise StoreError(f"epoch {epoch} in {self.path / 'logits.npy'} differs from what was recorded")
+        """Compare every stored epoch with its checksum, once per object; raises an error that names a damaged one.
+
+        Every function that scores or ranks the logits calls this.
+        """
+        epoch, file = self._damaged_epoch, getattr(self.logits, "filename", "logits.npy")
+        if epoch is not None:
+            raise StoreError(
+                f"{file} is damaged: epoch {epoch} differs from what was recorded. Restore the file from a copy, or "
+                "delete its folder and record the run again"
+            )
+
+    @cached_property
+    def _damaged_epoch(self) -> int | None:
+        """The first epoch that differs from its checksum."""
+        if self.checksums is None or self.logits is None:
+            return None
+        for values, (epoch, checksum) in zip(self.logits, self.checksums, strict=True):
+            if zlib.crc32(np.ascontiguousarray(values).data) != checksum:
+                return epoch
+        return None
 
     def __repr__(self) -> str:
         where = f" in {self.path}" if self.path else ""
