@@ -115,9 +115,12 @@ def test_a_ranking_is_printed_and_written(run, files, tmp_path):
 
 def test_default_is_accepted_as_a_method(run, files, tmp_path):
     dynamics = Dynamics.open("run")
-    assert run("score", "run", "--method", "default", "--method", "Mean-CE")[0] == 0
+    code, out, _ = run("score", "run", "--method", "default", "--method", "Mean-CE")
+    assert code == 0
+    assert out.endswith("\ndefault is Unmixed-MeanProb-LM here\n")
     scores = read(tmp_path / "scores.csv").set_index("id")
-    np.testing.assert_array_equal(scores.iloc[:, 0], errata.score(dynamics))
+    assert list(scores) == ["default", "Mean-CE"]
+    np.testing.assert_array_equal(scores["default"], errata.score(dynamics))
     assert run("rank", "run", "--method", "default", "--out", "ranking.csv")[0] == 0
     pd.testing.assert_frame_equal(read(tmp_path / "ranking.csv"), errata.rank(dynamics), check_exact=True)
 
@@ -189,7 +192,7 @@ def test_the_25_methods_of_the_paper_are_starred():
     ).stdout
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in listed.splitlines() if line.startswith("│")]
     catalogue = errata.methods()
-    assert [row[0] for row in rows] == catalogue["method"].tolist()
+    assert [row[0] for row in rows if row[0]] == ["default", *catalogue["method"]]
     assert [row[0] for row in rows if row[2] == "*"] == catalogue[catalogue["in_paper"]]["method"].tolist()
     assert sum(row[2] == "*" for row in rows) == 25
 

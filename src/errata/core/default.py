@@ -71,13 +71,19 @@ FROZEN_FEATURES = "frozen_features"
 """The setting of a run whose features are those of a pretrained model, before it was trained on the labels."""
 
 DEFAULT = "default"
-"""The name of the method that `choose_default` returns for a run; upper or lower case."""
+"""The name of the method that `choose_default` returns for a run, and of its column of scores; upper or lower case."""
 
 WITH_INPUTS = "Unmixed-HeldOut-EarlyProb-LM"
 WITH_INPUTS_FROM_SUMS = "Unmixed-HeldOut-MeanProb-LM"
 WITH_FEATURES = "Unmixed-kNN-RampProb-LM"
 MEAN_OF_EARLY_EPOCHS = "Unmixed-EarlyProb-LM"
 MEAN_OF_ALL_EPOCHS = "Unmixed-MeanProb-LM"
+
+STANDS_FOR = (
+    f"with inputs {WITH_INPUTS}, with features {WITH_FEATURES}, otherwise {MEAN_OF_ALL_EPOCHS}, "
+    f"or {MEAN_OF_EARLY_EPOCHS} if the model memorised labels"
+)
+"""What DEFAULT stands for, in words."""
 
 DEFAULTS_FROM_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
 """The defaults that running sums can compute. Their sums are all that `memorising.counts_of_sums` needs."""
