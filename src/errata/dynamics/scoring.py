@@ -123,7 +123,7 @@ def method_results(
         results = sharded_results(viewed, chosen, count)
     else:
         results = {
-            method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
+            method.name: method.result(arrays, dynamics.labels, count, dynamics.context)
             for method, arrays in zip(chosen, viewed.sample_arrays(chosen, progress), strict=True)
         }
     return {column: results[method.name] for column, method in columns.items()}
@@ -195,7 +195,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
         return requested
     reducers = dynamics.reducers
     return choose_default(
-        dynamics.known_spaces,
+        dynamics.known_context,
         dynamics.gathering or "in-sample",
         logits_stored=reducers is None,
         can_score=lambda method: reducers is None or reducers.supports(method),
@@ -238,5 +238,5 @@ def epochs_used(dynamics: Dynamics, method: Method, arrays: SampleArrays | None 
         return dynamics.epochs
     if arrays is None:
         (arrays,) = dynamics.sample_arrays([method])
-    chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.spaces)
+    chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.context)
     return early.window_ends(dynamics.epochs)[chosen]

@@ -182,16 +182,16 @@ class Dynamics:
         return len(self.labels)
 
     @cached_property
-    def spaces(self) -> SampleContext:
+    def context(self) -> SampleContext:
         """The points in which neighbours are searched, and held-out predictions."""
         names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
         held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
         return SampleContext(self.features, self.inputs, names, held_out)
 
     @property
-    def known_spaces(self) -> SampleContext:
+    def known_context(self) -> SampleContext:
         """Which of features, inputs and held-out predictions are known; for shards without reading them."""
-        return self.spaces
+        return self.context
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
@@ -202,7 +202,7 @@ class Dynamics:
         chosen = check_window(window, self.epochs)
         checksums = None if self.checksums is None else self.checksums[chosen]
         part = replace(self, logits=self.logits[chosen], swa_logits=None, path=None, checksums=checksums)
-        part.__dict__["spaces"] = self.spaces  # the neighbours are the same, and are searched once
+        part.__dict__["context"] = self.context  # the neighbours are the same, and are searched once
         return part
 
     def replayable(self) -> Epochs:
@@ -210,7 +210,7 @@ class Dynamics:
         if self.logits is None:
             raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
         self.verify()
-        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
+        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.context)
 
     def sample_arrays(
         self, statistics: Sequence[SampleStatistic], progress: Progress | None = None

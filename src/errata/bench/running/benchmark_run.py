@@ -59,7 +59,8 @@ class BenchmarkRun(Campaign):
     def score(trained: TrainedCell) -> None:
         """Score a cell and write its results."""
         plugins = plugin_methods(trained.options.plugins)  # a new process has not loaded them
-        own = () if trained.options.as_published else methods_besides_the_papers(Dynamics.open(trained.dynamics).spaces)
+        context = Dynamics.open(trained.dynamics).context
+        own = () if trained.options.as_published else methods_besides_the_papers(context)
         every = (*paper_methods(), *own, *map(parse, (*trained.options.methods, *plugins)))
         methods = {method.name: method for method in every if method.gathering == trained.cell.gathering}
         if trained.options.as_published:
