@@ -37,7 +37,7 @@ def expected(spaces, gathering, logits_stored, sums_of_ramp, features, late_epoc
 
 
 @pytest.mark.parametrize("gathering", ["in-sample", "out-of-sample"])
-@pytest.mark.parametrize("context", SPACES)
+@pytest.mark.parametrize("spaces", SPACES)
 def test_the_default_depends_on_what_is_known(spaces, gathering):
     known = {method.name for method in methods_besides_the_papers(known_points(*spaces))}
     for logits_stored, sums_of_ramp, features, late_epochs in product([True, False], repeat=4):

@@ -100,7 +100,7 @@ def run(
         bool,
         typer.Option(
             "--as-published",
-            help="Train and score as the paper did where errata does it better. Results go to results/as-published.",
+            help="Train and score as the paper did, without improvements. Results go to results/as-published.",
         ),
     ] = False,
     ray: Annotated[

@@ -17,10 +17,10 @@ T_ji = e_j U_ji, two things may depend on the class j:
 - the share e_j of wrong labels: uniformly distributed between 0 and 1 for each class, or for all classes together;
 - the labels of wrong ones: U_ji by the Dirichlet distribution with parameters 1 / (K - 1), or always 1 / (K - 1).
 
-For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. T is the mean
-given the counts. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep their
-scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the same
-in all classes, this changes nothing.
+For both, the simple hypothesis is used unless the counts are at least DECISIVE times more probable under the other one.
+T is the posterior mean. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep
+their scale, T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the
+same in all classes, this changes nothing.
 
 Otherwise T is the confident joint of confident learning: it counts the samples that are confidently of one class, by
 the probabilities n(i) of their neighbours after kNN, or else by the model's own p. A model that has memorised its

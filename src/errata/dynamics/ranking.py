@@ -126,9 +126,10 @@ def analyse(
 def with_second_pass(first: RunAnalysis, second: Dynamics) -> RunAnalysis:
     """The analysis of a run together with that of its second training pass, which the same method ranks.
 
-    second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are its own
-    if it has any. Its first half is not used: the model, which is new, only approaches what the first run knew. The
-    class probabilities of both are combined by their geometric mean.
+    second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are those
+    of the second, if it has any. Only the second half of the second run is used, because a new model needs the first
+    half to become as good as that of the first run. The class probabilities of both are combined by their geometric
+    mean.
     """
     run = first.dynamics
     assert first.log_probabilities is not None
