@@ -136,12 +136,12 @@ def _setting(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray
 
 
 def _near(found: errata.Found, rows: NDArray[np.int64]) -> NDArray[np.int32]:
-    spaces = found.dynamics.spaces
-    if not spaces.points:
+    context = found.dynamics.context
+    if not context.points:
         return np.empty((len(rows), 0), dtype=np.int32)
     place_of_row = np.empty(len(rows), dtype=np.int32)
     place_of_row[rows] = np.arange(len(rows), dtype=np.int32)
-    index = spaces.nearest("features" if "features" in spaces.points else "inputs", NEIGHBOURS)
+    index = context.nearest("features" if "features" in context.points else "inputs", NEIGHBOURS)
     return np.asarray(place_of_row[index[rows]])
 
 

@@ -115,9 +115,12 @@ def test_a_ranking_is_printed_and_written(run, files, tmp_path):
 
 def test_default_is_accepted_as_a_method(run, files, tmp_path):
     dynamics = Dynamics.open("run")
-    assert run("score", "run", "--method", "default", "--method", "Mean-CE")[0] == 0
+    code, out, _ = run("score", "run", "--method", "default", "--method", "Mean-CE")
+    assert code == 0
+    assert out.endswith("\ndefault is Unmixed-MeanProb-LM here\n")
     scores = read(tmp_path / "scores.csv").set_index("id")
-    np.testing.assert_array_equal(scores.iloc[:, 0], errata.score(dynamics))
+    assert list(scores) == ["default", "Mean-CE"]
+    np.testing.assert_array_equal(scores["default"], errata.score(dynamics))
     assert run("rank", "run", "--method", "default", "--out", "ranking.csv")[0] == 0
     pd.testing.assert_frame_equal(read(tmp_path / "ranking.csv"), errata.rank(dynamics), check_exact=True)
 
@@ -189,7 +192,7 @@ def test_the_25_methods_of_the_paper_are_starred():
     ).stdout
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in listed.splitlines() if line.startswith("│")]
     catalogue = errata.methods()
-    assert [row[0] for row in rows] == catalogue["method"].tolist()
+    assert [row[0] for row in rows if row[0]] == ["default", *catalogue["method"]]
     assert [row[0] for row in rows if row[2] == "*"] == catalogue[catalogue["in_paper"]]["method"].tolist()
     assert sum(row[2] == "*" for row in rows) == 25
 
@@ -266,6 +269,21 @@ def test_a_refusal_is_one_line_exit_code_2_and_nothing_written(run, files, tmp_p
     assert (code, out) == (2, "")
     assert len(errors) == 1
     assert errors[0].startswith(f"errata: {sentence}")
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["score", "rank", "find"])
+def test_changed_logits_are_refused_before_anything_is_written(run, files, tmp_path, command):
+    whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
+    whole[3, 2] = 0
+    whole.flush()
+    before = contents(tmp_path)
+    code, out, errors = run(command, "run", "--out", "new" if command == "find" else "new.csv")
+    assert (code, out) == (2, "")
+    assert errors == [
+        f"errata: {tmp_path / 'run' / 'logits.npy'} is damaged: epoch 3 differs from what was recorded. "
+        "Restore the file from a copy, or delete its folder and record the run again"
+    ]
     assert contents(tmp_path) == before
 
 

@@ -66,7 +66,7 @@ def test_without_inputs_the_default_is_that_of_images(curves, by_heart, name):
 def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):
     _, run, _ = made_up(curves)
     level = evidence.neighbours_agreement(run)
-    near = run.spaces.nearest("inputs", 10)
+    near = run.context.nearest("inputs", 10)
     by_hand = []
     for own, theirs in zip(run.labels, run.labels[near], strict=True):
         counts = np.bincount(theirs, minlength=5)
@@ -83,7 +83,7 @@ def test_an_epoch_beyond_what_neighbours_agree_on_ends_the_window(curves):
 
 def test_smoothing_again_and_again_ends_where_nothing_changes(curves):
     _, run, _ = made_up(curves)
-    log_p, near = run.log_mean(candidates.flat(run)), run.spaces.nearest("inputs", 7)
+    log_p, near = run.log_mean(candidates.flat(run)), run.context.nearest("inputs", 7)
     blend = 0.4 * log_p + 0.6 * log_neighbour_mean(log_p, near)
     np.testing.assert_allclose(evidence.iterated(log_p, near, 0.4, 1), blend)
     settled = evidence.iterated(log_p, near, 0.4, None)
@@ -94,7 +94,7 @@ def test_smoothing_again_and_again_ends_where_nothing_changes(curves):
 
 def test_neighbours_of_neighbours_are_a_mean_of_means(curves):
     _, run, _ = made_up(curves)
-    log_p, near = run.log_mean(candidates.flat(run)), run.spaces.nearest("inputs", 4)
+    log_p, near = run.log_mean(candidates.flat(run)), run.context.nearest("inputs", 4)
     p = np.exp(log_p)
     twice = np.array([np.mean([p[near[j]].mean(axis=0) for j in near[i]], axis=0) for i in range(60)])
     expected = 0.3 * log_p + 0.7 * np.log(twice)
@@ -166,7 +166,7 @@ def test_an_ensemble_averages_probabilities(curves):
         1,
         first.labels,
         reduce_run(Dynamics.from_arrays(curves(5, epochs=32)[0], first.labels)),
-        first.spaces,
+        first.context,
     )
     flat = candidates.flat(first)
     mean = (np.exp(first.log_mean(flat)) + np.exp(other.log_mean(flat))) / 2
@@ -204,7 +204,7 @@ def test_what_was_searched_and_boiled_down_is_kept(curves, tmp_path):
         ((read,),) = read_runs(tmp_path, tmp_path, tmp_path)
         assert (read.setting, read.seed) == ("digits-symmetric-20", 2)
         np.testing.assert_allclose(candidates.default(read), candidates.default(run))
-        np.testing.assert_array_equal(read.spaces.nearest("inputs", 10), run.spaces.nearest("inputs", 10))
+        np.testing.assert_array_equal(read.context.nearest("inputs", 10), run.context.nearest("inputs", 10))
     assert {path.name for path in tmp_path.glob("*.np?")} >= {
         "digits-symmetric-20.2.run.npz",
         "digits-symmetric-20.2.inputs.100.npy",
@@ -228,8 +228,8 @@ def blobs():
     options = TrainingOptions(swa=False, features=True)
     (gathered,) = gather(table, labels, 3, (8,), recipe, options=options, device="cpu")
     dynamics = gathered.dynamics
-    spaces = KeptSpaces(dynamics.features, dynamics.inputs)
-    return run_of("blobs", 0, labels, reduce_run(dynamics), spaces, dynamics.settings), table, truth
+    context = KeptSpaces(dynamics.features, dynamics.inputs)
+    return run_of("blobs", 0, labels, reduce_run(dynamics), context, dynamics.settings), table, truth
 
 
 def test_a_recipe_is_read_from_what_a_run_keeps(blobs):

@@ -44,12 +44,12 @@ def smoothed(run: Run, knn: KNN, weights: Weights = flat) -> Floats:
 
 def _smoothed(log_p: Floats, run: Run, knn: KNN | None = None) -> Floats:
     """Log-probabilities (N, K) blended with those of neighbours."""
-    return (knn or KNN()).apply(ProbabilityVectors(log_p), run.labels, run.spaces).log_probabilities
+    return (knn or KNN()).apply(ProbabilityVectors(log_p), run.labels, run.context).log_probabilities
 
 
 def _unmixed(log_p: Floats, run: Run) -> Floats:
     """Log-probabilities (N, K) without the learned label noise (unmixed)."""
-    return Unmix().apply(ProbabilityVectors(log_p), run.labels, run.spaces).log_probabilities
+    return Unmix().apply(ProbabilityVectors(log_p), run.labels, run.context).log_probabilities
 
 
 def usual(run: Run) -> Floats:
@@ -59,19 +59,19 @@ def usual(run: Run) -> Floats:
 
 def neighbourly(run: Run, weights: Weights = usual) -> ProbabilityVectors:
     """The smoothing over neighbours with the settings that kNN chooses for a run."""
-    return KNN().apply(ProbabilityVectors(run.log_mean(weights(run))), run.labels, run.spaces)
+    return KNN().apply(ProbabilityVectors(run.log_mean(weights(run))), run.labels, run.context)
 
 
 def default(run: Run, weights: Weights = usual) -> Floats:
     """The default: held-out predictions for tables, neighbours for images whose features have not memorised labels."""
     if run.is_table:
         own = ProbabilityVectors(run.log_mean(weights(run)))
-        blend = HeldOut().apply(own, run.labels, run.spaces)
+        blend = HeldOut().apply(own, run.labels, run.context)
     elif _memorised(run):
         return unmixed_alone(run, evidence.early_share_alone)
     else:
         blend = neighbourly(run, weights)
-    return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
+    return margin(Unmix().apply(blend, run.labels, run.context).log_probabilities, run.labels)
 
 
 def _memorised(run: Run) -> bool:
@@ -130,13 +130,13 @@ def _settled(run: Run) -> tuple[SpaceName, int, float]:
 def iterated(run: Run, rounds: int | None) -> Floats:
     """Probabilities smoothed in several rounds."""
     points, k, own = _settled(run)
-    return margin(evidence.iterated(run.log_mean(flat(run)), run.spaces.nearest(points, k), own, rounds), run.labels)
+    return margin(evidence.iterated(run.log_mean(flat(run)), run.context.nearest(points, k), own, rounds), run.labels)
 
 
 def twice_removed(run: Run) -> Floats:
     """Probabilities of neighbours of neighbours."""
     points, k, own = _settled(run)
-    near = run.spaces.nearest(points, k)
+    near = run.context.nearest(points, k)
     return margin(evidence.neighbours_of_neighbours(run.log_mean(flat(run)), near, own), run.labels)
 
 
@@ -149,7 +149,7 @@ def both_spaces(run: Run) -> Floats:
 
 def nearer_labels(run: Run) -> Floats:
     """The labels of 50 neighbours, weighted 1, 1/2, 1/3, ... by rank."""
-    near = run.spaces.nearest(_settled(run)[0], 50)
+    near = run.context.nearest(_settled(run)[0], 50)
     weights = np.broadcast_to(1 / np.arange(1.0, near.shape[1] + 1), near.shape)
     return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, weights))
 
@@ -157,7 +157,7 @@ def nearer_labels(run: Run) -> Floats:
 def trusted_labels(run: Run) -> Floats:
     """The labels of neighbours, weighted by the model's probability of each label."""
     points, k, _ = _settled(run)
-    near = run.spaces.nearest(points, k)
+    near = run.context.nearest(points, k)
     trust = np.exp(run.log_mean(flat(run))[np.arange(len(run.labels)), run.labels])
     return _with_vote(run, evidence.weighted_votes(run.labels, near, run.classes, trust[near]))
 
@@ -165,8 +165,8 @@ def trusted_labels(run: Run) -> Floats:
 def likeliest_labels(run: Run) -> Floats:
     """The labels of neighbours, with the space and number of neighbours that predict the given labels best."""
     tried = [
-        label_votes(run.labels, run.spaces.nearest(points, k), run.classes)
-        for points in run.spaces.points
+        label_votes(run.labels, run.context.nearest(points, k), run.classes)
+        for points in run.context.points
         for k in (5, 10, 20, 50)
     ]
     return _with_vote(run, max(tried, key=partial(evidence.likelihood, labels=run.labels)))
@@ -174,8 +174,8 @@ def likeliest_labels(run: Run) -> Floats:
 
 def geometric_with_labels(run: Run) -> Floats:
     """Smoothing over neighbours and unmixing, with the geometric mean over the parts of a run."""
-    blend = KNN().apply(ProbabilityVectors(evidence.normalised(run.log_parts.mean(axis=0))), run.labels, run.spaces)
-    return margin(Unmix().apply(blend, run.labels, run.spaces).log_probabilities, run.labels)
+    blend = KNN().apply(ProbabilityVectors(evidence.normalised(run.log_parts.mean(axis=0))), run.labels, run.context)
+    return margin(Unmix().apply(blend, run.labels, run.context).log_probabilities, run.labels)
 
 
 def _with_vote(run: Run, counts: Floats) -> Floats:
@@ -185,7 +185,7 @@ def _with_vote(run: Run, counts: Floats) -> Floats:
 
 def simifeat(run: Run, points: SpaceName, rule: Callable[..., Floats], k: int = evidence.VOTES) -> Floats:
     """SimiFeat's vote or rank: neighbour labels only."""
-    return rule(label_votes(run.labels, run.spaces.nearest(points, k), run.classes), run.labels)
+    return rule(label_votes(run.labels, run.context.nearest(points, k), run.classes), run.labels)
 
 
 def calibrated(run: Run, knn: bool, rule: Callable[..., Floats]) -> Floats:

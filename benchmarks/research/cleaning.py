@@ -100,7 +100,7 @@ def suggestions(dynamics: Dynamics) -> tuple[NDArray[np.int64], NDArray[np.int64
     default = find_method(dynamics, None)
     assert isinstance(default, ComposedMethod)
     alone, arrays = replay_arrays(dynamics.replayable(), [SuggestedLabel(), default])
-    return alone["suggested"], default.class_log_probabilities(arrays, dynamics.labels, dynamics.spaces).argmax(axis=1)
+    return alone["suggested"], default.class_log_probabilities(arrays, dynamics.labels, dynamics.context).argmax(axis=1)
 
 
 class Table:

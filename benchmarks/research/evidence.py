@@ -51,12 +51,12 @@ def early_share(run: Run) -> Floats:
     epochs = np.arange(len(run.agreement))
     shares = [np.asarray(epochs < end, dtype=np.float64) for end in early.window_ends(len(epochs))]
     sums = np.stack([run.log_mean(weights) + np.log(weights.sum()) for weights in shares], axis=1)
-    return shares[early.choose_window(sums, run.labels, run.spaces)]
+    return shares[early.choose_window(sums, run.labels, run.context)]
 
 
 def early_share_alone(run: Run) -> Floats:
     """Weight 1 for the epochs (E,) that EarlyProb averages without inputs."""
-    return early_share(replace(run, spaces=SampleContext()))
+    return early_share(replace(run, context=SampleContext()))
 
 
 def late_unless_memorising(run: Run) -> Floats:
@@ -68,7 +68,7 @@ def late_unless_memorising(run: Run) -> Floats:
 def neighbours_agreement(run: Run) -> float:
     """The share of samples whose label is the most frequent one among their neighbours; ties count in part."""
     space: SpaceName = "inputs" if run.is_table else "features"
-    counts = label_votes(run.labels, run.spaces.nearest(space, VOTES), run.classes)
+    counts = label_votes(run.labels, run.context.nearest(space, VOTES), run.classes)
     return 1 - float(simifeat_vote(counts, run.labels).mean())
 
 

@@ -82,7 +82,7 @@ def _row(dynamics: Dynamics, truth: Any) -> dict[str, Any]:
     assert dynamics.logits is not None
     labels = dynamics.labels
     wrong = np.asarray(truth).astype(np.bool_)
-    run = run_of("", 0, labels, reduce_run(dynamics), dynamics.spaces)
+    run = run_of("", 0, labels, reduce_run(dynamics), dynamics.context)
     found = {"last epoch": float((dynamics.logits[-1].argmax(axis=1) == labels).mean())} | evidence.end_of_run(dynamics)
     default = find_method(dynamics, None).name
     methods = {name: name for name in METHODS} | {"default": default}

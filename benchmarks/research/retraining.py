@@ -102,8 +102,8 @@ def learned_on_flips(run: Run, table: "TableInputs") -> dict[str, Floats]:
     common = (table, flipped.labels, run.classes, recipe.widths, recipe)
     (gathered,) = gather(*common, seeds=(run.seed,), options=TrainingOptions(swa=False, features=True), device="cpu")
     assert gathered.dynamics is not None
-    spaces = KeptSpaces(gathered.dynamics.features, gathered.dynamics.inputs)
-    lesson = run_of(run.setting, run.seed, flipped.labels, reduce_run(gathered.dynamics), spaces)
+    context = KeptSpaces(gathered.dynamics.features, gathered.dynamics.inputs)
+    lesson = run_of(run.setting, run.seed, flipped.labels, reduce_run(gathered.dynamics), context)
     neighbourly = [one for one in tried.all_candidates() if one.family in NEIGHBOURLY]
     best = max(neighbourly, key=lambda one: auroc(one.score(lesson), flipped.truth))
     return {
@@ -167,7 +167,7 @@ def _train(jobs: "Sequence[TrainingJob]", run: Run, table: "TableInputs") -> lis
 def _again(run: Run, dynamics: Dynamics | None) -> Run:
     """The run with other dynamics and the same neighbours."""
     assert dynamics is not None
-    return run_of(run.setting, run.seed, run.labels, reduce_run(dynamics), run.spaces, run.recipe)
+    return run_of(run.setting, run.seed, run.labels, reduce_run(dynamics), run.context, run.recipe)
 
 
 def _then(retrain: "Callable[[Run, TableInputs], Run]", run: Run, table: "TableInputs") -> dict[str, Floats]:

@@ -91,7 +91,7 @@ class Run:
     log_parts: Floats
     bounds: NDArray[np.int64]
     agreement: Floats
-    spaces: SampleContext
+    context: SampleContext
     scores: Mapping[str, Floats]
     recipe: dict[str, Any] = field(default_factory=dict)
 
@@ -103,7 +103,7 @@ class Run:
     @property
     def is_table(self) -> bool:
         """Whether there are neighbours in input space."""
-        return "inputs" in self.spaces.points
+        return "inputs" in self.context.points
 
     def log_mean(self, weights: Floats) -> Floats:
         """The logarithm (N, K) of the probabilities averaged with epoch weights (E,), uniform within a part."""
@@ -148,19 +148,19 @@ def reduce_run(dynamics: Dynamics) -> dict[str, NDArray[Any]]:
 
 
 def run_of(
-    setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], spaces: SampleContext, recipe: Any = None
+    setting: str, seed: int, labels: Labels, kept: Mapping[str, Any], context: SampleContext, recipe: Any = None
 ) -> Run:
     """A Run from the result of `reduce_run`."""
     scores = {name: kept[name] for name in EPOCH_METHODS if name in kept}
     return Run(
-        setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], spaces, scores, recipe or {}
+        setting, seed, labels, kept["log_parts"], kept["bounds"], kept["agreement"], context, scores, recipe or {}
     )
 
 
 def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
     dynamics, seed = Dynamics.open(folder), int(folder.parent.name.removeprefix("seed"))
     stem = None if cache is None else cache / f"{setting}.{seed}"
-    spaces = KeptSpaces(dynamics.features, dynamics.inputs, stem)
+    context = KeptSpaces(dynamics.features, dynamics.inputs, stem)
     path = None if stem is None else Path(f"{stem}.run.npz")
     if path is not None and path.exists():
         with np.load(path) as stored:
@@ -169,12 +169,12 @@ def _of_dynamics(setting: str, folder: Path, cache: Path | None) -> Run:
         kept = reduce_run(dynamics)
         if path is not None:
             np.savez(path, allow_pickle=False, **kept)
-    return run_of(setting, seed, dynamics.labels, kept, spaces, dynamics.settings)
+    return run_of(setting, seed, dynamics.labels, kept, context, dynamics.settings)
 
 
 def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
     digest, seed = digests.read(path), int(path.name.split(".seed")[1].removesuffix(".npz"))
-    spaces = KeptSpaces(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
+    context = KeptSpaces(digest.features, digest.inputs, None if cache is None else cache / f"{setting}.{seed}")
     log_parts = digest.log_parts.astype(np.float64)
     # A digest has four quarters only: blends use the measures of the quarters, which is an approximation.
     quarters = Dynamics.from_arrays(log_parts, digest.labels)
@@ -182,7 +182,7 @@ def _of_digest(setting: str, path: Path, cache: Path | None) -> Run:
         name: verdict.scores for name, verdict in method_results(quarters, QUARTERLY_METHODS).items()
     }
     kept |= {"log_parts": log_parts, "bounds": _bounds(digest.epochs, len(log_parts)), "agreement": digest.agreement}
-    return run_of(setting, seed, digest.labels, kept, spaces)
+    return run_of(setting, seed, digest.labels, kept, context)
 
 
 def _bounds(epochs: int, parts: int) -> NDArray[np.int64]:
@@ -197,5 +197,5 @@ def ensemble(runs: Sequence[Run]) -> Run:
     log_parts = logsumexp(np.stack([run.log_parts for run in runs]), axis=0) - np.log(len(runs))
     agreement = np.mean([run.agreement for run in runs], axis=0)
     return Run(
-        first.setting, first.seed, first.labels, np.asarray(log_parts), first.bounds, agreement, first.spaces, {}
+        first.setting, first.seed, first.labels, np.asarray(log_parts), first.bounds, agreement, first.context, {}
     )

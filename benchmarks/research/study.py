@@ -109,10 +109,10 @@ def signs(run: Run) -> Row:
     row["late fit"], row["reversals"] = evidence.late_fit_share(run), evidence.label_reversals(run)
     row |= evidence.signs_by_sums(run)
     row["epochs used"] = float(candidates.usual(run).astype(np.bool_).mean())
-    for points in run.spaces.points:
-        counts = label_votes(run.labels, run.spaces.nearest(points, 10), run.classes)
+    for points in run.context.points:
+        counts = label_votes(run.labels, run.context.nearest(points, 10), run.classes)
         row[f"vote, {points}"] = _agreement(counts, run)
-    chosen = KNN().choose(run.spaces)
+    chosen = KNN().choose(run.context)
     return row | {"space": chosen.space, "k": chosen.k, "a": chosen.a, "labels": chosen.labels}
 
 

@@ -40,7 +40,7 @@ def write(folder: Path) -> None:
     probabilities = softmax(logits.astype(np.float64), axis=2)
     sample = _sample(probabilities[-EPOCHS // 10 :].mean(axis=0), noisy.labels, noisy.truth, stages[method])
     given, true = int(noisy.labels[sample]), int(digits.target[sample])
-    held_out = held_out_pool(noisy.labels, 10, full.spaces)
+    held_out = held_out_pool(noisy.labels, 10, full.context)
     assert held_out is not None
 
     _save(_picture(digits.images[sample], given, true), folder / "1-sample.png")

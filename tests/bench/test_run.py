@@ -13,7 +13,7 @@ from errata import cli
 from errata.bench.plan import GATHERINGS, Cell, group_cells, plan, suite
 from errata.bench.results import Results
 from errata.bench.running import campaign
-from errata.bench.running.benchmark_run import BenchmarkRun, methods_besides_the_papers
+from errata.bench.running.benchmark_run import BenchmarkRun, methods_besides_the_papers, plugin_methods
 from errata.bench.running.campaign import RunOptions
 from errata.bench.running.cell_training import reason_to_skip
 from errata.core import method_registry
@@ -307,6 +307,13 @@ def test_a_plugin_that_brings_nothing_is_refused_before_training(short, run_digi
         run_digits(short(), plugins=(empty,))
     with pytest.raises(InputError, match="is not a Python file"):
         run_digits(short(), plugins=(tmp_path / "nothing.py",))
+
+
+@pytest.mark.usefixtures("_forgotten")
+def test_a_plugin_may_list_the_default_which_always_runs(tmp_path):
+    plugin = tmp_path / "listed.py"
+    plugin.write_text("METHODS = ['default', 'Mean-CE']")
+    assert plugin_methods([plugin]) == ("Mean-CE",)
 
 
 def test_a_second_pass_adds_its_metric_in_sample(short, run_digits):

@@ -171,8 +171,9 @@ def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, exp
         write_shard(str(tmp_path), f"{number}", part, run_id="r")
     whole, sharded = Dynamics.from_arrays(logits, labels, gathering="in-sample"), Dynamics.open(str(tmp_path))
     early = "EarlyProb-CE"
-    expected_results, results = (method_results(run, ["default", early]) for run in (whole, sharded))
-    assert list(expected_results) == list(results) == [expected, early]
+    expected_results, results = (method_results(run, ["default", early, expected]) for run in (whole, sharded))
+    assert list(expected_results) == list(results) == ["default", early, expected]
+    np.testing.assert_array_equal(results["default"].scores, results[expected].scores)
     for name, result in expected_results.items():
         assert results[name].scores.tobytes() == result.scores.tobytes()
     everything = method_results(whole, ["MeanProb-CE"])["MeanProb-CE"].scores

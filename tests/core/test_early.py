@@ -253,7 +253,7 @@ def test_scores_equal_those_of_the_mean_over_the_chosen_window():
     labels, true, points = clusters()
     memorises = a_run(labels, true, memorises_from=12)
     dynamics = Dynamics.from_arrays(memorises, labels, features=points, held_out=some_predictions(true))
-    end = chosen_end(dynamics.logits, labels, dynamics.spaces)
+    end = chosen_end(dynamics.logits, labels, dynamics.context)
     assert end < EPOCHS
     for around in ("", "kNN-", "Unmixed-kNN-", "HeldOut-", "Unmixed-HeldOut-"):
         found = score(dynamics, f"{around}EarlyProb-LM")
@@ -275,7 +275,7 @@ def test_the_number_of_epochs_used():
     memorises = a_run(labels, true, memorises_from=12)
     dynamics = Dynamics.from_arrays(memorises, labels, held_out=some_predictions(true))
     method = find_method(dynamics, None)
-    assert epochs_used(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.spaces) < EPOCHS
+    assert epochs_used(dynamics, method) == chosen_end(dynamics.logits, labels, dynamics.context) < EPOCHS
     assert epochs_used(dynamics.window((0, 5)), method) == 6
     assert epochs_used(dynamics.window((2, 30)), parse("MeanProb-LM")) == 29
 

@@ -204,7 +204,7 @@ def test_a_window_keeps_them(run):
     logits, labels, held_out = run
     dynamics = Dynamics.from_arrays(logits, labels, held_out=held_out)
     assert dynamics.window((0, 1)).held_out is dynamics.held_out
-    assert dynamics.window((0, 1)).spaces is dynamics.spaces
+    assert dynamics.window((0, 1)).context is dynamics.context
 
 
 def test_an_archive_of_logits_can_hold_them(run, tmp_path):

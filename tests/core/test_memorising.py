@@ -117,7 +117,7 @@ def test_the_default_ranks_without_features_that_have_memorised(share, name):
     dynamics = Dynamics.from_arrays(logits, labels, features=features)
     assert find_method(dynamics, None).name == name
     assert set(rank(dynamics)["id"][: wrong.sum()]) == set(np.flatnonzero(wrong))
-    assert KNN().choose(dynamics.spaces).a == 0.5
+    assert KNN().choose(dynamics.context).a == 0.5
 
 
 def test_features_are_used_if_no_label_was_rejected_or_there_is_one_epoch():

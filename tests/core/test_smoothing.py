@@ -189,7 +189,7 @@ def test_planted_errors_come_first_though_the_model_has_memorised_them():
 def test_a_window_has_the_same_neighbours(few):
     log_p, labels, points = few
     dynamics = Dynamics.from_arrays(np.stack([log_p, log_p[::-1]]), labels, inputs=points)
-    assert dynamics.window((0, 0)).spaces is dynamics.spaces
+    assert dynamics.window((0, 0)).context is dynamics.context
 
 
 @pytest.mark.parametrize(

@@ -45,6 +45,15 @@ def test_probabilities_sum_to_the_estimate_and_fall_with_the_score(scores, rate)
     assert (np.diff(p_wrong[np.argsort(scores)]) >= 0).all()
 
 
+def test_default_has_a_column_of_its_own_beside_the_method_it_stands_for(curves):
+    logits, labels, _ = curves(0)
+    dynamics = errata.Dynamics.from_arrays(logits, labels)
+    table = errata.score_many(dynamics, ["default", "Unmixed-MeanProb-LM", "Default", "mean-ce"])
+    assert list(table) == ["default", "Unmixed-MeanProb-LM", "Mean-CE"]
+    np.testing.assert_array_equal(table["default"], table["Unmixed-MeanProb-LM"])
+    np.testing.assert_array_equal(table["default"], errata.score(dynamics))
+
+
 def test_probabilities_are_a_logistic_curve_of_the_score():
     scores = np.random.default_rng(0).normal(size=200)
     p_wrong = wrong_probabilities(scores, 0.3, slope=2.0)

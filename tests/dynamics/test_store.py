@@ -79,13 +79,41 @@ def test_a_window_is_the_same_run_over_fewer_epochs_without_its_weight_average(l
             dynamics.window(window)
 
 
-def test_a_changed_epoch_is_named(tmp_path, logits, labels):
-    opened = Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
+USES_OF_LOGITS = {
+    "verify": lambda folder: Dynamics.open(folder).verify(),
+    "save": lambda folder: Dynamics.open(folder).save(folder.parent / "copy"),
+    "score": lambda folder: errata.score(Dynamics.open(folder), "Mean-LM"),
+    "score_many": lambda folder: errata.score_many(Dynamics.open(folder), ["Last-LM", "CL-PBNR"]),
+    "flags": lambda folder: errata.flags(Dynamics.open(folder), "CL-CC (IS)"),
+    "rank": lambda folder: errata.rank(Dynamics.open(folder)),
+    "a window": lambda folder: errata.rank(Dynamics.open(folder), "Mean-LM", window=(1, 2)),
+    "noise_rates": lambda folder: errata.noise_rates(Dynamics.open(folder)),
+    "find": errata.find,
+    "find of a path": lambda folder: errata.find(str(folder), out=folder.parent / "out"),
+    "find of dynamics": lambda folder: errata.find(Dynamics.open(folder)),
+    "find with data": lambda folder: errata.find(folder, data=(np.eye(6), np.arange(6) % 3)),
+}
+
+
+@pytest.mark.parametrize("use", USES_OF_LOGITS)
+def test_changed_logits_are_refused_by_every_function_that_uses_them(tmp_path, logits, labels, use):
+    Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
     whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
     whole[2, 1, 0] += 1
     whole.flush()
-    with pytest.raises(StoreError, match=r"epoch 2 in .* differs from what was recorded"):
-        opened.verify()
+    with pytest.raises(StoreError, match=r"run/logits\.npy is damaged: epoch 2 differs .* Restore the file"):
+        USES_OF_LOGITS[use](tmp_path / "run")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["run"]
+
+
+def test_epochs_before_the_damage_can_still_be_ranked(tmp_path, logits, labels):
+    expected = errata.rank(Dynamics.from_arrays(logits[:2], labels), "Mean-LM")
+    Dynamics.from_arrays(logits, labels).save(tmp_path / "run")
+    whole = np.lib.format.open_memmap(tmp_path / "run" / "logits.npy", mode="r+")
+    whole[2] = 0
+    whole.flush()
+    ranking = errata.rank(Dynamics.open(tmp_path / "run"), "Mean-LM", window=(0, 1))
+    assert ranking.to_dict() == expected.to_dict()
 
 
 def test_class_names_of_any_type_are_stored_and_ranked(tmp_path, logits, labels):
@@ -146,6 +174,7 @@ DAMAGE = {
     "text for a count": (lambda f: edit_manifest(f, samples="six"), "is damaged: samples is 'six'"),
     "negative count": (lambda f: edit_manifest(f, epochs=-1), "is damaged: epochs is -1"),
     "no epoch yet": (lambda f: edit_manifest(f, epochs=0), "holds no whole epoch yet"),
+    "fewer checksums": (lambda f: edit_manifest(f, checksums=[1, 2, 3]), "it has 3 checksums for 4 epochs"),
     "more epochs": (lambda f: edit_manifest(f, epochs=5), r"holds float32 \(4, 6, 3\), but the manifest says"),
     "other type": (lambda f: edit_manifest(f, dtype="nonsense"), "but the manifest says nonsense"),
     "cut logits": (lambda f: cut(f, "logits.npy", -1), "logits.npy is not a whole .npy file"),

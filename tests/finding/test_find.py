@@ -1,5 +1,6 @@
 import gzip
 import json
+import re
 import tracemalloc
 from dataclasses import replace
 from functools import partial
@@ -75,6 +76,38 @@ def test_one_command_from_a_file_to_a_report(run, table, clouds, tmp_path):
     code, _, _ = run(folder / "dynamics", "--out", "again")
     assert code == 0
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "again" / "ranking.csv"), ranking)
+
+
+RUNS = {
+    "second pass": ("bees.csv", "--label", "kind", "--model", "mlp", "--looks", "2"),
+    "second pass on texts": ("texts.csv", "--label", "kind", "--model", "mlp", "--looks", "2", "--merge-labels"),
+    "folds": ("bees.csv", "--label", "kind", "--id", "name", "--folds", "2", "--ignore", "a"),
+    "boosting": ("bees.csv", "--label", "kind", "--model", "boosting", "--looks", "1"),
+    "images": ("pictures", "--backbone", "none", "--looks", "2", "--skip-bad"),
+    "logits": ("run.npz",),
+    "logits and data": ("run.npz", "--data", "codes.csv", "--label", "kind"),
+}
+
+
+@pytest.mark.parametrize("case", RUNS)
+@pytest.mark.parametrize("disagree", [False, True], ids=["", "estimates disagree"])
+def test_at_most_six_lines_come_before_the_list(run, table, pictures, monkeypatch, case, disagree):
+    monkeypatch.setattr("errata.finding.answer.disagree_widely", lambda *estimate: disagree)
+    monkeypatch.setattr("errata.finding.candidates.MAX_IMAGE_EPOCHS", 2)
+    monkeypatch.setattr("errata.finding.candidates.MIN_EPOCHS", 2)
+    table.to_csv("bees.csv", index=False)
+    table.assign(text=[f"{kind} flies {row % 7} times" for row, kind in enumerate(table["kind"])])[
+        ["text", "kind"]
+    ].to_csv("texts.csv", index=False)
+    codes = np.array([("ant", "bee", "cat").index(kind) for kind in table["kind"]])
+    logits = np.eye(3)[codes] * np.arange(2, 6)[:, None, None]
+    np.savez("run.npz", logits=logits, labels=codes)
+    table.assign(kind=codes).to_csv("codes.csv", index=False)
+    code, out, err = run(*RUNS[case])
+    assert (code, err) == (0, "")
+    lines = out[: re.search("the [0-9]+ most suspicious", out).start()].splitlines()
+    assert 3 <= len(lines) <= 6, lines
+    assert max(map(len, lines)) <= 150, lines
 
 
 @pytest.mark.parametrize("model", ["boosting", "mlp"])

@@ -129,7 +129,8 @@ def test_a_node_killed_during_scoring_changes_nothing(cluster, place):
                 cluster.remove_node(killed[0], allow_graceful=False)
             yield result
 
-    parts = [results for _, results in score_shards(dynamics, chosen_methods(dynamics, METHODS), killing)]
+    methods = list(chosen_methods(dynamics, METHODS).values())
+    parts = [results for _, results in score_shards(dynamics, methods, killing)]
     assert len([node for node in ray.nodes() if node["Alive"]]) == 2
     connection.close()
     for name, expected in method_results(dynamics, METHODS).items():

@@ -66,6 +66,7 @@ MANIFESTS: list[tuple[str, dict[str, Any], Expected]] = [
 ARRAYS: list[tuple[str, str, Callable[[Any], Any], Expected]] = [
     ("logits.npy", "of another type", lambda there: there.astype(np.float64), "refused"),
     ("logits.npy", "of another shape", lambda there: there[:, :-1], "refused"),
+    ("logits.npy", "of other values", lambda there: there[:, ::-1], "refused"),
     ("logits.npy", "with NaN", lambda there: np.where(there > 1, np.nan, there).astype(np.float32), "refused"),
     ("logits.npy", "pickled", lambda there: np.array([None, {}], dtype=object), "refused"),
     ("logits.npy", "of one dimension", lambda there: there.ravel(), "refused"),
@@ -123,8 +124,7 @@ def _dynamics() -> Iterator[Case]:
             expected: Expected = "either" if name == "features.npy missing" else "refused"
             yield Case(f"dynamics: {name}", prepare(change), rank, expected, says=file)
     for file, name, make, expected in ARRAYS:
-        says = "logits of sample" if (file, name) == ("logits.npy", "with NaN") else file
-        yield Case(f"dynamics: {file} {name}", prepare(array(file, make)), rank, expected, says=says)
+        yield Case(f"dynamics: {file} {name}", prepare(array(file, make)), rank, expected, says=file)
     empty = prepare(lambda folder: [path.unlink() for path in folder.iterdir()])
     yield Case("dynamics: an empty folder", empty, rank, says="run")
     unfinished = prepare(text(".manifest.json.1.part", b"x"))

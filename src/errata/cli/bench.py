@@ -100,7 +100,7 @@ def run(
         bool,
         typer.Option(
             "--as-published",
-            help="Train and score as the paper did where errata does it better. Results go to results/as-published.",
+            help="Train and score as the paper did, without improvements. Results go to results/as-published.",
         ),
     ] = False,
     ray: Annotated[
@@ -117,15 +117,14 @@ def run(
     from errata.bench.running.campaign import RunOptions
     from errata.bench.running.cluster_run import run_on_cluster
     from errata.bench.stored_results import StoredResults
-    from errata.core.default import is_default
-    from errata.core.methods import parse
+    from errata.core.default import parse_or_default
     from errata.dynamics.files import is_url
     from errata.dynamics.places import Place
 
     plugins = tuple(plugin or ())
     plugin_methods(plugins)  # --methods may name a method of a plugin
     cells = planned_cells(suite, setting, gathering, seeds)
-    extra = tuple(parse(name).name for name in methods or () if not is_default(name))  # the default always runs
+    extra = tuple(method.name for method in map(parse_or_default, methods or ()) if method)  # the default always runs
     if looks == 2 and as_published:
         raise InputError("The paper has one pass: use --as-published or --looks 2, not both.")
     folder = "as-published" if as_published else "two-passes" if looks == 2 else ""

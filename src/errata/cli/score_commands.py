@@ -14,10 +14,11 @@ from errata.terminal import check_out, intervals, print_table, progress_bar, wri
 from errata.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pandas as pd
 
+    from errata.core.methods import Method
     from errata.dynamics.sharded import ShardedDynamics
     from errata.dynamics.store import Dynamics
 
@@ -47,11 +48,17 @@ def methods(
     out: Annotated[Path | None, typer.Option(help="Also write the table to this .csv or .parquet file.")] = None,
 ) -> None:
     """List every method, the published detectors it equals, and why the paper does not evaluate it."""
+    import pandas as pd
+
+    from errata.core.default import DEFAULT, STANDS_FOR
     from errata.core.methods import methods as catalogue
 
     table = catalogue()
     if paper:
         table = table[table["in_paper"]]
+    else:
+        default = {"method": DEFAULT, "known_from": "", "in_paper": False, "left_out": STANDS_FOR}
+        table = pd.concat([pd.DataFrame([default]), table], ignore_index=True).reindex(columns=table.columns).fillna("")
     if out is not None:
         check_out(out)
         write_table(table, out)
@@ -81,22 +88,26 @@ def score(
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
     from errata.core.default import parse_or_default
-    from errata.dynamics.scoring import score_many
+    from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import ShardedDynamics
 
     check_out(out)
     for name in method or ():
         parse_or_default(name)
     dynamics = _read(source, labels)
+    viewed = dynamics.window(window)
     if isinstance(dynamics, ShardedDynamics):
-        _score_shards(dynamics, method, window, budget, ray, out, excel_safe)
+        _score_shards(dynamics, method, budget, ray, out, excel_safe)
         return
     if ray is not None:
         raise InputError(f"--ray scores shards, and {source} has none; leave it out")
+    columns = chosen_methods(viewed, method)
     with progress_bar("scoring", dynamics.samples) as advance:
-        table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
+        table = score_many(viewed, columns.values(), budget=budget, progress=advance)
+    table = table[[each.name for each in columns.values()]].set_axis(list(columns), axis=1)
     write_table(table.reset_index(), Path(out), excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {counted(len(table.columns), 'method')} for {len(table):,} samples to {out}")
+    print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {len(table):,} samples to {out}")
+    _print_default(columns)
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
 
@@ -104,7 +115,6 @@ def score(
 def _score_shards(
     dynamics: "ShardedDynamics",
     names: list[str] | None,
-    window: tuple[int, int] | None,
     budget: int | None,
     ray: str | None,
     out: str,
@@ -114,42 +124,51 @@ def _score_shards(
     import pandas as pd
 
     from errata.core.factoring import factored
+    from errata.core.metrics import budget_count
     from errata.dynamics.places import Place
     from errata.dynamics.ray_shards import ray_mapper
-    from errata.dynamics.scoring import chosen_methods, score_many
-    from errata.dynamics.sharded import score_shards
+    from errata.dynamics.scoring import chosen_methods
+    from errata.dynamics.sharded import score_shards, sharded_results
     from errata.ray_cluster import RayCluster
 
-    dynamics.window(window)
+    count = None if budget is None else budget_count(budget, dynamics.samples)
     notes: list[str] = []
     with contextlib.ExitStack() as stack:
         mapper = map if ray is None else ray_mapper(stack.enter_context(RayCluster(ray)), dynamics)
-        methods = chosen_methods(dynamics, names, mapper)
-        left_out = [method for method in methods if names is None and ray is not None and factored(method) is None]
-        methods = [method for method in methods if method not in left_out]
+        columns = chosen_methods(dynamics, names, mapper)
+        without_factors = {column for column, method in columns.items() if factored(method) is None}
+        left_out = without_factors if names is None and ray is not None else set()
+        columns = {column: method for column, method in columns.items() if column not in left_out}
+        methods = list({method.name: method for method in columns.values()}.values())
         advance = stack.enter_context(progress_bar("scoring", dynamics.samples))
-        if ray is None and any(factored(method) is None for method in methods):
-            tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
+        if ray is None and without_factors:
+            scored = iter([(dynamics.ids, sharded_results(dynamics, methods, count))])
         else:
             # The nodes of a cluster reach the place of the run; others may not be able to write there.
             files = None if ray is None else Place(f"{dynamics.shards[0].place.url}/neighbours-{uuid.uuid4().hex}")
-            scored = score_shards(dynamics, methods, mapper, budget, files=files, say=notes.append)
-            tables = (
-                pd.DataFrame({"id": ids} | {name: result.scores for name, result in results.items()})
-                for ids, results in scored
-            )
+            scored = score_shards(dynamics, methods, mapper, count, files=files, say=notes.append)
 
-        def counted_tables() -> "Iterator[pd.DataFrame]":
-            for table in tables:
-                yield table
-                advance(len(table))
+        def tables() -> "Iterator[pd.DataFrame]":
+            for ids, results in scored:
+                scores = {column: results[method.name].scores for column, method in columns.items()}
+                yield pd.DataFrame({"id": ids} | scores)
+                advance(len(ids))
 
-        rows = write_tables(counted_tables(), out, excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
+        rows = write_tables(tables(), out, excel_safe=excel_safe)
+    print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {rows:,} samples to {out}")
+    _print_default(columns)
     for note in notes:
         print(note)
     if left_out:
-        print(f"left out: {', '.join(method.name for method in left_out)}, which need all samples on one node")
+        print(f"left out: {', '.join(sorted(left_out))}, which need all samples on one node")
+
+
+def _print_default(columns: "Mapping[str, Method]") -> None:
+    """The method that "default" stands for, if its scores were written."""
+    from errata.core.default import DEFAULT
+
+    if DEFAULT in columns:
+        print(f"{DEFAULT} is {columns[DEFAULT].name} here")
 
 
 @app.command()

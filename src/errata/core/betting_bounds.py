@@ -1,13 +1,14 @@
 """Bounds on the number of wrong labels that hold however often someone looks: a confidence sequence by betting.
 
-For each possible number T of wrong labels, imagine a gambler who bets against it, on each random draw in turn. If T is
-the truth, the draws are fair games: the next draw is uniform among the samples that nobody has judged yet, so its mean
-is known. The gambler's wealth then exceeds 1 / risk with probability `risk` at most, at any time (Ville's inequality),
-and the values of T at which it ever did are excluded (Waudby-Smith and Ramdas, 2024, for sampling without replacement).
+Each possible number T of wrong labels is tested by a product of factors, one per random draw: the wealth of a gambler
+who starts with 1 and bets against T. Under T, the mean of the next draw is known, because the draw is uniform among the
+samples that nobody has judged yet. So the wealth is a martingale, and exceeds 1 / risk at any time with probability
+`risk` at most (Ville's inequality). The values of T whose wealth has ever exceeded it are excluded (Waudby-Smith and
+Ramdas, 2024, for sampling without replacement).
 
-The gambler splits the money among several bets, which differ in size and in the outcome they bet on: the verdict
-(0 or 1), or the verdict minus a part of p_wrong. The latter varies less where p_wrong is good. A bad p_wrong makes the
-interval wider, never wrong.
+The wealth is split among several bets. They differ in size and in the outcome they bet on: the verdict (0 or 1), or the
+verdict minus a part of p_wrong, which varies less where p_wrong is accurate. With an inaccurate p_wrong, the interval
+is wider, and its coverage is still guaranteed.
 """
 
 from typing import NamedTuple

@@ -32,20 +32,24 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    models that have not seen the label of sample i: logistic regression, a random forest, a small network and nearest
    neighbours; for inputs that are mostly zeros, such as words, logistic regression, naive Bayes and nearest neighbours
    (errata.core.held_out_models). They are pooled with the weights that predict the given labels best
-   (errata.core.pooling). With fewer than 10 samples or a single class, there is no h, and p' = p.
+   (errata.core.pooling). There is no h, and p' = p, with fewer than 10 samples, with a single class, and for mostly
+   zero inputs of more than 20,000 samples and 50 classes with a negative number, which no model suits.
    kNN (errata.core.smoothing), with features only: log p'(i) = 0.5 log p(i) + 0.5 log n(i). n(i) is the mean of p over
    the 50 nearest samples by cosine distance. With fewer samples there are fewer neighbours; with more than 300,000 the
    search is approximate, unless there is a GPU (errata.core.neighbours).
    With neither, p' = p.
 7. Unmixed (errata.core.unmixing): p'(i) predicts given labels; compute q(i), the probabilities of true classes, from
    p' = q T by two rounds of expectation maximisation. T (K, K) holds how often samples of each class get each label.
-   With h, count the labels of typical samples: of those for which h predicts class j, the tenth with the highest h(i)
-   of j. Let e_j be the share of wrong labels in class j, and U_ji the share of label i among them. Decide by Bayes
-   factors of at least 100 whether e differs between classes (each uniform between 0 and 1; otherwise one for all), and
-   whether U is not uniform (rows from the Dirichlet distribution with parameters 1 / (K - 1); otherwise 1 / (K - 1)).
-   T_jj = 1 - e_j and T_ji = e_j U_ji, the means given the counts. T is 0.8 times this, plus 0.2 times the same with one
-   e for all classes and uniform U. After both rounds, q_j(i) is multiplied by T at [j, label], divided by
-   sum(T²) / sum(T), over the diagonal if j is the label, otherwise over the rest.
+   With h, T is estimated from the labels of typical samples. These are, of the samples for which h predicts class j,
+   the tenth with the highest h of j. Let e_j be the share of wrong labels in class j, and U_ji the share of label i
+   among them. Two hypotheses are each accepted if their Bayes factor is at least 100:
+   - e differs between classes. Prior: each e_j is uniform between 0 and 1. Otherwise one uniform e for all classes.
+   - U is not uniform. Prior: each row has the Dirichlet distribution with parameters 1 / (K - 1). Otherwise all
+     U_ji = 1 / (K - 1).
+   T_jj = 1 - e_j and T_ji = e_j U_ji, with the posterior means of e and U. T is 0.8 times this, plus 0.2 times the same
+   with both hypotheses rejected, because typical samples also overlap. After both rounds, the given label is used
+   as evidence: q_j(i) is multiplied by T at [j, label], and divided by sum(T²) / sum(T), which is the mean of T over
+   the labels that it predicts. The sums are over the diagonal if j is the label, otherwise over all other entries.
    Without h, count the labels of the samples whose probability of a class is at least the mean of this probability
    over the samples with that label; a sample for which this holds for several classes counts for its most probable
    class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). Add 1 to each count, and
@@ -72,13 +76,19 @@ FROZEN_FEATURES = "frozen_features"
 """The setting of a run whose features are those of a pretrained model, before it was trained on the labels."""
 
 DEFAULT = "default"
-"""The name of the method that `choose_default` returns for a run; upper or lower case."""
+"""The name of the method that `choose_default` returns for a run, and of its column of scores; upper or lower case."""
 
 WITH_INPUTS = "Unmixed-HeldOut-EarlyProb-LM"
 WITH_INPUTS_FROM_SUMS = "Unmixed-HeldOut-MeanProb-LM"
 WITH_FEATURES = "Unmixed-kNN-RampProb-LM"
 MEAN_OF_EARLY_EPOCHS = "Unmixed-EarlyProb-LM"
 MEAN_OF_ALL_EPOCHS = "Unmixed-MeanProb-LM"
+
+STANDS_FOR = (
+    f"with inputs {WITH_INPUTS}, with features {WITH_FEATURES}, otherwise {MEAN_OF_ALL_EPOCHS}, "
+    f"or {MEAN_OF_EARLY_EPOCHS} if the model memorised labels"
+)
+"""What DEFAULT stands for, in words."""
 
 DEFAULTS_FROM_SUMS = (MEAN_OF_ALL_EPOCHS, WITH_INPUTS_FROM_SUMS, WITH_FEATURES)
 """The defaults that running sums can compute. Their sums are all that `memorising.counts_of_sums` needs."""

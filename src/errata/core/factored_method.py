@@ -11,9 +11,9 @@ from errata.core.method_parts import Detector, MethodResult, SampleArrays
 State = dict[Any, Any]
 """Arrays that are added, and tuples that are concatenated."""
 NEIGHBOURS, OWN_WEIGHT = "neighbours", "own weight"
-"""The sample array of what neighbours predict, log-probabilities (n, K), and what is known of the weight against it."""
+"""Keys: of the sample array with the neighbours' log-probabilities (n, K), and of the weight of the run in kNN."""
 BUDGET, SAMPLES = "budget", "samples"
-"""What is known of every run before the first round: the samples that will be inspected (or None), and all samples."""
+"""Keys of the state before the first round: how many samples will be inspected (or None), and how many there are."""
 
 
 @dataclass(frozen=True)

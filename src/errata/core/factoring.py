@@ -1,8 +1,8 @@
 """Methods on a run in parts (shards): map and reduce, with the results of the whole run.
 
-A method that factors needs small states of the whole run, in a few rounds. In each round, `map` computes the state of
-one part, states are added up with `merge`, and `reduce` makes of the sum what the next round needs to know. At the end,
-`result` scores one part.
+A method factors if one part can be scored from its own samples and a small state of the whole run. The state is
+computed in a few rounds. In each round, `map` computes the state of one part, `merge` adds the states of all parts, and
+`reduce` turns the sum into the input of the next round. At the end, `result` scores one part.
 
 - A method whose scores depend on their own sample only needs no round.
 - Confident learning needs the mean self-confidence of each class (sums of K fractions), then the confident joint

@@ -146,11 +146,11 @@ def expected_wrong(verdicts: Verdicts) -> float:
 
 
 def fair_part(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """True (N,) for the samples that the random draws represent fairly. These samples have no other verdict.
+    """True (N,) for the samples of which the random draws are an unbiased sample. These have no other verdict.
 
-    Left out are samples that were judged before the first random draw, and all that rank above a sample chosen later:
-    there, a sample was judged whether it was drawn or not, so the draws say nothing about samples not yet judged. The
-    rank is that of p_wrong, and then of the row.
+    Samples that were judged before the first random draw are left out. So are all samples that rank at least as high as
+    a sample that was chosen by its rank later: these were judged whether they were drawn or not. The rank is that of
+    p_wrong, and then of the row.
     """
     fair = np.ones(verdicts.samples, dtype=np.bool_)
     chosen = verdicts.rows[~verdicts.at_random]

@@ -5,10 +5,10 @@ errata.core.held_out_models describes them. They are pooled to one prediction h 
 
     log p' = a log p(own) + (1 - a) log h
 
-A run that was trained on its samples fits their labels however good it is, so its own loss cannot choose the weight a.
-It is 0.4; from 0.3 to 0.5 the results are the same within 1 % (results/research/README.md). But `errata find` has tried
-the model of the run on a validation split. If the model predicted those labels better than h does, a is 0.7: rules that
-networks and boosting learn exactly, such as those of tables of categories, are hard for the other models.
+The loss of a run on the labels that it was trained on cannot choose the weight a, because every model fits these. So a
+is 0.4; from 0.3 to 0.5 the results are the same within 1 % (results/research/README.md). If `errata find` measured that
+the model predicts the labels of a validation split better than h does, a is 0.7. This happens for tables of categories
+that follow exact rules, which networks and boosting learn, and the models of h do not.
 """
 
 from dataclasses import dataclass

@@ -17,9 +17,9 @@ T_ji = e_j U_ji, two things may depend on the class j:
 - the share e_j of wrong labels: uniformly distributed between 0 and 1 for each class, or for all classes together;
 - the labels of wrong ones: U_ji by the Dirichlet distribution with parameters 1 / (K - 1), or always 1 / (K - 1).
 
-For both, the simple hypothesis holds unless the counts are DECISIVE times more probable by the other one. Where classes
-overlap, even typical samples have other labels without being wrong. This looks like noise that depends on the class, so
-T is only partly believed: T = SHARE_OF_COUNTS times the mean given the counts, and for the rest the mean by both simple
+For both, the simple hypothesis is used unless the counts are at least DECISIVE times more probable under the other one.
+Where classes overlap, even typical samples have other labels without being wrong, which looks like noise that depends
+on the class. So T is SHARE_OF_COUNTS times the posterior mean, and for the rest the posterior mean under both simple
 hypotheses. The given label i itself is evidence besides p: q_j is multiplied by T_ji. So that scores keep their scale,
 T_ji is divided by its mean over wrong labels, and T_ii by its mean over right ones; where the noise is the same in all
 classes, this changes nothing.

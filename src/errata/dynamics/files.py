@@ -116,7 +116,7 @@ def write_file(path: Path, content: str | bytes) -> None:
 
 
 def _is_dead(process: str) -> bool:
-    """Whether this is the number of no process; False where it cannot be known."""
+    """Whether no process has this number; False if the system does not say."""
     if os.name != "posix" or not process.isdecimal():
         return False
     try:

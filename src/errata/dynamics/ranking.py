@@ -109,26 +109,27 @@ def analyse(
     arrays, *answers = viewed.sample_arrays([chosen, *others, *([SuggestedLabel()] if suggests else [])])
     suggestion: SampleArrays = answers.pop() if suggests else {}
     compared = {
-        other.name: other.result(answer, viewed.labels, None, viewed.spaces)
+        other.name: other.result(answer, viewed.labels, None, viewed.context)
         for other, answer in zip(others, answers, strict=True)
     }
     used, log_probabilities = epochs_used(viewed, chosen, arrays), None
     if with_probabilities is not None:
-        log_probabilities = with_probabilities.class_log_probabilities(arrays, viewed.labels, viewed.spaces)
+        log_probabilities = with_probabilities.class_log_probabilities(arrays, viewed.labels, viewed.context)
         result = MethodResult(with_probabilities.score_probabilities(log_probabilities, viewed.labels), None)
         del arrays, answers  # arrays (N, K) and larger
         suggestion = suggest(log_probabilities, viewed.labels)
     else:
-        result = chosen.result(arrays, viewed.labels, count, viewed.spaces)
+        result = chosen.result(arrays, viewed.labels, count, viewed.context)
     return RunAnalysis(viewed, chosen, requested is None, used, result, log_probabilities, suggestion, compared)
 
 
 def with_second_pass(first: RunAnalysis, second: Dynamics) -> RunAnalysis:
     """The analysis of a run together with that of its second training pass, which the same method ranks.
 
-    second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are its own
-    if it has any. Its first half is not used: the model, which is new, only approaches what the first run knew. The
-    class probabilities of both are combined by their geometric mean.
+    second: dynamics in the same order. Inputs and held-out predictions are those of the first run; features are those
+    of the second, if it has any. Only the second half of the second run is used, because a new model needs the first
+    half to become as good as that of the first run. The class probabilities of both are combined by their geometric
+    mean.
     """
     run = first.dynamics
     assert first.log_probabilities is not None
@@ -293,7 +294,7 @@ def _held_out(analysis: RunAnalysis) -> Floats | None:
     dynamics, method = analysis.dynamics, analysis.method
     if not isinstance(method, ComposedMethod) or not any(isinstance(step, HeldOut) for step in method.steps):
         return None
-    return held_out_pool(dynamics.labels, dynamics.num_classes, dynamics.spaces)
+    return held_out_pool(dynamics.labels, dynamics.num_classes, dynamics.context)
 
 
 def _attempt(estimate: Callable[[], rates.NoiseRate]) -> rates.NoiseRate | InputError:

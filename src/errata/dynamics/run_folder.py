@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from errata.core.checks import check_aligned, check_points
 from errata.core.noise import label_hash
-from errata.dynamics.files import load_array, load_arrays, save_array
+from errata.dynamics.files import MANIFEST, load_array, load_arrays, save_array
 from errata.dynamics.ids import portable_ids, refuse_same_text
 from errata.dynamics.manifest import id_hash, write_manifest
 from errata.dynamics.reducers import SUMS, Reducers, sums_file
@@ -39,7 +39,9 @@ def open_folder(folder: Path, manifest: dict[str, Any]) -> Dynamics:
     if logits is None:
         sums = folder / sums_file(epochs)
         reducers = Reducers.from_stored(load_arrays(sums), str(sums), epochs, samples, num_classes)
-    return Dynamics(logits=logits, reducers=reducers, path=folder, **described_run(manifest), **arrays)
+    checksums = None if logits is None else _checksums(folder, manifest)
+    described = described_run(manifest) | arrays
+    return Dynamics(logits=logits, reducers=reducers, path=folder, checksums=checksums, **described)
 
 
 def described_run(manifest: dict[str, Any]) -> dict[str, Any]:
@@ -81,6 +83,14 @@ def _load_logits(folder: Path, manifest: dict[str, Any]) -> NDArray[Any]:
             f"{path} holds {logits.dtype} {logits.shape}, but the manifest says {manifest['dtype']} {expected}"
         )
     return logits[: expected[0]]
+
+
+def _checksums(folder: Path, manifest: dict[str, Any]) -> tuple[tuple[int, int], ...]:
+    """The number of each whole epoch and its checksum."""
+    checksums, epochs = manifest["checksums"], manifest["epochs"]
+    if len(checksums) < epochs:
+        raise StoreError(f"{folder / MANIFEST} is damaged: it has {len(checksums)} checksums for {epochs} epochs")
+    return tuple(enumerate(checksums[:epochs]))
 
 
 def start_folder(folder: Path, manifest: dict[str, Any], run: Dynamics) -> None:

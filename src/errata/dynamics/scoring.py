@@ -14,10 +14,12 @@ from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
 from errata.core.default import (
     BEATS_HELD_OUT,
+    DEFAULT,
     FROZEN_FEATURES,
     MEAN_OF_ALL_EPOCHS,
     WITH_FEATURES,
     choose_default,
+    is_default,
     parse_or_default,
 )
 from errata.core.devices import Progress
@@ -86,7 +88,7 @@ def score_many(
 ) -> "pd.DataFrame":
     """Scores of several methods in one pass over the logits: one row per sample (index: id), one column per method.
 
-    methods=None: all methods of the paper that these dynamics allow.
+    methods=None: all methods of the paper that these dynamics allow. The column of "default" is named "default".
 
     >>> import errata
     >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
@@ -109,24 +111,35 @@ def method_results(
     budget: int | float | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MethodResult]:
-    """Scores of several methods by name, in one pass over the logits, with the flags of those that have them."""
+    """Scores of several methods by column name, in one pass over the logits, with the flags of those that have them."""
     if isinstance(methods, str):
         raise InputError(f"methods must be a list of names, not {methods!r}")
     require_dynamics(dynamics, "score_many")
     count = None if budget is None else budget_count(budget, dynamics.samples)
     viewed = dynamics.window(window)
-    chosen = chosen_methods(viewed, methods)
+    columns = chosen_methods(viewed, methods)
+    chosen = list({method.name: method for method in columns.values()}.values())
     if isinstance(viewed, ShardedDynamics):
-        return sharded_results(viewed, chosen, count)
-    return {
-        method.name: method.result(arrays, dynamics.labels, count, dynamics.spaces)
-        for method, arrays in zip(chosen, viewed.sample_arrays(chosen, progress), strict=True)
-    }
+        results = sharded_results(viewed, chosen, count)
+    else:
+        results = {
+            method.name: method.result(arrays, dynamics.labels, count, dynamics.context)
+            for method, arrays in zip(chosen, viewed.sample_arrays(chosen, progress), strict=True)
+        }
+    return {column: results[method.name] for column, method in columns.items()}
 
 
-def chosen_methods(dynamics: Dynamics, methods: Iterable[str | Method] | None, mapper: Mapper = map) -> list[Method]:
-    """The methods of these names; None: all methods of the paper that these dynamics allow. mapper: for shards."""
-    return _paper_methods(dynamics) if methods is None else [find_method(dynamics, name, mapper) for name in methods]
+def chosen_methods(
+    dynamics: Dynamics, methods: Iterable[str | Method] | None, mapper: Mapper = map
+) -> dict[str, Method]:
+    """The methods by the names of their columns, which are their full names, or "default".
+
+    methods: None for all methods of the paper that these dynamics allow. mapper: how shards are read.
+    """
+    if methods is None:
+        return {method.name: method for method in _paper_methods(dynamics)}
+    found = [(name, find_method(dynamics, name, mapper)) for name in methods]
+    return {DEFAULT if is_default(name) else method.name: method for name, method in found}
 
 
 def _paper_methods(dynamics: Dynamics) -> list[Method]:
@@ -182,7 +195,7 @@ def find_method(dynamics: Dynamics, method: str | Method | None, mapper: Mapper 
         return requested
     reducers = dynamics.reducers
     return choose_default(
-        dynamics.known_spaces,
+        dynamics.known_context,
         dynamics.gathering or "in-sample",
         logits_stored=reducers is None,
         can_score=lambda method: reducers is None or reducers.supports(method),
@@ -225,5 +238,5 @@ def epochs_used(dynamics: Dynamics, method: Method, arrays: SampleArrays | None 
         return dynamics.epochs
     if arrays is None:
         (arrays,) = dynamics.sample_arrays([method])
-    chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.spaces)
+    chosen = early.choose_window(arrays["log_probabilities"], dynamics.labels, dynamics.context)
     return early.window_ends(dynamics.epochs)[chosen]

@@ -92,7 +92,7 @@ def search_neighbours(
     """Search the neighbours of all samples for a method whose first step is kNN."""
     knn = method.steps[0]
     assert isinstance(knn, KNN)
-    settings, samples, shards = knn.choose(dynamics.known_spaces), dynamics.samples, dynamics.placed
+    settings, samples, shards = knn.choose(dynamics.known_context), dynamics.samples, dynamics.placed
     cells = -(-samples // CELL)
     share = max(FEWEST_SAMPLED, SAMPLED_PER_CENTRE * cells) / samples
     parts = list(mapper(partial(sample_points, settings, share), shards))

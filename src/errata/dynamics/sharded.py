@@ -70,7 +70,7 @@ class ShardedDynamics(Dynamics):
         return all(f"{array}.npy" in shard.manifest["files"] for shard in self.shards)
 
     @cached_property
-    def known_spaces(self) -> SampleContext:
+    def known_context(self) -> SampleContext:
         """A context of no samples."""
         none = {name: np.empty((0, 1)) if self.knows(name) else None for name in ("features", "inputs", "held_out")}
         return SampleContext(none["features"], none["inputs"], held_out=none["held_out"])
@@ -252,5 +252,5 @@ def sharded_results(
             results[method.name] = MethodResult(np.concatenate(scores), whole)
         else:
             (arrays,) = dynamics.sample_arrays([method])
-            results[method.name] = method.result(arrays, dynamics.labels, budget, dynamics.spaces)
+            results[method.name] = method.result(arrays, dynamics.labels, budget, dynamics.context)
     return results

@@ -46,6 +46,7 @@ class Dynamics:
     labels (N,) are column numbers, and `classes` the names of the columns, if any. gathering: None if unknown.
     Neighbours are found in `features` (N, D), the inputs of the last layer, or in `inputs` (N, D), scaled columns.
     held_out (N, K): log-probabilities of the labels by models that have not seen them; predicted from `inputs` if None.
+    checksums: the number of each epoch in its folder and its CRC-32, which are compared when logits are used.
 
     >>> import errata
     >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])
@@ -68,6 +69,7 @@ class Dynamics:
     settings: dict[str, Any] = field(default_factory=dict)
     reducers: Reducers | None = None
     path: Path | None = None
+    checksums: tuple[tuple[int, int], ...] | None = None
 
     @classmethod
     def from_arrays(
@@ -143,6 +145,7 @@ class Dynamics:
         """Write to a new folder, and open it from there."""
         from errata.dynamics.run_folder import start_folder
 
+        self.verify()
         folder = check_path(path)
         keep = "stream" if self.logits is None else "all"
         manifest = describe(self, dtype=self._stored_dtype, keep=keep)
@@ -179,16 +182,16 @@ class Dynamics:
         return len(self.labels)
 
     @cached_property
-    def spaces(self) -> SampleContext:
+    def context(self) -> SampleContext:
         """The points in which neighbours are searched, and held-out predictions."""
         names = {name: str(self.path / f"{name}.npy") for name in METRICS} if self.path else None
         held_out = None if self.held_out is None else np.asarray(log_softmax(self.held_out.astype(np.float64), axis=1))
         return SampleContext(self.features, self.inputs, names, held_out)
 
     @property
-    def known_spaces(self) -> SampleContext:
+    def known_context(self) -> SampleContext:
         """Which of features, inputs and held-out predictions are known; for shards without reading them."""
-        return self.spaces
+        return self.context
 
     def window(self, window: Window | None) -> "Dynamics":
         """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
@@ -196,15 +199,18 @@ class Dynamics:
             return self
         if self.logits is None:
             raise InputError("this run has running sums only; a window needs the logits of every epoch (keep='all')")
-        part = replace(self, logits=self.logits[check_window(window, self.epochs)], swa_logits=None, path=None)
-        part.__dict__["spaces"] = self.spaces  # the neighbours are the same, and are searched once
+        chosen = check_window(window, self.epochs)
+        checksums = None if self.checksums is None else self.checksums[chosen]
+        part = replace(self, logits=self.logits[chosen], swa_logits=None, path=None, checksums=checksums)
+        part.__dict__["context"] = self.context  # the neighbours are the same, and are searched once
         return part
 
     def replayable(self) -> Epochs:
         """The epochs as input of methods."""
         if self.logits is None:
             raise InputError("this run has running sums only; the logits of every epoch are needed here (keep='all')")
-        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.spaces)
+        self.verify()
+        return Epochs(self.logits, self.labels, self.swa_logits, self.allow_missing, self.context)
 
     def sample_arrays(
         self, statistics: Sequence[SampleStatistic], progress: Progress | None = None
@@ -223,12 +229,26 @@ class Dynamics:
         return number if self.classes is None else self.classes[number]
 
     def verify(self) -> None:
-        """Compare every stored epoch with its checksum; raises an error that names a damaged one."""
-        if self.path is None or self.logits is None:
-            return
-        for epoch, checksum in zip(range(self.epochs), read_manifest(self.path)["checksums"], strict=False):
-            if zlib.crc32(np.ascontiguousarray(self.logits[epoch]).data) != checksum:
-                raise StoreError(f"epoch {epoch} in {self.path / 'logits.npy'} differs from what was recorded")
+        """Compare every stored epoch with its checksum, once per object; raises an error that names a damaged one.
+
+        Every function that scores or ranks the logits calls this.
+        """
+        epoch, file = self._damaged_epoch, getattr(self.logits, "filename", "logits.npy")
+        if epoch is not None:
+            raise StoreError(
+                f"{file} is damaged: epoch {epoch} differs from what was recorded. Restore the file from a copy, or "
+                "delete its folder and record the run again"
+            )
+
+    @cached_property
+    def _damaged_epoch(self) -> int | None:
+        """The first epoch that differs from its checksum."""
+        if self.checksums is None or self.logits is None:
+            return None
+        for values, (epoch, checksum) in zip(self.logits, self.checksums, strict=True):
+            if zlib.crc32(np.ascontiguousarray(values).data) != checksum:
+                return epoch
+        return None
 
     def __repr__(self) -> str:
         where = f" in {self.path}" if self.path else ""

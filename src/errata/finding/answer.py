@@ -115,7 +115,7 @@ def answer(found: "Found", draw: str = DRAW) -> list[str]:
 
 
 def states_number(found: "Found") -> bool:
-    """Whether a number of wrong labels is stated. Otherwise p_wrong, which adds up to it, says nothing."""
+    """Whether a number of wrong labels is stated. Otherwise p_wrong is not shown: it sums to that number."""
     return stated_count(found).kind == "number"
 
 

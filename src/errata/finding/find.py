@@ -116,6 +116,7 @@ def find(
     described = DataSource(source, label, text, id, skip_bad, ignore, merge_labels)
     opened = described.open()
     if isinstance(opened, Dynamics):
+        opened.verify()
         recorded = recorded_run(opened, described, data, options)
         if folder is not None and not overwrite:
             refuse_to_lose_contents(recorded, folder)

@@ -1,4 +1,4 @@
-"""Features of a user's images from a pretrained network that no label of theirs has influenced."""
+"""Features of a user's images from a pretrained network that was not trained on their labels."""
 
 import io
 from collections.abc import Iterator, Sequence

@@ -12,7 +12,6 @@ from errata.finding.cluster_training import by_scratch_folder, second_pass_on_cl
 from errata.memory import check_fits
 from errata.readers import UserData
 from errata.terminal import TrainingProgress
-from errata.wording import counted
 
 if TYPE_CHECKING:
     from errata.training.trials import Candidate
@@ -29,7 +28,7 @@ def look_again(
     progress: TrainingProgress,
     planned: int,
 ) -> LookAgain:
-    """A function that says what a second pass costs, and trains it; its progress adds up to `planned`.
+    """A function that trains a second pass; its progress names the work, and adds up to `planned`.
 
     how: the options of `second_pass`. ray: the address of the cluster that trains it.
     """
@@ -60,12 +59,7 @@ def look_again(
         check_fits(size, f"the logits of a second pass over {data.samples:,} samples")
         views = 1 if on_table else 2
         work = views * recipe.epochs / chosen.recipe.epochs
-        shown = "" if on_table else ", with two views of each image"
-        progress.say(
-            f"Second pass: {chosen.title} for {counted(recipe.epochs, 'epoch')}{shown}. "
-            f"This is about {work:.1f} times the work of the first run."
-        )
-        progress.begin(f"second pass of {chosen.title}", recipe.epochs)
+        progress.begin(f"second pass of {chosen.title}, about {work:.1f} times the work of the first", recipe.epochs)
         return by_scratch_folder(partial(train_into, first)) if ray and folder is None else train_into(first, folder)
 
     return train

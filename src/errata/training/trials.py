@@ -263,7 +263,7 @@ def loss_trial(
 
 
 def lowest_possible_loss(losses: Sequence[float], epochs: int) -> float:
-    """The loss after that many epochs if it keeps falling as fast as lately, which is a bound: learning slows down."""
+    """A lower bound of the loss after that many epochs: it falls as fast as in the last epochs, or more slowly."""
     if len(losses) <= 2 * PATIENCE:
         return -math.inf
     before, late = np.mean(losses[-2 * PATIENCE : -PATIENCE]), np.mean(losses[-PATIENCE:])

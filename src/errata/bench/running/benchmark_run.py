@@ -22,6 +22,7 @@ from errata.core.default import (
     WITH_FEATURES,
     WITH_INPUTS,
     WITH_INPUTS_FROM_SUMS,
+    parse_or_default,
 )
 from errata.core.method_registry import load_file, load_plugins
 from errata.core.methods import Method, paper_methods, parse
@@ -58,7 +59,8 @@ class BenchmarkRun(Campaign):
     def score(trained: TrainedCell) -> None:
         """Score a cell and write its results."""
         plugins = plugin_methods(trained.options.plugins)  # a new process has not loaded them
-        own = () if trained.options.as_published else methods_besides_the_papers(Dynamics.open(trained.dynamics).spaces)
+        context = Dynamics.open(trained.dynamics).context
+        own = () if trained.options.as_published else methods_besides_the_papers(context)
         every = (*paper_methods(), *own, *map(parse, (*trained.options.methods, *plugins)))
         methods = {method.name: method for method in every if method.gathering == trained.cell.gathering}
         if trained.options.as_published:
@@ -86,7 +88,10 @@ class BenchmarkRun(Campaign):
 
 
 def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
-    """Load the files and every installed plugin; the names in their `METHODS`. A file must list one or more."""
+    """Load the files and every installed plugin; the names in their `METHODS`. A file must list one or more.
+
+    The default is left out: it always runs.
+    """
     listed = {f"the plugin {name!r}": getattr(module, "METHODS", ()) for name, module in load_plugins().items()}
     for file in files:
         listed[str(file)] = getattr(load_file(Path(file)), "METHODS", ())
@@ -95,7 +100,7 @@ def plugin_methods(files: Iterable[Path] = ()) -> tuple[str, ...]:
     names: list[str] = []
     for where, methods in listed.items():
         try:
-            names += [parse(name).name for name in methods]
+            names += [method.name for method in map(parse_or_default, methods) if method is not None]
         except InputError as error:
             raise InputError(f"METHODS of {where}: {error}") from error
     return tuple(dict.fromkeys(names))

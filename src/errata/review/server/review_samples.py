@@ -102,7 +102,7 @@ class ReviewSamples:
     def near(self) -> NDArray[np.int32] | None:
         """The places (N, k) of the nearest neighbours of every sample; None if the run stored no features or inputs."""
         dynamics = self.found.dynamics
-        spaces = dynamics.spaces
+        spaces = dynamics.context
         if not spaces.points:
             return None
         rows, place_of_row = self._row_places
