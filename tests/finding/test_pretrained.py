@@ -10,9 +10,10 @@ import errata
 from errata.errors import InputError
 from errata.finding import pretrained
 from errata.finding.candidates import candidates_for
+from errata.finding.find import find_again
 from errata.finding.find_options import FindOptions
 from errata.finding.model_training import passes
-from errata.finding.pretrained import FixedFeatures, unit_rows
+from errata.finding.pretrained import FixedFeatures, backbone_name, unit_rows
 from errata.readers import open_data
 from errata.terminal import NoProgress
 from errata.training.backbones import module_backbone
@@ -79,7 +80,9 @@ def test_a_folder_of_images_with_a_module_of_your_own_and_resume(images, tmp_pat
         resumed.setattr(Colours, "forward", lambda self, images: torch.full((len(images), 3), 7.0))
         found = errata.find(tmp_path / "photos", backbone=Colours(), out=tmp_path / "out")
     assert "on features of Colours" in found.summary["model"]
-    assert found.summary["settings"]["backbone"] == "Colours"
+    assert found.summary["settings"]["backbone"] == "module Colours"
+    with pytest.raises(InputError, match=r"torch\.nn\.Module as backbone \(Colours\), which is not stored"):
+        find_again(tmp_path / "out", {})
     wrong = {f"{('dark', 'bright')[labels[number]]}/{number}.png" for number in WRONG}
     assert first_three(found) == wrong  # from the stored features: those computed the second time are all alike
 
@@ -103,7 +106,7 @@ def test_contradictions_are_refused(images):
         errata.find(*images, backbone="lite0", model="cnn4")
     with pytest.raises(InputError, match=r"no backbone 'lite1'.*did you mean"):
         errata.find(*images, backbone="lite1")
-    with pytest.raises(InputError, match="a Colours describes images"):
+    with pytest.raises(InputError, match=r"for a table, .* a sentence model, not an object of type Colours"):
         errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], backbone=Colours())
 
 
@@ -205,6 +208,58 @@ def test_impossible_passes_are_refused(images, options, message):
         errata.find(*images, backbone=Colours(), **options)
 
 
-def test_boosting_has_no_second_pass(images):
+def test_boosting_has_no_second_pass_and_is_not_tried_for_one(images):
+    table, labels = images[0].mean(axis=(2, 3)), images[1]
     with pytest.raises(InputError, match="boosting has no second pass"):
-        errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], model="boosting", looks=2)
+        errata.find(table, labels, model="boosting", looks=2)
+    tried = []
+
+    class Trials(NoProgress):
+        def begin(self, name, epochs):
+            tried.append(name)
+
+    found = errata.find(table, labels, looks=2, progress=Trials())
+    assert found.summary["passes"] == 2
+    assert not any("boosting" in name for name in tried)
+
+
+@pytest.mark.parametrize("backbone", [3, Mixed(), ["lite0"]])
+def test_a_backbone_for_texts_is_a_folder(backbone):
+    texts = [f"one more text about {'cats' if row % 2 else 'dogs'} {row}" for row in range(40)]
+    with pytest.raises(InputError, match="for text, `backbone=` must be the folder of a sentence model, not an object"):
+        errata.find(texts, np.arange(40) % 2, backbone=backbone)
+
+
+def test_a_folder_of_a_backbone_is_stored_by_its_absolute_path(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "lite0").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert backbone_name("model") == str(tmp_path / "model")
+    assert [backbone_name(name) for name in (None, "lite0", "somebody/vit")] == [None, "lite0", "somebody/vit"]
+
+
+@pytest.mark.parametrize("decoded_bytes", [1 << 30, 0])
+@pytest.mark.parametrize("side", [32, 150])
+@pytest.mark.parametrize("grey", [True, False])
+def test_grey_pictures_of_different_sizes_are_not_mirrored(tmp_path, monkeypatch, grey, side, decoded_bytes):
+    """White to the left, in training too; pictures with colour are mirrored half of the time."""
+    monkeypatch.setattr("errata.finding.candidates.MAX_DECODED_BYTES", decoded_bytes)
+    for number in range(24):
+        pixels = np.zeros((side + number, side, 3), dtype=np.uint8)
+        pixels[:, : side // 2, : 3 if grey else 2] = 255
+        path = tmp_path / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    data = open_data(tmp_path)
+    embedded = replace(data, fit_features=FixedFeatures(np.eye(24, 3, dtype=np.float32)), backbone="Colours")
+    (from_scratch,) = candidates_for(data, "cnn4" if side == 32 else "resnet18", 0, "cpu")
+    (fine_tuned,) = candidates_for(embedded, "fine-tuned", 0, "cpu", module_backbone(Colours()))
+    for candidate in (from_scratch, fine_tuned):
+        inputs = candidate.inputs
+        assert inputs.resident == bool(decoded_bytes)
+        (raw,) = inputs.fetch([torch.arange(24)])
+        shown, prepared = inputs.train(raw, torch.Generator().manual_seed(0)), inputs.test(raw)
+        assert shown.shape == prepared.shape
+        width = shown.shape[3]
+        left, right = (shown[:, 0, :, part].mean(dim=(1, 2)) for part in (slice(width // 4), slice(-width // 4, None)))
+        assert bool((left > right).all()) == grey
