@@ -1,5 +1,7 @@
 import math
+import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from errata.finding.candidates import candidates_for
 from errata.finding.find import find_again
 from errata.finding.find_options import FindOptions
 from errata.finding.model_training import passes
-from errata.finding.pretrained import FixedFeatures, backbone_name, unit_rows
+from errata.finding.pretrained import FixedFeatures, _image_model, backbone_name, unit_rows
 from errata.readers import open_data
 from errata.terminal import NoProgress
 from errata.training.backbones import module_backbone
@@ -263,3 +265,54 @@ def test_grey_pictures_of_different_sizes_are_not_mirrored(tmp_path, monkeypatch
         width = shown.shape[3]
         left, right = (shown[:, 0, :, part].mean(dim=(1, 2)) for part in (slice(width // 4), slice(-width // 4, None)))
         assert bool((left > right).all()) == grey
+
+
+class Counted(Mixed):
+    """Counts the images that the network has seen; the copy that is used counts too."""
+
+    seen = 0
+
+    def forward(self, images):
+        Counted.seen += len(images)
+        return super().forward(images)
+
+
+def images_computed(find, *arguments, **options):
+    """How many images go through the network in a call, beyond the two blank ones that test it."""
+    Counted.seen = 0
+    find(*arguments, **options)
+    return Counted.seen - 2
+
+
+def test_features_are_computed_once_for_all_runs_in_a_folder(images, tmp_path):
+    torch.manual_seed(0)
+    backbone, out = Counted(), tmp_path / "out"
+    pixels, labels = images
+    find = partial(images_computed, errata.find, backbone=backbone, out=out)
+    assert find(pixels, labels) == 40
+    assert find(pixels, labels, seed=1) == find(pixels, labels, looks=2) == 0
+    assert find(pixels, 1 - labels, overwrite=True) == 0  # no label influences features
+    assert find(255 - pixels, labels, overwrite=True) == 40
+    assert find(pixels, labels, overwrite=True) == 40  # only those of the last run are kept
+    with torch.no_grad():
+        backbone.mix.weight.add_(1)
+    assert find(pixels, labels) == 40
+    assert len(list((out / "features").iterdir())) == 1
+
+
+def test_features_are_not_computed_for_a_model_with_verified_labels(images, tmp_path, monkeypatch):
+    pixels, labels = images
+    np.savez(tmp_path / "images.npz", X=pixels, y=labels)
+    out, backbone = tmp_path / "out", module_backbone(Counted())
+    errata.find(tmp_path / "images.npz", backbone=backbone, out=out)
+    monkeypatch.setattr("errata.finding.find.open_pretrained", lambda *_: _image_model(backbone, "cpu", False))
+    assert images_computed(find_again, out, {"3": "0"}) == -2  # not even the blank images
+    shutil.rmtree(out / "features")
+    assert images_computed(find_again, out, {"3": "0"}) == 38
+    assert not (out / "features").exists()
+
+
+def test_very_large_features_are_deleted_with_the_resume_files(images, tmp_path, monkeypatch):
+    monkeypatch.setattr("errata.finding.out_folder.LARGEST_FEATURES", 100)
+    errata.find(*images, backbone=Colours(), out=tmp_path / "out")
+    assert not (tmp_path / "out" / "features").exists()

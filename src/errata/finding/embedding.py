@@ -102,7 +102,8 @@ def _encoded(encoder: Any, texts: list[str]) -> Vectors:
         dtype=np.float32,
     )
     if values.ndim != 2 or len(values) != len(texts):
-        raise InputError(f"the sentence model returned shape {values.shape} for {counted(len(texts), 'text')}")
+        shape = f"shape {values.shape} for {counted(len(texts), 'text')}, not one vector per text"
+        raise InputError(f"the sentence model returned {shape}: pass another `backbone=`")
     if not np.isfinite(values).all():
-        raise InputError("the sentence model returned vectors with values that are not finite")
+        raise InputError("the sentence model returned vectors that are not finite: pass another `backbone=`")
     return values

@@ -31,7 +31,7 @@ from errata.finding.find_options import FindOptions, changed_options, check_opti
 from errata.finding.found import Found, check_folder, no_conflicts
 from errata.finding.found_files import read_summary
 from errata.finding.model_training import RunToRank, train_model
-from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
+from errata.finding.out_folder import KEY_DIGITS, ORIGIN, features_folder, keep_features, origin, write_results
 from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
@@ -130,14 +130,20 @@ def find(
         if isinstance(opened, Dynamics):
             run = recorded
         else:
-            run = _train(opened, described, options, pretrained, work, progress)
+            stored = None if folder is None or pretrained is None else features_folder(folder, opened, pretrained.key)
+            run = _train(opened, described, options, pretrained, work, stored, progress)
+            if folder is not None:
+                keep_features(folder, stored)
         found = rank_run(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
 
 
 def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
-    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes nothing."""
+    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes no results.
+
+    Features of a pretrained model that are stored in the folder are not computed again.
+    """
     started, summary = time.monotonic(), read_summary(folder)
     described = DataSource.from_summary(summary, folder)
     data = None if described is None else described.reopen()
@@ -159,7 +165,10 @@ def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
     options = FindOptions(**changed_options(summary.get("settings", {})))
     check_options(data, options)
     pretrained = open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
-    return rank_run(_train(data, described, options, pretrained, None, NoProgress()), started)
+    stored = None if pretrained is None else features_folder(folder, data, pretrained.key)
+    if stored is not None and not stored.is_dir():
+        stored = None
+    return rank_run(_train(data, described, options, pretrained, None, stored, NoProgress()), started)
 
 
 def _train(
@@ -168,12 +177,16 @@ def _train(
     options: FindOptions,
     pretrained: PretrainedModel | None,
     work: Path | None,
+    stored: Path | None,
     progress: TrainingProgress,
 ) -> RunToRank:
-    """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
+    """Choose a model and train it. With a folder `work`, finished steps of an interrupted call are not repeated.
+
+    stored: the folder of the features of the pretrained model, which are computed if they are not there.
+    """
     own = None if work is None else work / _work_key(data, options, pretrained)
     if pretrained is not None:
-        data = pretrained.embed(data, own, progress)
+        data = pretrained.embed(data, stored, progress)
     backbone = None if pretrained is None else pretrained.backbone
     return replace(train_model(data, options, own, progress, backbone), source=described)
 

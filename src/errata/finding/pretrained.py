@@ -76,8 +76,8 @@ def open_pretrained(
         )
     folder = model_folder(backbone)
 
-    def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
-        return embedded(data, folder, device, work, progress)
+    def embed(data: UserData, stored: Path | None, progress: TrainingProgress) -> UserData:
+        return embedded(data, folder, device, stored, progress)
 
     return PretrainedModel(model_key(folder), embed)
 
@@ -97,8 +97,8 @@ def _image_model(spec: Any, device: str, allow_download: bool) -> PretrainedMode
 
     backbone = open_backbone(spec, allow_download)
 
-    def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
-        features = unit_rows(frozen_features(data, backbone, device, work, progress))
+    def embed(data: UserData, stored: Path | None, progress: TrainingProgress) -> UserData:
+        features = unit_rows(frozen_features(data, backbone, device, stored, progress))
         return replace(data, fit_features=FixedFeatures(features), backbone=backbone.name)
 
     return PretrainedModel(backbone.key, embed, backbone)

@@ -46,7 +46,10 @@ class Backbone:
         with torch.inference_mode():
             features: Tensor = self.module(self.preprocessing.normalised(pixels)).float()
         if not bool(torch.isfinite(features).all()):
-            raise InputError(f"the backbone {self.name} returned features that are not finite")
+            raise InputError(
+                f"the backbone {self.name} returned features that are not finite: check its weights and its "
+                "preprocessing, or pass another `backbone=`"
+            )
         return features
 
 
