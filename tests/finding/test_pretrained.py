@@ -198,6 +198,32 @@ def test_a_second_pass_is_announced_ranked_and_named(images):
     assert found.ranking["score"].tolist() != one.ranking["score"].tolist()
 
 
+@pytest.mark.parametrize(("wrong", "passes_made"), [(0, 1), (6, 1), (20, 2), (90, 2)])
+def test_no_second_pass_if_very_few_labels_seem_to_be_wrong(wrong, passes_made):
+    labels = np.arange(300) % 3
+    inputs = 4 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(300, 3))
+    labels[:wrong] = (labels[:wrong] + 1) % 3
+    said, advanced = [], []
+
+    class Lines(NoProgress):
+        def say(self, line):
+            said.append(line)
+
+        def total(self, epochs):
+            advanced.append(-epochs)
+
+        def advance(self, epochs):
+            advanced.append(epochs)
+
+    found = errata.find(inputs, labels, model="mlp", looks=2, progress=Lines())
+    assert found.summary["passes"] == passes_made
+    without = "There was no second pass, because fewer than 3.5 % of the labels seem to be wrong."
+    assert (without in said) == (without in found.summary["model_choice"]) == (passes_made == 1)
+    assert sum(advanced) == pytest.approx(0, abs=1e-6)
+    one = errata.find(inputs, labels, model="mlp")
+    assert (one.ranking["score"].tolist() == found.ranking["score"].tolist()) == (passes_made == 1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

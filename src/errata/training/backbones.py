@@ -140,7 +140,8 @@ def _stated(module: nn.Module, name: str, default: Any) -> Any:
 
 def _whole(side: Any) -> int:
     try:
-        return operator.index(side.item() if isinstance(side, Tensor | np.ndarray) else side)
+        whole: Any = side.item() if isinstance(side, Tensor | np.ndarray) else side
+        return operator.index(whole)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(
             f"the `side` of a module must be one whole number of pixels, such as 224, not {one_line(repr(side))}"

@@ -33,7 +33,8 @@ class _StatedSettings:
         side, centre = self._side_and_centre()
         # transformers computes (factor × pixel - mean) / std for pixels from 0 to 255.
         factor = 255 * self._positive("rescale_factor", 1 / 255) if self._is_on("do_rescale") else 255.0
-        mean, std = (0.0,) * 3, (1.0,) * 3
+        mean: tuple[float, ...] = (0.0,) * 3
+        std: tuple[float, ...] = (1.0,) * 3
         if self._is_on("do_normalize"):
             mean, std = self._per_channel("image_mean"), self._per_channel("image_std")
         resample = self._settings.get("resample", BILINEAR)
