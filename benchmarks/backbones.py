@@ -1,14 +1,18 @@
 """Frozen features of a pretrained backbone: wrong labels missed among few images, and seconds for photographs.
 
 ERRATA_DATA=... python benchmarks/backbones.py errors [--backbone lite0] [--sides 128 160 224] [--seeds 3]
-ERRATA_DATA=... python benchmarks/backbones.py passes [--backbone lite0] [--seeds 3]
+ERRATA_DATA=... python benchmarks/backbones.py passes [--backbone lite0] [--seeds 3] [--always]
+ERRATA_DATA=... python benchmarks/backbones.py fine-tuned [--sizes 500] [--looks 2] [--seeds 1]
 python benchmarks/backbones.py photographs [--backbone lite0] [--images 2000]
 
 errors: images of CIFAR-10, symmetric noise, mean FNR over seeds; each seed has other images and other wrong labels.
 ImageNet, on which the backbones were trained, contains the classes of CIFAR-10.
 passes: the same images, and each 2,000 of them in four parts of 500, with four kinds of noise; what `errata find`
 misses after one and after two passes, trained on the features; variants of its method, after one pass; and cleanlab on
-five folds of a logistic regression on the same features.
+five folds of a logistic regression on the same features. With --always, the second pass is trained even if few labels
+seem to be wrong.
+fine-tuned: the same images and symmetric noise; the backbone is fine-tuned by `errata find --model fine-tuned`, and its
+run is ranked as `errata find` does, with held-out predictions, and as `errata bench` does, with neighbours in features.
 photographs: JPEG files of 256 × 256 pixels are generated, then decoded, and features and a head are computed.
 """
 
@@ -16,9 +20,10 @@ import argparse
 import resource
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +31,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 import errata
+from errata.core.default import WITH_FEATURES
 from errata.core.neighbours import nearest
 from errata.datasets.loading import load_setting
+from errata.dynamics import ranking
+from errata.dynamics.ranking import RunAnalysis, analyse, noise_rates, with_second_pass
+from errata.finding.candidates import candidates_for
 from errata.finding.find import rank_run
 from errata.finding.find_options import FindOptions
 from errata.finding.frozen_features import frozen_features
 from errata.finding.model_training import train_model
 from errata.finding.pretrained import FixedFeatures, unit_rows
-from errata.readers import open_data
+from errata.readers import UserData, open_data
 from errata.terminal import NoProgress
 from errata.training.backbones import Backbone, open_backbone
+from errata.training.recipes import Recipe
+from errata.training.second_pass import second_pass, second_recipe
 from generated_images import picture, save
 
 Floats = NDArray[np.float64]
@@ -48,6 +59,7 @@ NOISES = {
     "1 % wrong": partial(errata.noise.symmetric, rate=0.01),
     "30 % pairflip": partial(errata.noise.pairflip, rate=0.3),
 }
+SYMMETRIC = ("20 % wrong", "5 % wrong", "1 % wrong")
 FIRST_NOISE_SEED = 100
 VARIANTS = {
     "a = 0": "Unmixed-HeldOut(a=0)-EarlyProb-LM",
@@ -151,6 +163,7 @@ def passes(backbone: Backbone, seeds: int) -> Iterator[str]:
             embedded = replace(opened, fit_features=matrix, backbone=backbone.name)
             run = train_model(embedded, FindOptions(looks=2), None, NoProgress())
             found = {"one pass": rank_run(replace(run, look_again=None), 0.0), "two passes": rank_run(run, 0.0)}
+            joint = noise_rates(run.dynamics).set_index("kind").rate["confident joint"]
             scores = {name: one.ranking.sort_values("id")["score"].to_numpy() for name, one in found.items()}
             scores |= {name: errata.score(run.dynamics, method) for name, method in VARIANTS.items()}
             probabilities = np.exp(held_out(unit(features), noisy.labels))
@@ -158,10 +171,53 @@ def passes(backbone: Backbone, seeds: int) -> Iterator[str]:
             fnr = {name: errata.metrics.fnr(values, noisy.truth) for name, values in scores.items()}
             cell = f"{len(true):,} images, {noise}"
             missed.setdefault(cell, []).append(fnr)
-            yield f"{cell}, draw {number}, {noisy.truth.sum()} errors: {in_words(fnr)}"
+            passed = f"{joint:.1%} by the confident joint, {found['two passes'].summary['passes']} passes"
+            yield f"{cell}, draw {number}, {noisy.truth.sum()} errors, {passed}: {in_words(fnr)}"
     for cell, every in missed.items():
         means = {name: float(np.mean([fnr[name] for fnr in every])) for name in every[0]}
         yield f"{cell}, mean of {len(every)} draws: {in_words(means)}"
+
+
+def fine_tuned(backbone: Backbone, sizes: Sequence[int], seeds: int, looks: int) -> Iterator[str]:
+    """A line per size, draw and noise with the FNR of the same fine-tuned run, ranked in several ways."""
+    data = load_setting("cifar10-symmetric-20").data
+    for size, seed in product(sizes, range(seeds)):
+        rows = np.random.default_rng(seed + 1).permutation(len(data.train_inputs))[:size]
+        pixels, true = data.train_inputs[rows], data.train_labels[rows]
+        features = frozen_features(open_data(pixels, true), backbone, "cpu", None, NoProgress())
+        matrix = FixedFeatures(unit_rows(features))
+        for noise in SYMMETRIC:
+            noisy = NOISES[noise](true, seed=FIRST_NOISE_SEED + seed)
+            embedded = replace(open_data(pixels, noisy.labels), fit_features=matrix, backbone=backbone.name)
+            options = FindOptions(model="fine-tuned", device="cpu", looks=1)
+            run = train_model(embedded, options, None, NoProgress(), backbone).dynamics
+            with_neighbours = replace(run, inputs=None, held_out=None, features=features)
+            first = {"held-out": analyse(run), "neighbours": analyse(with_neighbours, WITH_FEATURES)}
+            scores = {f"one pass, {name}": one.result.scores for name, one in first.items()}
+            scores["one pass, MeanProb-LM"] = errata.score(run, "MeanProb-LM")
+            if looks == 2:
+                second = fine_tuned_again(embedded, backbone, first["held-out"])
+                ranked = {
+                    "held-out": with_second_pass(first["held-out"], replace(second, features=None)),
+                    "neighbours in its own features": with_second_pass(first["neighbours"], second),
+                    "neighbours in frozen features": with_second_pass(
+                        first["neighbours"], replace(second, features=None)
+                    ),
+                }
+                scores |= {f"two passes, {name}": one.result.scores for name, one in ranked.items()}
+            fnr = {name: errata.metrics.fnr(values, noisy.truth) for name, values in scores.items()}
+            method = first["held-out"].method.name
+            yield f"{size:,} images, {noise}, draw {seed}, {noisy.truth.sum()} errors, {method}: {in_words(fnr)}"
+
+
+def fine_tuned_again(data: UserData, backbone: Backbone, first: RunAnalysis) -> errata.Dynamics:
+    """The second pass of `errata find`, which also records the features of its own model."""
+    (chosen,) = candidates_for(data, "fine-tuned", 0, "cpu", backbone)
+    assert isinstance(chosen.recipe, Recipe)
+    assert first.log_probabilities is not None
+    recipe = second_recipe(chosen.recipe, data.samples, pretrained=True)
+    how = {"seed": 0, "features": True, "device": "cpu"}
+    return second_pass(chosen.inputs, data.labels, first.log_probabilities, chosen.model, recipe, **how)
 
 
 def in_words(missed: dict[str, float]) -> str:
@@ -199,19 +255,28 @@ def processor_seconds() -> float:
 def main() -> None:
     """Parse the command line and print the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["errors", "passes", "photographs"])
+    parser.add_argument("what", choices=["errors", "passes", "fine-tuned", "photographs"])
     parser.add_argument("--backbone", default="lite0")
     parser.add_argument("--sides", type=int, nargs="*", default=[])
     parser.add_argument("--centre", type=float, help="the part of the shorter side that is used; 0: the whole image")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--images", type=int, default=2000)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[500])
+    parser.add_argument("--looks", type=int, choices=[1, 2], default=2)
+    parser.add_argument("--always", action="store_true")
     options = parser.parse_args()
+    if options.always:
+        ranking.FEWEST_WRONG = 0.0
     backbone = open_backbone(options.backbone)
     if options.what == "photographs":
         photographs(backbone, options.images)
         return
-    if options.what == "passes":
-        for line in passes(backbone, options.seeds):
+    if options.what in ("passes", "fine-tuned"):
+        for line in (
+            passes(backbone, options.seeds)
+            if options.what == "passes"
+            else fine_tuned(backbone, options.sizes, options.seeds, options.looks)
+        ):
             print(line, flush=True)
         return
     prepare = backbone.preprocessing

@@ -7,6 +7,8 @@ from errata.errors import InputError
 from errata.wording import gigabytes
 
 MEMINFO, CGROUP = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
+FEWER_SAMPLES = "close other programs, use fewer samples, or a machine with more memory"
+SMALLER_BACKBONE = "close other programs, or pass a smaller `backbone=`"
 
 
 def available_memory() -> int | None:
@@ -15,11 +17,11 @@ def available_memory() -> int | None:
     return min(free, default=None)
 
 
-def check_fits(size: float, what: str) -> None:
-    """Raise an error if `size` bytes do not fit into the free memory."""
+def check_fits(size: float, what: str, advice: str = FEWER_SAMPLES) -> None:
+    """Raise an error, with advice, if `size` bytes do not fit into the free memory."""
     free = available_memory()
     if free is not None and size > free:
-        raise InputError(f"{what} would take {gigabytes(size)} of memory, but {gigabytes(free)} are free")
+        raise InputError(f"{what} would take {gigabytes(size)} of memory, but {gigabytes(free)} are free: {advice}")
 
 
 def _free_on_machine() -> int | None:

@@ -1,6 +1,8 @@
 import math
 import re
+import shutil
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ import errata
 from errata.errors import InputError
 from errata.finding import pretrained
 from errata.finding.candidates import candidates_for
+from errata.finding.find import find_again
 from errata.finding.find_options import FindOptions
 from errata.finding.model_training import passes
-from errata.finding.pretrained import FixedFeatures, unit_rows
+from errata.finding.pretrained import FixedFeatures, _image_model, backbone_name, unit_rows
 from errata.readers import open_data
 from errata.terminal import NoProgress
 from errata.training.backbones import module_backbone
@@ -80,7 +83,9 @@ def test_a_folder_of_images_with_a_module_of_your_own_and_resume(images, tmp_pat
         resumed.setattr(Colours, "forward", lambda self, images: torch.full((len(images), 3), 7.0))
         found = errata.find(tmp_path / "photos", backbone=Colours(), out=tmp_path / "out")
     assert "on features of Colours" in found.summary["model"]
-    assert found.summary["settings"]["backbone"] == "Colours"
+    assert found.summary["settings"]["backbone"] == "module Colours"
+    with pytest.raises(InputError, match=r"torch\.nn\.Module as backbone \(Colours\), which is not stored"):
+        find_again(tmp_path / "out", {})
     wrong = {f"{('dark', 'bright')[labels[number]]}/{number}.png" for number in WRONG}
     assert first_three(found) == wrong  # from the stored features: those computed the second time are all alike
 
@@ -104,7 +109,7 @@ def test_contradictions_are_refused(images):
         errata.find(*images, backbone="lite0", model="cnn4")
     with pytest.raises(InputError, match=r"no backbone 'lite1'.*did you mean"):
         errata.find(*images, backbone="lite1")
-    with pytest.raises(InputError, match="a Colours describes images"):
+    with pytest.raises(InputError, match=r"for a table, .* a sentence model, not an object of type Colours"):
         errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], backbone=Colours())
 
 
@@ -194,6 +199,29 @@ def test_the_work_of_a_second_pass_is_named_and_the_ranking_uses_it(images):
     assert found.ranking["score"].tolist() != one.ranking["score"].tolist()
 
 
+@pytest.mark.parametrize(("wrong", "passes_made"), [(0, 1), (6, 1), (20, 2), (90, 2)])
+def test_no_second_pass_if_very_few_labels_seem_to_be_wrong(wrong, passes_made):
+    labels = np.arange(300) % 3
+    inputs = 4 * np.eye(3)[labels] + np.random.default_rng(0).normal(size=(300, 3))
+    labels[:wrong] = (labels[:wrong] + 1) % 3
+    advanced = []
+
+    class Sums(NoProgress):
+        def total(self, epochs):
+            advanced.append(-epochs)
+
+        def advance(self, epochs):
+            advanced.append(epochs)
+
+    found = errata.find(inputs, labels, model="mlp", looks=2, progress=Sums())
+    assert found.summary["passes"] == passes_made
+    without = "There was no second pass, because fewer than 3.5 % of the labels seem to be wrong."
+    assert (without in found.summary["model_choice"]) == (passes_made == 1)
+    assert sum(advanced) == pytest.approx(0, abs=1e-6)
+    one = errata.find(inputs, labels, model="mlp")
+    assert (one.ranking["score"].tolist() == found.ranking["score"].tolist()) == (passes_made == 1)
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -206,6 +234,109 @@ def test_impossible_passes_are_refused(images, options, message):
         errata.find(*images, backbone=Colours(), **options)
 
 
-def test_boosting_has_no_second_pass(images):
+def test_boosting_has_no_second_pass_and_is_not_tried_for_one(images):
+    table, labels = images[0].mean(axis=(2, 3)), images[1]
     with pytest.raises(InputError, match="boosting has no second pass"):
-        errata.find(np.random.default_rng(0).normal(size=(40, 3)), images[1], model="boosting", looks=2)
+        errata.find(table, labels, model="boosting", looks=2)
+    tried = []
+
+    class Trials(NoProgress):
+        def begin(self, name, epochs):
+            tried.append(name)
+
+    found = errata.find(table, labels, looks=2, progress=Trials())
+    assert found.summary["passes"] == 2
+    assert not any("boosting" in name for name in tried)
+
+
+@pytest.mark.parametrize("backbone", [3, Mixed(), ["lite0"]])
+def test_a_backbone_for_texts_is_a_folder(backbone):
+    texts = [f"one more text about {'cats' if row % 2 else 'dogs'} {row}" for row in range(40)]
+    with pytest.raises(InputError, match="for text, `backbone=` must be the folder of a sentence model, not an object"):
+        errata.find(texts, np.arange(40) % 2, backbone=backbone)
+
+
+def test_a_folder_of_a_backbone_is_stored_by_its_absolute_path(tmp_path, monkeypatch):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "lite0").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert backbone_name("model") == str(tmp_path / "model")
+    assert [backbone_name(name) for name in (None, "lite0", "somebody/vit")] == [None, "lite0", "somebody/vit"]
+
+
+@pytest.mark.parametrize("decoded_bytes", [1 << 30, 0])
+@pytest.mark.parametrize("side", [32, 150])
+@pytest.mark.parametrize("grey", [True, False])
+def test_grey_pictures_of_different_sizes_are_not_mirrored(tmp_path, monkeypatch, grey, side, decoded_bytes):
+    """White to the left, in training too; pictures with colour are mirrored half of the time."""
+    monkeypatch.setattr("errata.finding.candidates.MAX_DECODED_BYTES", decoded_bytes)
+    for number in range(24):
+        pixels = np.zeros((side + number, side, 3), dtype=np.uint8)
+        pixels[:, : side // 2, : 3 if grey else 2] = 255
+        path = tmp_path / "ab"[number % 2] / f"{number}.png"
+        path.parent.mkdir(exist_ok=True)
+        Image.fromarray(pixels).save(path)
+    data = open_data(tmp_path)
+    embedded = replace(data, fit_features=FixedFeatures(np.eye(24, 3, dtype=np.float32)), backbone="Colours")
+    (from_scratch,) = candidates_for(data, "cnn4" if side == 32 else "resnet18", 0, "cpu")
+    (fine_tuned,) = candidates_for(embedded, "fine-tuned", 0, "cpu", module_backbone(Colours()))
+    for candidate in (from_scratch, fine_tuned):
+        inputs = candidate.inputs
+        assert inputs.resident == bool(decoded_bytes)
+        (raw,) = inputs.fetch([torch.arange(24)])
+        shown, prepared = inputs.train(raw, torch.Generator().manual_seed(0)), inputs.test(raw)
+        assert shown.shape == prepared.shape
+        width = shown.shape[3]
+        left, right = (shown[:, 0, :, part].mean(dim=(1, 2)) for part in (slice(width // 4), slice(-width // 4, None)))
+        assert bool((left > right).all()) == grey
+
+
+class Counted(Mixed):
+    """Counts the images that the network has seen; the copy that is used counts too."""
+
+    seen = 0
+
+    def forward(self, images):
+        Counted.seen += len(images)
+        return super().forward(images)
+
+
+def images_computed(find, *arguments, **options):
+    """How many images go through the network in a call, beyond the two blank ones that test it."""
+    Counted.seen = 0
+    find(*arguments, **options)
+    return Counted.seen - 2
+
+
+def test_features_are_computed_once_for_all_runs_in_a_folder(images, tmp_path):
+    torch.manual_seed(0)
+    backbone, out = Counted(), tmp_path / "out"
+    pixels, labels = images
+    find = partial(images_computed, errata.find, backbone=backbone, out=out)
+    assert find(pixels, labels) == 40
+    assert find(pixels, labels, seed=1) == find(pixels, labels, looks=2) == 0
+    assert find(pixels, 1 - labels, overwrite=True) == 0  # no label influences features
+    assert find(255 - pixels, labels, overwrite=True) == 40
+    assert find(pixels, labels, overwrite=True) == 40  # only those of the last run are kept
+    with torch.no_grad():
+        backbone.mix.weight.add_(1)
+    assert find(pixels, labels) == 40
+    assert len(list((out / "features").iterdir())) == 1
+
+
+def test_features_are_not_computed_for_a_model_with_verified_labels(images, tmp_path, monkeypatch):
+    pixels, labels = images
+    np.savez(tmp_path / "images.npz", X=pixels, y=labels)
+    out, backbone = tmp_path / "out", module_backbone(Counted())
+    errata.find(tmp_path / "images.npz", backbone=backbone, out=out)
+    monkeypatch.setattr("errata.finding.find.open_pretrained", lambda *_: _image_model(backbone, "cpu", False))
+    assert images_computed(find_again, out, {"3": "0"}) == -2  # not even the blank images
+    shutil.rmtree(out / "features")
+    assert images_computed(find_again, out, {"3": "0"}) == 38
+    assert not (out / "features").exists()
+
+
+def test_very_large_features_are_deleted_with_the_resume_files(images, tmp_path, monkeypatch):
+    monkeypatch.setattr("errata.finding.out_folder.LARGEST_FEATURES", 100)
+    errata.find(*images, backbone=Colours(), out=tmp_path / "out")
+    assert not (tmp_path / "out" / "features").exists()

@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 import socket
 
 import numpy as np
@@ -110,9 +111,36 @@ def test_a_static_model_embeds_texts_too(tokenizer, texts, tmp_path, no_network)
     assert not no_network
 
 
+def test_pickled_weights_are_never_read(bert, tmp_path, monkeypatch, no_network):
+    import torch
+
+    folder = tmp_path / "model"
+    shutil.copytree(bert, folder)
+    monkeypatch.setattr(torch, "load", lambda *arguments, **options: pytest.fail("the pickle was read"))
+    torch.save({}, folder / "pytorch_model.bin")
+    embedding.load_encoder(folder, "cpu")  # safetensors are there as well
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"pickled, in pytorch_model\.bin, which could run any code"):
+        embedding.load_encoder(folder, "cpu")
+    torch.save({}, folder / "model.safetensors")
+    with pytest.raises(InputError, match=r"pickled, in model\.safetensors"):
+        embedding.load_encoder(folder, "cpu")
+    shutil.copy(bert / "model.safetensors", folder)
+    (folder / "2_Dense").mkdir()
+    torch.save({}, folder / "2_Dense" / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"2_Dense are not safetensors"):
+        embedding.load_encoder(folder, "cpu")
+
+
+def test_loading_shows_no_progress_bars(bert, capsys):
+    capsys.readouterr()
+    embedding.load_encoder(bert, "cpu")
+    assert capsys.readouterr().err == ""
+
+
 def test_an_incomplete_model_gives_a_clear_error(bert, texts, tmp_path, no_network):
     logging.getLogger("transformers").setLevel(logging.CRITICAL)
     (tmp_path / "modules.json").write_bytes((bert / "modules.json").read_bytes())
-    with pytest.raises(InputError, match=r"the sentence model in .* cannot be loaded: "):
+    with pytest.raises(InputError, match=r"the sentence model in .* cannot be loaded: .*copy the folder again"):
         errata.find(texts, [row % 3 for row in range(150)], backbone=tmp_path, device="cpu")
     assert not no_network

@@ -10,14 +10,17 @@ import torch
 import transformers
 from PIL import Image
 
+import errata
 from errata import memory
+from errata.cli.app import as_options
 from errata.errors import InputError
+from errata.finding.find import find_again
 from errata.finding.frozen_features import frozen_features
 from errata.readers import open_data
 from errata.terminal import NoProgress
 from errata.training.backbones import open_backbone
 from errata.training.image_preprocessing import BICUBIC, Preprocessing
-from errata.training.transformers_backbones import read_preprocessing
+from errata.training.stated_preprocessing import read_preprocessing
 
 SIDE = 16
 HALF = {"image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5]}
@@ -148,7 +151,7 @@ def test_preprocessing_of_a_processor_and_of_other_scales(tmp_path):
     [
         (None, "has no preprocessor_config.json"),
         ({"size": {"height": 16, "width": 20}, **HALF}, "states no square size"),
-        ({"size": 16}, "no image_mean"),
+        ({"size": 16}, "image_mean is not stated"),
         ({**WHOLE, "size": 8}, "does not take images|cannot be loaded"),
     ],
 )
@@ -171,10 +174,19 @@ def test_pickles_are_never_read(saved, monkeypatch):
     open_backbone(folder)  # safetensors are there as well
     (folder / "model.safetensors").unlink()
     monkeypatch.setattr(torch, "load", lambda *arguments, **options: pytest.fail("the pickle was read"))
-    with pytest.raises(InputError, match=r"not safetensors but pytorch_model\.bin, which could run any code"):
+    with pytest.raises(InputError, match=r"pickled, in pytorch_model\.bin, which could run any code.*save_pretrained"):
         open_backbone(folder)
     (folder / "pytorch_model.bin").unlink()
-    with pytest.raises(InputError, match=r"no \.safetensors file"):
+    with pytest.raises(InputError, match=r"no \.safetensors file.*Copy or download the folder again"):
+        open_backbone(folder)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_with_the_name_of_safetensors_is_called_a_pickle(zipped, saved):
+    folder = saved("vit")
+    weights = torch.nn.Linear(1, 1).state_dict()
+    torch.save(weights, folder / "model.safetensors", _use_new_zipfile_serialization=zipped)
+    with pytest.raises(InputError, match=r"pickled, in model\.safetensors, which could run any code"):
         open_backbone(folder)
 
 
@@ -185,7 +197,7 @@ def test_incomplete_and_damaged_weights_are_refused(saved):
     weights = load_file(folder / "model.safetensors")
     weights.pop(next(name for name in weights if "layernorm" in name))
     save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(InputError, match="are incomplete"):
+    with pytest.raises(InputError, match=r"are incomplete.*copy or download the folder again"):
         open_backbone(folder)
     (folder / "model.safetensors").write_bytes(b"damaged")
     with pytest.raises(InputError, match=r"cannot be loaded.*copy or download them again"):
@@ -203,11 +215,13 @@ def test_code_in_a_folder_is_not_run(saved):
 
 
 def test_other_folders_and_names_are_refused(tmp_path, monkeypatch):
-    with pytest.raises(InputError, match=r"no config\.json"):
+    with pytest.raises(InputError, match=r"no config\.json\. Name a folder that save_pretrained"):
         open_backbone(tmp_path)
     monkeypatch.setenv("HF_HOME", str(tmp_path))
-    with pytest.raises(InputError, match="neither a folder nor a model in the cache"):
+    with pytest.raises(InputError, match="neither a folder nor a model in the cache") as refused:
         open_backbone("nobody/no-model-of-this-name")
+    assert str(refused.value).endswith("unless you pass `allow_download=True`")
+    assert as_options(str(refused.value)).endswith("unless you pass --allow-download")
 
 
 def test_a_name_in_the_cache_is_opened(saved, tmp_path, monkeypatch):
@@ -228,8 +242,20 @@ def test_a_name_in_the_cache_is_opened(saved, tmp_path, monkeypatch):
     assert asked["allow_patterns"] == ["*.json", "*.safetensors"]
 
 
+def test_a_relative_folder_is_found_again_from_another_one(saved, tmp_path, monkeypatch):
+    rng, labels = np.random.default_rng(0), np.arange(40) % 2
+    pixels = np.clip(rng.normal(60 + 140 * labels[:, None, None, None], 25, (40, 3, 32, 32)), 0, 255).astype(np.uint8)
+    np.savez(tmp_path / "images.npz", X=pixels, y=labels)
+    saved("vit")
+    monkeypatch.chdir(tmp_path)
+    errata.find("images.npz", backbone="vit", out="out")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert "on features of vit" in find_again(tmp_path / "out", {"3": "0"}).summary["model"]
+
+
 def test_memory_is_checked_before_weights_are_read(saved, monkeypatch):
     folder = saved("vit")
     monkeypatch.setattr(memory, "available_memory", lambda: 100)
-    with pytest.raises(InputError, match=r"the backbone in .*vit would take"):
+    with pytest.raises(InputError, match=r"the backbone in .*vit would take .*or pass a smaller `backbone=`"):
         open_backbone(folder)

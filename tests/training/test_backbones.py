@@ -38,6 +38,22 @@ class MeanColour(nn.Module):
         return images.mean(dim=(2, 3))
 
 
+class FirstOnly(MeanColour):
+    """Takes one image at a time."""
+
+    def forward(self, images):
+        if len(images) > 1:
+            raise RuntimeError("only one image")
+        return super().forward(images)
+
+
+class Flat(MeanColour):
+    """Returns the same number of rows for any number of images."""
+
+    def forward(self, images):
+        return super().forward(images).reshape(1, -1)
+
+
 @pytest.fixture(params=LITE)
 def lite(request):
     return request.param
@@ -116,7 +132,7 @@ def test_an_unknown_name_lists_the_known_ones(name, hint):
 
 def test_memory_is_checked_before_weights_are_read(monkeypatch):
     monkeypatch.setattr(memory, "available_memory", lambda: 10_000_000)
-    with pytest.raises(InputError, match=r"the network lite0 would take 0\.1 GB"):
+    with pytest.raises(InputError, match=r"the network lite0 would take 0\.1 GB .*or pass a smaller `backbone=`"):
         open_backbone("lite0")
 
 
@@ -137,6 +153,8 @@ def test_a_module_brings_its_preprocessing_or_gets_the_default():
     assert (found.name, found.width, found.preprocessing.side) == ("MeanColour", 3, 32)
     assert found.preprocessing.mean == pytest.approx((0.1, 0.2, 0.3))
     assert found.preprocessing.std == (0.5, 0.5, 0.5)
+    own.mean = lambda: None  # as a method, it is no mean of pixels
+    assert open_backbone(own).preprocessing.mean == Preprocessing(224).mean
     given = module_backbone(own, side=48, mean=(0, 0, 0), std=(1, 1, 1), name="colours")
     assert given.preprocessing == Preprocessing(48, (0.0,) * 3, (1.0,) * 3)
     assert open_backbone(given) is given
@@ -168,8 +186,16 @@ def test_keys_depend_on_weights_and_preprocessing():
             {"side": 8},
             "too small for it, state a larger",
         ),
-        (nn.Conv2d(3, 4, 3), {"side": 8}, r"must return features \(n, D\), but returns shape \(1, 4, 6, 6\)"),
-        (MeanColour(), {"side": 0}, "at least 1 pixel"),
+        (nn.Conv2d(3, 4, 3), {"side": 8}, r"must return features \(n, D\) .* returns shape \(2, 4, 6, 6\)"),
+        (MeanColour(), {"side": (224, 224)}, r"`side` of a module must be one whole number .* not \(224, 224\)"),
+        (MeanColour(), {"side": "large"}, "one whole number of pixels, such as 224, not 'large'"),
+        (MeanColour(), {"mean": "grey"}, "`mean` of a module must be a number, or one number for each"),
+        (MeanColour(), {"std": [[1], [1, 2]]}, "`std` of a module must be a number"),
+        (MeanColour(), {"side": 10**6}, "from 1 to 4,096 pixels"),
+        (MeanColour(), {"mean": float("nan")}, "each of 3 channels"),
+        (FirstOnly(), {"side": 8}, r"FirstOnly does not take images \(n, 3, 8, 8\): only one image"),
+        (Flat(), {"side": 8}, "for two images"),
+        (MeanColour(), {"side": 0}, "from 1 to 4,096 pixels"),
         (MeanColour(), {"std": (1, 0, 1)}, "above 0 of each of 3 channels"),
         (MeanColour(), {"mean": (1, 0)}, "each of 3 channels"),
     ],

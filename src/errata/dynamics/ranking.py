@@ -37,6 +37,8 @@ COMPARED = ("MeanProb-LM", "Mean-LM", LOSS, "Last-LM", "CL-PBNR")
 """Methods that rank by different rules: two means of the margin, the loss, the last epoch, confident learning."""
 
 CONFIDENCE = 0.95
+FEWEST_WRONG = 0.035
+"""Below this estimated share of wrong labels, a second pass does not find more of them."""
 SLOPE_OF_ONE_EPOCH = 1.0
 SLOPE_PER_DEVIATION = 4.0
 """Slopes of the log-odds of a wrong label: per unit of the score, and per standard deviation of the scores.
@@ -141,6 +143,17 @@ def with_second_pass(first: RunAnalysis, second: Dynamics) -> RunAnalysis:
     combined = combine_passes(first.log_probabilities, again.log_probabilities)
     result = MethodResult(first.method.score_probabilities(combined, run.labels), None)
     return replace(first, result=result, log_probabilities=combined, suggestion=suggest(combined, run.labels))
+
+
+def second_pass_helps(first: RunAnalysis) -> bool:
+    """Whether a second pass may find more errors than this run: not if very few labels seem to be wrong.
+
+    Their share is the estimate by the confident joint, which is close for few errors (docs/backbones.md).
+    """
+    assert first.log_probabilities is not None
+    probabilities, labels = softmax(first.log_probabilities, axis=1), first.dynamics.labels
+    estimate = _attempt(lambda: rates.from_confident_joint(probabilities, labels))
+    return isinstance(estimate, InputError) or estimate.rate >= FEWEST_WRONG
 
 
 def compared_methods(dynamics: Dynamics) -> list[Method]:

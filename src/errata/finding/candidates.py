@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
@@ -139,10 +140,10 @@ def _fine_tuned(data: UserData, backbone: "Backbone", seed: int) -> "Candidate":
     decoded = typical if is_small else round(side * DECODED_SIDE / CROPPED_SIDE)
     crop = PadCropFlip() if is_small else PadCropFlip(0, decoded * CROPPED_SIDE // DECODED_SIDE)
     inputs: Inputs
-    if data.root is not None and 3 * data.samples * decoded**2 > MAX_DECODED_BYTES:
-        paths = [data.root / path for path in data.inputs.tolist()]
+    if _decodes_again(data, decoded):
         resize = ResizeCentreCrop(side, side)
-        inputs = ImageFiles(paths, prepare.mean, prepare.std, InTurn(crop, resize), resize, decoded_size=decoded)
+        augment = resize if _are_grey_files(data) else InTurn(crop, resize)
+        inputs = ImageFiles(_paths(data), prepare.mean, prepare.std, augment, resize, decoded_size=decoded)
     else:
         pixels = data.inputs if _are_arrays(data) else _squares(data, decoded)
         small_crop = None if _is_grey(pixels) else PadCropFlip() if _are_arrays(data) else crop
@@ -162,10 +163,25 @@ def _typical_side(data: UserData) -> int:
         return int(np.median([max(size) for size in data.inputs.sizes]) if stored else max(data.inputs.shape[2:]))
     require_pillow("reading image files")
     sides = []
-    for path in data.inputs[:: max(1, data.samples // 100)].tolist():
-        with open_image(data.root / path) as image:
+    for path in _some_paths(data):
+        with open_image(path) as image:
             sides.append(max(image.size))
     return int(np.median(sides))
+
+
+def _decodes_again(data: UserData, side: int) -> bool:
+    """Whether image files are decoded again in every epoch, as squares of this side do not fit in memory."""
+    return data.root is not None and 3 * data.samples * side**2 > MAX_DECODED_BYTES
+
+
+def _paths(data: UserData) -> list[Path]:
+    assert data.root is not None
+    return [data.root / path for path in data.inputs.tolist()]
+
+
+def _some_paths(data: UserData) -> list[Path]:
+    """About 100 image files, from all parts of the data."""
+    return _paths(data)[:: max(1, data.samples // 100)]
 
 
 def _image_inputs(data: UserData, side: int) -> "Inputs":
@@ -178,13 +194,13 @@ def _image_inputs(data: UserData, side: int) -> "Inputs":
         return Images(pixels, *_channel_statistics(pixels), None if _is_grey(pixels) else PadCropFlip())
     small = side <= MAX_SIDE_CNN9
     side = max(side, MIN_SIDE_CNN9) if small else DECODED_SIDE
-    augment = PadCropFlip() if small else PadCropFlip(0, CROPPED_SIDE)
+    crop = PadCropFlip() if small else PadCropFlip(0, CROPPED_SIDE)
     prepare = None if small else ResizeCentreCrop(DECODED_SIDE, CROPPED_SIDE)
-    if data.root is not None and 3 * data.samples * side**2 > MAX_DECODED_BYTES:
-        paths = [data.root / path for path in data.inputs.tolist()]
-        return ImageFiles(paths, IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=side)
+    if _decodes_again(data, side):
+        augment = prepare if _are_grey_files(data) else crop
+        return ImageFiles(_paths(data), IMAGENET_MEAN, IMAGENET_STD, augment, prepare, decoded_size=side)
     pixels = _squares(data, side)
-    return Images(pixels, *_channel_statistics(pixels), augment, prepare)
+    return Images(pixels, *_channel_statistics(pixels), prepare if _is_grey(pixels) else crop, prepare)
 
 
 def _enlarged(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
@@ -196,6 +212,11 @@ def _enlarged(pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _is_grey(pixels: NDArray[np.uint8]) -> bool:
     """Whether no image has colour. Such images are often scans or drawings, which must not be mirrored."""
     return bool((pixels[:, 0] == pixels[:, 1]).all() and (pixels[:, 0] == pixels[:, 2]).all())
+
+
+def _are_grey_files(data: UserData) -> bool:
+    """`_is_grey` of about 100 image files."""
+    return all(_is_grey(np.asarray(decode_image(path)).transpose(2, 0, 1)[None]) for path in _some_paths(data))
 
 
 def _channel_statistics(pixels: NDArray[np.uint8]) -> tuple[Sequence[float], Sequence[float]]:

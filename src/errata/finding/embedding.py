@@ -41,14 +41,23 @@ def model_key(folder: Path) -> str:
 
 
 def load_encoder(folder: Path, device: str) -> Any:
-    """Load a model with sentence-transformers, from local files only."""
+    """Load a model with sentence-transformers, from local files only. Pickled weights are refused."""
     require("sentence_transformers", "sentence-transformers", "text", "embedding texts")
     from sentence_transformers import SentenceTransformer
 
+    from errata.training.safe_weights import refuse_pickles, without_progress_bars
+
+    for part in (folder, *(path for path in sorted(folder.rglob("*")) if path.is_dir())):
+        refuse_pickles(part)
+    where, only_safetensors = None if device == "auto" else device, {"use_safetensors": True}
     try:
-        return SentenceTransformer(str(folder), device=None if device == "auto" else device, local_files_only=True)
+        with without_progress_bars():
+            return SentenceTransformer(str(folder), device=where, local_files_only=True, model_kwargs=only_safetensors)
     except Exception as error:  # an incomplete folder raises a different type of error for each architecture
-        raise InputError(f"the sentence model in {folder} cannot be loaded: {one_line(error)}") from error
+        raise InputError(
+            f"the sentence model in {folder} cannot be loaded: {one_line(error)}; if its files are damaged, copy the "
+            "folder again"
+        ) from error
 
 
 def embedded(data: UserData, model: Path, device: str, work: Path | None, progress: TrainingProgress) -> UserData:
@@ -93,7 +102,8 @@ def _encoded(encoder: Any, texts: list[str]) -> Vectors:
         dtype=np.float32,
     )
     if values.ndim != 2 or len(values) != len(texts):
-        raise InputError(f"the sentence model returned shape {values.shape} for {counted(len(texts), 'text')}")
+        shape = f"shape {values.shape} for {counted(len(texts), 'text')}, not one vector per text"
+        raise InputError(f"the sentence model returned {shape}: pass another `backbone=`")
     if not np.isfinite(values).all():
-        raise InputError("the sentence model returned vectors with values that are not finite")
+        raise InputError("the sentence model returned vectors that are not finite: pass another `backbone=`")
     return values

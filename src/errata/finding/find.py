@@ -31,8 +31,9 @@ from errata.finding.find_options import FindOptions, changed_options, check_opti
 from errata.finding.found import Found, check_folder, no_conflicts
 from errata.finding.found_files import read_summary
 from errata.finding.model_training import RunToRank, train_model
-from errata.finding.out_folder import KEY_DIGITS, ORIGIN, origin, write_results
+from errata.finding.out_folder import KEY_DIGITS, ORIGIN, features_folder, keep_features, origin, write_results
 from errata.finding.pretrained import PretrainedModel, backbone_name, open_pretrained
+from errata.finding.second_look import NO_SECOND_PASS
 from errata.finding.sources import DataSource
 from errata.finding.trust import trust_lines
 from errata.readers import UserData
@@ -87,7 +88,7 @@ def find(
     recipe: a file that `errata choose` wrote, with the network and how it is trained; no other model is tried.
     looks: 2 trains the model again, on the labels that the first run trusts and on its predictions for the others, and
     ranks by both runs together. Not for gradient boosting, and not with folds. By default 2 for networks that learn
-    from pixels on a GPU, otherwise 1.
+    from pixels on a GPU, otherwise 1. If fewer than 3.5 % of the labels seem to be wrong, there is no second pass.
     ray: "auto" or HOST:PORT of a Ray cluster, which trains the run, each fold or the second pass as one task. The
     results are the same.
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
@@ -131,14 +132,20 @@ def find(
         if isinstance(opened, Dynamics):
             run = recorded
         else:
-            run = _train(opened, described, options, pretrained, work, progress)
+            stored = None if folder is None or pretrained is None else features_folder(folder, opened, pretrained.key)
+            run = _train(opened, described, options, pretrained, work, stored, progress)
+            if folder is not None:
+                keep_features(folder, stored)
         found = rank_run(run, started)
         found.summary[ORIGIN] = origin(folder, opened, described)
         return found if folder is None else _write(found, run.source, folder, excel_safe)
 
 
 def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
-    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes nothing."""
+    """Train as for the results in `folder`, on the same data with verified labels, by id. Writes no results.
+
+    Features of a pretrained model that are stored in the folder are not computed again.
+    """
     started, summary = time.monotonic(), read_summary(folder)
     described = DataSource.from_summary(summary, folder)
     data = None if described is None else described.reopen()
@@ -160,7 +167,10 @@ def find_again(folder: Path, labels: Mapping[str, str]) -> Found:
     options = FindOptions(**changed_options(summary.get("settings", {})))
     check_options(data, options)
     pretrained = open_pretrained(data, options.backbone, options.model, options.device, options.allow_download)
-    return rank_run(_train(data, described, options, pretrained, None, NoProgress()), started)
+    stored = None if pretrained is None else features_folder(folder, data, pretrained.key)
+    if stored is not None and not stored.is_dir():
+        stored = None
+    return rank_run(_train(data, described, options, pretrained, None, stored, NoProgress()), started)
 
 
 def _train(
@@ -169,12 +179,16 @@ def _train(
     options: FindOptions,
     pretrained: PretrainedModel | None,
     work: Path | None,
+    stored: Path | None,
     progress: TrainingProgress,
 ) -> RunToRank:
-    """Choose a model and train it. With a folder, finished steps of an interrupted call are not repeated."""
+    """Choose a model and train it. With a folder `work`, finished steps of an interrupted call are not repeated.
+
+    stored: the folder of the features of the pretrained model, which are computed if they are not there.
+    """
     own = None if work is None else work / _work_key(data, options, pretrained)
     if pretrained is not None:
-        data = pretrained.embed(data, own, progress)
+        data = pretrained.embed(data, stored, progress)
     backbone = None if pretrained is None else pretrained.backbone
     return replace(train_model(data, options, own, progress, backbone), source=described)
 
@@ -192,20 +206,21 @@ def _work_key(data: UserData, options: FindOptions, pretrained: PretrainedModel 
 def rank_run(run: RunToRank, started: float) -> Found:
     """Rank the samples and write the summary."""
     analysis = analyse(run.dynamics, compare=True)
-    if run.look_again is not None:
-        assert analysis.log_probabilities is not None
-        analysis = with_second_pass(analysis, run.look_again(analysis.log_probabilities))
+    second = None if run.look_again is None else run.look_again(analysis)
+    how = f"{run.how} {NO_SECOND_PASS}" if run.look_again is not None and second is None else run.how
+    if second is not None:
+        analysis = with_second_pass(analysis, second)
     ranking, estimate = ranking_table(analysis), analysis.rate
     summary: dict[str, Any] = {
         "samples": len(ranking),
         "classes": run.dynamics.num_classes,
         "kind": "dynamics" if run.data is None else run.data.kind,
         "model": run.model,
-        "model_choice": run.how,
+        "model_choice": how,
         "method": analysis.method.name,
         "unit": run.unit,
         "epochs_used": analysis.epochs_used,
-        "passes": 1 if run.look_again is None else 2,
+        "passes": 1 if second is None else 2,
         "held_out_loss": run.loss,
         "random_part": {"seed": design_seed(run.dynamics.labels), "share": 1 / EVERY},
         "estimate": asdict(estimate),

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from errata.core.checks import check_seed, check_whole
@@ -46,8 +47,10 @@ class FindOptions:
     ray: str | None = None
 
     def stored(self, data: UserData) -> dict[str, Any]:
-        """What determines the results, with the hash of the data."""
-        return {name: value for name, value in asdict(self).items() if name != "ray"} | {"data": data.content_hash}
+        """What determines the results, with the hash of the data. The path of a recipe is absolute."""
+        values = {name: value for name, value in asdict(self).items() if name != "ray"}
+        recipe = None if self.recipe is None else str(Path(self.recipe).absolute())
+        return values | {"recipe": recipe, "data": data.content_hash}
 
 
 def changed_options(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -109,4 +109,7 @@ class Pictures:
             return image_of(self.inputs[row])
         except Exception as error:  # decoders raise many types of error for broken files
             name = f"sample {row}" if self.root is None else printable(self.root / str(self.inputs[row]))
-            raise InputError(f"image {name} cannot be read: {one_line(error)}") from error
+            raise InputError(
+                f"image {name} cannot be read: {one_line(error)}; replace it, or leave out such files with "
+                "`skip_bad=True`"
+            ) from error

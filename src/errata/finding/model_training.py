@@ -70,12 +70,14 @@ def train_model(
 
     backbone: the network that computed the features of the images, if it may be fine-tuned.
     """
-    from errata.training.recipes import BoostingRecipe
+    from errata.training.recipes import BoostingRecipe, Recipe
     from errata.training.search import choose_model
 
     if options.recipe is not None:
         return _train_by_recipe(data, options, folder, progress)
     candidates = candidates_for(data, options.model, options.seed, options.device, backbone)
+    if options.looks == 2:
+        candidates = [candidate for candidate in candidates if isinstance(candidate.recipe, Recipe)]
     trial_epochs = sum(candidate.recipe.epochs for candidate in candidates)
     # The number of epochs to train for is known only after the trials: the longest is planned, and counted in full.
     planned = (options.folds or 1) * max(candidate.recipe.epochs for candidate in candidates)
@@ -95,8 +97,6 @@ def train_model(
     chosen = trials[0].candidate
     unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"
     epochs = (options.folds or 1) * chosen.recipe.epochs
-    if options.looks == 2 and unit == "round":
-        raise InputError("boosting has no second pass: use `looks=1`, or `model='mlp'`")
     progress.begin(f"training {chosen.title}", epochs)
     dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
     return RunToRank(

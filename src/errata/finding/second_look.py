@@ -7,16 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from errata.dynamics.ranking import FEWEST_WRONG, RunAnalysis, second_pass_helps
 from errata.dynamics.store import Dynamics
 from errata.finding.cluster_training import by_scratch_folder, second_pass_on_cluster
 from errata.memory import check_fits
 from errata.readers import UserData
 from errata.terminal import TrainingProgress
+from errata.wording import percent
 
 if TYPE_CHECKING:
     from errata.training.trials import Candidate
 
-LookAgain = Callable[[NDArray[Any]], Dynamics]
+NO_SECOND_PASS = f"There was no second pass, because fewer than {percent(FEWEST_WRONG)} of the labels seem to be wrong."
+LookAgain = Callable[[RunAnalysis], Dynamics | None]
 
 
 def look_again(
@@ -30,6 +33,7 @@ def look_again(
 ) -> LookAgain:
     """A function that trains a second pass; its progress names the work, and adds up to `planned`.
 
+    It returns None if the first run shows that a second pass would not help.
     how: the options of `second_pass`. ray: the address of the cluster that trains it.
     """
     from errata.training.model_inputs import TableInputs
@@ -54,7 +58,12 @@ def look_again(
                 chosen.inputs, data.labels, first, chosen.model, recipe, folder=own, progress=advance, **how
             )
 
-    def train(first: NDArray[Any]) -> Dynamics:
+    def train(analysis: RunAnalysis) -> Dynamics | None:
+        first = analysis.log_probabilities
+        assert first is not None
+        if not second_pass_helps(analysis):
+            progress.advance(planned)
+            return None
         size = 4.0 * recipe.epochs * data.samples * data.num_classes
         check_fits(size, f"the logits of a second pass over {data.samples:,} samples")
         views = 1 if on_table else 2

@@ -95,10 +95,15 @@ class UserData:
         return self.fit_features(rows.astype(np.int64))
 
     @cached_property
+    def input_hashes(self) -> tuple[str, ...]:
+        """A hash of each part of the inputs. For image files, sizes and modification times are hashed."""
+        return tuple(_input_hashes(self.inputs, self.root))
+
+    @cached_property
     def content_hash(self) -> str:
         """SHA-256 of inputs, labels and ids. For image files, sizes and modification times are hashed."""
         digest = hashlib.sha256()
-        for part in (*_input_hashes(self.inputs, self.root), array_hash(self.labels), array_hash(self.ids)):
+        for part in (*self.input_hashes, array_hash(self.labels), array_hash(self.ids)):
             digest.update(part.encode())
         digest.update(repr(self.classes).encode())
         return digest.hexdigest()

@@ -5,10 +5,12 @@ any `torch.nn.Module`. No pickled code is ever run, and nothing is downloaded un
 """
 
 import hashlib
+import operator
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +46,10 @@ class Backbone:
         with torch.inference_mode():
             features: Tensor = self.module(self.preprocessing.normalised(pixels)).float()
         if not bool(torch.isfinite(features).all()):
-            raise InputError(f"the backbone {self.name} returned features that are not finite")
+            raise InputError(
+                f"the backbone {self.name} returned features that are not finite: check its weights and its "
+                "preprocessing, or pass another `backbone=`"
+            )
         return features
 
 
@@ -86,32 +91,36 @@ def module_backbone(
 ) -> Backbone:
     """A module that maps images (n, 3, side, side) to features (n, D). It is copied, and the copy is never trained.
 
-    side, mean, std: if they are not given, the attributes of the module with these names; if it has none, 224 pixels
-    and the statistics of ImageNet. The whole image is used.
+    side, mean, std: if they are not given, the attributes of the module with these names that are not methods; if it
+    has none, 224 pixels and the statistics of ImageNet. The whole image is used.
     """
     preprocessing = Preprocessing(
-        side=int(getattr(module, "side", DEFAULT_SIDE) if side is None else side),
-        mean=_three(getattr(module, "mean", IMAGENET_MEAN) if mean is None else mean),
-        std=_three(getattr(module, "std", IMAGENET_STD) if std is None else std),
+        side=_whole(_stated(module, "side", DEFAULT_SIDE) if side is None else side),
+        mean=_three("mean", _stated(module, "mean", IMAGENET_MEAN) if mean is None else mean),
+        std=_three("std", _stated(module, "std", IMAGENET_STD) if std is None else std),
     )
     return checked_backbone(name or type(module).__name__, deepcopy(module), preprocessing, _weights_hash(module))
 
 
 def checked_backbone(name: str, module: nn.Module, preprocessing: Preprocessing, weights_hash: str) -> Backbone:
-    """The backbone of a module, or an error if it returns no features (1, D) for an image of its side."""
+    """The backbone of a module, or an error if it returns no features (2, D) for two images of its side."""
     module = module.eval()
     side = preprocessing.side
     try:
         with torch.inference_mode():
             device = next((value.device for value in module.state_dict().values()), torch.device("cpu"))
-            shape = tuple(module(torch.zeros(1, 3, side, side, device=device)).shape)
+            shape = tuple(module(torch.zeros(2, 3, side, side, device=device)).shape)
     except Exception as error:  # by the layers of the module
         raise InputError(
             f"the backbone {name} does not take images (n, 3, {side}, {side}): {one_line(error)}; "
-            "if they are too small for it, state a larger side (`side=`, or `size` in preprocessor_config.json)"
+            "if they are too small for it, state a larger side (`size` in preprocessor_config.json, or the attribute "
+            "`side` of a module)"
         ) from error
-    if len(shape) != 2 or shape[0] != 1:
-        raise InputError(f"the backbone {name} must return features (n, D), but returns shape {shape} for one image")
+    if len(shape) != 2 or shape[0] != 2:
+        raise InputError(
+            f"the backbone {name} must return features (n, D) for images (n, 3, {side}, {side}), but returns shape "
+            f"{shape} for two images"
+        )
     key = hashlib.sha256(repr((weights_hash, preprocessing)).encode()).hexdigest()[:KEY_DIGITS]
     return Backbone(name, module, preprocessing, shape[1], key)
 
@@ -123,9 +132,32 @@ def _lite_backbone(name: str) -> Backbone:
     return replace(checked_backbone(name, load_lite(name), preprocessing, version.sha256), any_side=True)
 
 
-def _three(values: object) -> tuple[float, ...]:
+def _stated(module: nn.Module, name: str, default: Any) -> Any:
+    """An attribute of a module; the default if there is none, or if it is a method."""
+    value = getattr(module, name, default)
+    return default if callable(value) else value
+
+
+def _whole(side: Any) -> int:
+    try:
+        whole: Any = side.item() if isinstance(side, Tensor | np.ndarray) else side
+        return operator.index(whole)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(
+            f"the `side` of a module must be one whole number of pixels, such as 224, not {one_line(repr(side))}"
+        ) from error
+
+
+def _three(name: str, values: Any) -> tuple[float, ...]:
     """One number per channel, from a number, a sequence or a tensor."""
-    flat = np.asarray(values, dtype=np.float64).reshape(-1).tolist()
+    try:
+        array = values.detach().cpu() if isinstance(values, Tensor) else values
+        flat = np.asarray(array, dtype=np.float64).reshape(-1).tolist()
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"the `{name}` of a module must be a number, or one number for each of 3 channels, not "
+            f"{one_line(repr(values))}"
+        ) from error
     return tuple(flat * 3 if len(flat) == 1 else flat)
 
 

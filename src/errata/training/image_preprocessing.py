@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 BILINEAR, BICUBIC = 2, 3  # filters of Pillow
+LARGEST_SIDE = 4_096
+LARGEST_STATISTIC = 1e9  # means and deviations beyond it, and deviations below its inverse, are errors
 
 
 @dataclass(frozen=True)
@@ -33,9 +35,13 @@ class Preprocessing:
     resample: int = BILINEAR
 
     def __post_init__(self) -> None:
-        if self.side < 1:
-            raise InputError(f"the side of a backbone's images must be at least 1 pixel, not {self.side}")
-        if not len(self.mean) == len(self.std) == 3 or not all(deviation > 0 for deviation in self.std):
+        if not 1 <= self.side <= LARGEST_SIDE:
+            raise InputError(
+                f"the side of a backbone's images must be from 1 to {LARGEST_SIDE:,} pixels, not {self.side:,}"
+            )
+        mean, std = np.abs(self.mean), np.asarray(self.std)
+        usable = (mean < LARGEST_STATISTIC).all() and ((std > 1 / LARGEST_STATISTIC) & (std < LARGEST_STATISTIC)).all()
+        if not len(mean) == len(std) == 3 or not usable:
             raise InputError(
                 "a backbone needs a mean and a standard deviation above 0 of each of 3 channels, "
                 f"not {list(self.mean)} and {list(self.std)}"

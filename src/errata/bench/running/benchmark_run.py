@@ -29,7 +29,7 @@ from errata.core.methods import Method, paper_methods, parse
 from errata.core.sample_context import SampleContext
 from errata.datasets.loading import LabelledSetting, load_setting
 from errata.datasets.registry import setting as find_setting
-from errata.dynamics.ranking import RunAnalysis, analyse, rates_table, with_second_pass
+from errata.dynamics.ranking import RunAnalysis, analyse, rates_table, second_pass_helps, with_second_pass
 from errata.dynamics.scoring import method_results
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
@@ -146,7 +146,9 @@ def _score_cell(trained: TrainedCell, methods: Mapping[str, Method]) -> tuple[pd
         numbers += rate_numbers(analysis)
         add(analysis.method.name, DEFAULT, 1.0)
         if trained.second is not None:
-            both = with_second_pass(analysis, Dynamics.open(trained.second)).result.scores
+            helps = second_pass_helps(analysis)
+            ranked = with_second_pass(analysis, Dynamics.open(trained.second)) if helps else analysis
+            both = ranked.result.scores
             add(analysis.method.name, TWO_PASSES, metrics.fnr(both[known], wrong), errors)
     columns = {
         "setting": trained.cell.setting,
