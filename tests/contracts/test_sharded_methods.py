@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from errata.core import factored_ctrl
+from errata.core import factored_ctrl, factored_selection, factoring
 from errata.core.factoring import factored
 from errata.core.methods import all_methods, parse
 from errata.dynamics import shard_neighbours
@@ -41,8 +41,8 @@ def splits(draw):
 
 
 @settings(max_examples=12, deadline=None)
-@given(splits())
-def test_shards_score_like_the_whole_run(tmp_path_factory, split):
+@given(splits(), st.sampled_from([0, 10, factored_selection.MOST_COLLECTED]))
+def test_shards_score_like_the_whole_run(tmp_path_factory, split, most_collected):
     labels, logits, shard_of = split
     place = str(tmp_path_factory.mktemp("run"))
     ids = np.random.default_rng(0).permutation(SAMPLES)
@@ -53,7 +53,9 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
     whole = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=logits[0])
     sharded = Dynamics.open(place)
     assert (sharded.samples, sharded.epochs, sharded.num_classes) == (SAMPLES, EPOCHS, CLASSES)
-    expected, got = (method_results(run, METHODS) for run in (whole, sharded))
+    with pytest.MonkeyPatch.context() as limits:
+        limits.setattr(factored_selection, "MOST_COLLECTED", most_collected)
+        expected, got = (method_results(run, METHODS) for run in (whole, sharded))
     at = np.argsort(sharded.ids)[ids]  # matched by id
     for name, result in expected.items():
         assert result.scores.tobytes() == got[name].scores[at].tobytes(), name
@@ -178,6 +180,24 @@ def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, exp
     everything = method_results(whole, ["MeanProb-CE"])["MeanProb-CE"].scores
     assert np.allclose(everything, results[early].scores) is not memorises  # the window is shorter than the run
     pd.testing.assert_frame_equal(rank(whole), rank(sharded), check_exact=True)
+
+
+def test_confident_learning_with_many_classes_hashes_each_row_at_most_once_per_pass(tmp_path, monkeypatch):
+    """Hashing for each pair of classes would take minutes with hundreds of classes."""
+    rng, hashed = np.random.default_rng(0), []
+    true = rng.integers(0, 12, 600)
+    labels = np.where(rng.random(600) < 0.2, rng.integers(0, 12, 600), true)
+    logits = (rng.normal(size=(1, 600, 12)) + 2 * np.eye(12)[true]).astype(np.float32)
+    split(Dynamics.from_arrays(logits, labels), tmp_path / "run", [0, 250, 600])
+    original = factoring.tie_hashes
+
+    def counting(P, rows, numbers):
+        hashed.append(len(rows))
+        return original(P, rows, numbers)
+
+    monkeypatch.setattr(factoring, "tie_hashes", counting)
+    method_results(Dynamics.open(str(tmp_path / "run")), ["CL-PBNR"])
+    assert 0 < sum(hashed) <= 2 * 600  # in the round that collects values, and in the last pass
 
 
 @pytest.mark.parametrize("variant", ["CC", "CYY", "PBC", "PBNR"])

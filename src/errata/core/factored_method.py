@@ -47,6 +47,10 @@ class FactoredMethod(ABC):
 
         return factored_by_name, (self.method.name,)
 
+    def needs_round(self, number: int, known: State) -> bool:
+        """Whether there is a round of this number; how many there are may depend on what earlier rounds made known."""
+        return number < self.rounds
+
     def map(self, number: int, part: Part, known: State) -> State:
         """The state of one part in a round; `known` is what earlier rounds made known."""
         raise AssertionError("this method has no rounds")

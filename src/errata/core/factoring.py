@@ -6,8 +6,8 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
 
 - A method whose scores depend on their own sample only needs no round.
 - Confident learning needs the mean self-confidence of each class (sums of K fractions), then the confident joint
-  (K, K). PBC and PBNR need the value of the last flagged sample too: histograms (K, K, bins) show its bin, and the
-  values in this one bin are then compared. So flags are exact, and the histograms are no approximation.
+  (K, K). PBC and PBNR need the value of the last flagged sample of each class or pair of classes too
+  (errata.core.factored_selection), so their flags are exact.
 - Unmixed needs the same two states for T.
 - EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
 - CTRL clusters a sample of the curves (errata.core.factored_ctrl).
@@ -17,7 +17,10 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
 All others (held-out models, the rules of cleanlab) need arrays of the whole run.
 """
 
+from collections.abc import Iterator
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -34,6 +37,7 @@ from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.factored_ctrl import FactoredCTRL
 from errata.core.factored_method import NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
+from errata.core.factored_selection import Candidates, Selection
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks
 from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
@@ -41,7 +45,7 @@ from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN, blend
 from errata.core.unmixing import Unmix, as_transition, true_classes
 
-HISTOGRAM_CELLS, MOST_BINS, FEWEST_BINS = 1 << 22, 1024, 16
+TIE_WORDS = 4
 
 
 class OwnSample(FactoredMethod):
@@ -88,49 +92,36 @@ class FactoredConfidentLearning(_Joint):
 
     @property
     def rounds(self) -> int:  # type: ignore[override]
-        """None for CC; class means for CYY; for the others also the joint and the last flagged value."""
+        """None for CC; class means for CYY; for the others also the joint."""
         assert isinstance(self.method, ConfidentLearning)
-        return {"CC": 0, "CYY": 1, "PBC": 3, "PBNR": 3}[self.method.variant]
+        return {"CC": 0, "CYY": 1, "PBC": 2, "PBNR": 2}[self.method.variant]
+
+    def needs_round(self, number: int, known: State) -> bool:
+        """After the joint, until the last flagged value of each pair is known."""
+        return number < self.rounds or (self.rounds == 2 and not known["last"].done)
 
     def map(self, number: int, part: Part, known: State) -> State:
-        """Round 1: also histograms. Round 2: the values in the bin of the last flagged value of each pair."""
+        """From round 1 on, also what shows the last flagged value of each pair of label and class."""
         if number == 0:
             return super().map(number, part, known)
         P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
-        members = cl.members_of_classes(y, P.shape[1])
-        bins = _bins(P.shape[1])
-        state: State = {} if number == 2 else super().map(number, part, known)
-        for k, j in self._pairs(P.shape[1]) if number == 1 else known["bins"]:
-            values = self._values(P, members[k], k, j)
-            if number == 1:
-                state[k, j] = np.bincount(_bin(values, bins), minlength=bins)
-                continue
-            rows = members[k][_bin(values, bins) == known["bins"][k, j][0]]
-            content, by_row = tie_hashes(P, rows, rows.astype(np.int64) + part.first)
-            state[k, j] = ((self._values(P, rows, k, j), content, by_row),)
-        return state
+        classes = P.shape[1]
+        last = known.get("last") or Selection.start(classes if self._by_class else classes**2, TIE_WORDS)
+        joint = super().map(number, part, known) if number == 1 else {}
+        return joint | last.state(self._candidates(P, y, part.first))
 
     def reduce(self, number: int, state: State, known: State) -> State:
-        """Round 1: the bin of the last flagged value, and how many values in it. Round 2: that value and its hashes."""
+        """Round 1: also how many are flagged of each pair. From then on: where the last of them is."""
         if number == 0:
             return super().reduce(number, state, known)
-        if number == 1:
-            joint = PAPER.calibrated(state["counts"], known["sizes"])
-            found = {}
-            for k, j in self._pairs(len(joint)):
-                budget = round(known["sizes"][k] - joint[k, k]) if self._by_class else int(np.rint(joint[k, j]))
-                if budget > 0:
-                    reached = np.cumsum(state[k, j][::-1])
-                    place = int(np.searchsorted(reached, budget))
-                    above = int(reached[place - 1]) if place else 0
-                    found[k, j] = (len(reached) - 1 - place, budget - above)
-            return known | {"bins": found}
-        last = {}
-        for pair, (_, left) in known["bins"].items():
-            values, content, by_row = (np.concatenate(arrays) for arrays in zip(*state[pair], strict=True))
-            at = np.lexsort((by_row, content, -values))[left - 1]
-            last[pair] = (values[at], content[at], by_row[at])
-        return known | {"last": last}
+        if number > 1:
+            return known | {"last": known["last"].narrowed(state)}
+        joint = PAPER.calibrated(state["counts"], known["sizes"])
+        budgets = np.rint(joint - np.diag(joint.diagonal()))
+        if self._by_class:
+            budgets = np.rint(known["sizes"] - joint.diagonal())
+        ranks = np.maximum(budgets, 0).astype(np.int64).reshape(-1)
+        return known | {"last": replace(Selection.start(len(ranks), TIE_WORDS), ranks=ranks).narrowed(state)}
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Flags and scores of one part."""
@@ -138,16 +129,10 @@ class FactoredConfidentLearning(_Joint):
         thresholds = known.get("thresholds", np.full(P.shape[1], np.inf))
         confident, disagrees = cl.find_confident_classes(P, y, thresholds, PAPER.slack)
         flagged = disagrees if self.rounds == 0 else (confident != y) & (confident >= 0)
-        if self.rounds == 3:
+        if self.rounds == 2:
             flagged = np.zeros(len(P), np.bool_)
-            members = cl.members_of_classes(y, P.shape[1])
-            for (k, j), (value, content, by_row) in known["last"].items():
-                values = self._values(P, members[k], k, j)
-                flagged[members[k][values > value]] = True
-                equal = members[k][values == value]
-                own_content, own_row = tie_hashes(P, equal, equal.astype(np.int64) + part.first)
-                before = (own_content < content) | ((own_content == content) & (own_row <= by_row))
-                flagged[equal[before]] = True
+            for candidates in self._candidates(P, y, part.first):
+                flagged[candidates.rows[known["last"].reached(candidates)]] = True
         return MethodResult(cl.scores(flagged, P, part.labels), flagged)
 
     @property
@@ -155,16 +140,20 @@ class FactoredConfidentLearning(_Joint):
         assert isinstance(self.method, ConfidentLearning)
         return self.method.variant == "PBC"
 
-    def _pairs(self, classes: int) -> list[tuple[int, int]]:
-        """The pairs of label and class among which samples are flagged."""
-        if self._by_class:
-            return [(k, k) for k in range(classes)]
-        return [(k, j) for k in range(classes) for j in range(classes) if j != k]
-
-    def _values(self, P: NDArray[Any], rows: NDArray[Any], k: int, j: int) -> Floats:
-        """What decides which samples labelled k are flagged: −P_k, or the margin P_j − P_k."""
-        own = P[rows, k].astype(np.float64)
-        return np.asarray(-own if j == k else P[rows, j].astype(np.float64) - own)
+    def _candidates(self, P: NDArray[Any], y: NDArray[Any], first: int) -> Iterator[Candidates]:
+        """For each label k, what decides which samples are flagged: −P_k, or the margins P_j − P_k of all classes j."""
+        rows_of_part = np.arange(len(P))
+        ties = cache(lambda: tie_hashes(P, rows_of_part, rows_of_part + first))
+        classes = P.shape[1]
+        for k, rows in enumerate(cl.members_of_classes(y, classes)):
+            own = P[rows, k].astype(np.float64)
+            if self._by_class:
+                yield Candidates(np.full(len(rows), k), -own, -own, rows, ties)
+                continue
+            others = np.delete(np.arange(classes), k)
+            margins = (P[rows].astype(np.float64) - own[:, None])[:, others].reshape(-1)
+            groups = np.tile(k * classes + others, len(rows))
+            yield Candidates(groups, margins, margins, np.repeat(rows, classes - 1), ties)
 
 
 class FactoredVectors(_Joint):
@@ -262,12 +251,3 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
 def factored_by_name(name: str) -> FactoredMethod | None:
     """The factored method of that name."""
     return factored(parse(name))
-
-
-def _bins(classes: int) -> int:
-    return int(np.clip(HISTOGRAM_CELLS // classes**2, FEWEST_BINS, MOST_BINS))
-
-
-def _bin(values: Floats, bins: int) -> NDArray[np.int64]:
-    """The bin (n,) of values between −1 and 1; a larger value is never in a lower bin."""
-    return np.clip((values + 1) * (bins / 2), 0, bins - 1).astype(np.int64)

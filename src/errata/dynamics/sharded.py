@@ -1,5 +1,6 @@
 """ShardedDynamics: the shards of a place as one run. One shard is in memory at a time."""
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -216,8 +217,10 @@ def score_shards(
                 searches[factor] = search_neighbours(dynamics, method, mapper, own)
                 known[factor][OWN_WEIGHT] = searches[factor].settings.a
                 say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
-        for number in range(max((factor.rounds for factor in factors), default=0)):
-            chosen = tuple(factor for factor in factors if factor.rounds > number)
+        for number in itertools.count():
+            chosen = tuple(factor for factor in factors if factor.needs_round(number, known[factor]))
+            if not chosen:
+                break
             total = reduce(_merge_all, over_shards(chosen, number))
             known |= {
                 factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
