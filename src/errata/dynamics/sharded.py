@@ -210,13 +210,16 @@ def score_shards(
 
     files = files or Place(tempfile.mkdtemp(prefix="errata-"))
     try:
-        for factor in factors:
+        searching = [factor for factor in factors if _searches_neighbours(factor.method)]
+        if searching:
+            files.check_writable()
+        for factor in searching:
             method = factor.method
-            if isinstance(method, ComposedMethod) and method.searches_neighbours:
-                own = Place(files.path(str(len(searches))))
-                searches[factor] = search_neighbours(dynamics, method, mapper, own)
-                known[factor][OWN_WEIGHT] = searches[factor].settings.a
-                say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
+            assert isinstance(method, ComposedMethod)
+            own = Place(files.path(str(len(searches))))
+            searches[factor] = search_neighbours(dynamics, method, mapper, own)
+            known[factor][OWN_WEIGHT] = searches[factor].settings.a
+            say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
         for number in itertools.count():
             chosen = tuple(factor for factor in factors if factor.needs_round(number, known[factor]))
             if not chosen:
@@ -228,6 +231,10 @@ def score_shards(
         yield from over_shards(factors, None)
     finally:
         files.delete()
+
+
+def _searches_neighbours(method: Method) -> bool:
+    return isinstance(method, ComposedMethod) and method.searches_neighbours
 
 
 def _merge_all(one: tuple[State, ...], other: tuple[State, ...]) -> tuple[State, ...]:
