@@ -125,10 +125,11 @@ def _score_shards(
     with contextlib.ExitStack() as stack:
         mapper = map if ray is None else ray_mapper(stack.enter_context(RayCluster(ray)), dynamics)
         methods = chosen_methods(dynamics, names, mapper)
-        left_out = [method for method in methods if names is None and ray is not None and factored(method) is None]
+        whole = [method for method in methods if factored(method, dynamics.known_spaces) is None]
+        left_out = whole if names is None and ray is not None else []
         methods = [method for method in methods if method not in left_out]
         advance = stack.enter_context(progress_bar("scoring", dynamics.samples))
-        if ray is None and any(factored(method) is None for method in methods):
+        if ray is None and whole:
             tables = iter([score_many(dynamics, methods, budget=budget).reset_index()])
         else:
             # The nodes of a cluster reach the place of the run; others may not be able to write there.

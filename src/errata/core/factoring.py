@@ -9,17 +9,18 @@ one part, states are added up with `merge`, and `reduce` makes of the sum what t
   (K, K). PBC and PBNR need the value of the last flagged sample of each class or pair of classes too
   (errata.core.factored_selection), so their flags are exact.
 - Unmixed needs the same two states for T.
-- EarlyProb without held-out predictions needs counts of candidate windows first (errata.core.early).
+- EarlyProb first needs counts of candidate windows, and sums if there are held-out predictions (errata.core.early).
+- HeldOut with stored predictions blends each sample with its own. Unmixed then needs, for each predicted class, the
+  confidence of its last typical sample (errata.core.factored_selection), and then the labels of the typical ones.
 - CTRL clusters a sample of the curves (errata.core.factored_ctrl).
 - kNN needs what the neighbours of each sample predict, from a search before the first round
   (errata.dynamics.shard_neighbours).
 
-All others (held-out models, the rules of cleanlab) need arrays of the whole run.
+All others (held-out models of inputs, the rules of cleanlab) need arrays of the whole run.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -29,23 +30,26 @@ from scipy.special import log_softmax, softmax
 
 from errata.core import confident_learning as cl
 from errata.core import early
-from errata.core._confident_kernels import compensated_sum
+from errata.core._confident_kernels import exact_sum
 from errata.core.aggregations import CTRL, EarlyProb
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
 from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.factored_ctrl import FactoredCTRL
-from errata.core.factored_method import NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
+from errata.core.factored_method import HELD_OUT, NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
 from errata.core.factored_selection import Candidates, Selection
-from errata.core.jit import BLOCK_ELEMENTS, over_blocks
+from errata.core.held_out import HeldOut
 from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
 from errata.core.sample_context import SampleContext
 from errata.core.smoothing import KNN, blend
-from errata.core.unmixing import Unmix, as_transition, true_classes
+from errata.core.unmixing import Unmix, as_transition, transition_of_typical, typical_size
 
-TIE_WORDS = 4
+VALUE_WORDS, TIE_WORDS = 2, 4
+"""Words of the keys of a Selection in which equal values are all wanted, and in which hashes decide between them."""
+WINDOW_COUNTS, HELD_OUT_SUMS = ("reversals", "predicted", "late"), ("held-out sums", "held-out sizes")
+"""The names of the `window_counts` and the `held_out_sums` of errata.core.early in a state."""
 
 
 class OwnSample(FactoredMethod):
@@ -71,7 +75,7 @@ class _Joint(FactoredMethod):
         P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
         members = cl.members_of_classes(y, P.shape[1])
         if number == 0:
-            sums = [sum(map(Fraction, compensated_sum(P[rows, k]))) for k, rows in enumerate(members)]
+            sums = [exact_sum(P[rows, k]) for k, rows in enumerate(members)]
             return {"sums": np.array(sums, dtype=object), "sizes": np.array([len(rows) for rows in members])}
         confident, _ = cl.find_confident_classes(P, y, known["thresholds"], PAPER.slack)
         return {"counts": cl.count_confident(confident, members)}
@@ -183,7 +187,7 @@ class FactoredVectors(_Joint):
             return super().map(number, part, known)
         if number:
             return super().map(number - 1, part, known)
-        return dict(enumerate(early.window_counts(part.arrays["log_probabilities"], part.labels)))
+        return self._window_state(part)
 
     def reduce(self, number: int, state: State, known: State) -> State:
         """The window first, if there are windows."""
@@ -191,13 +195,27 @@ class FactoredVectors(_Joint):
             return super().reduce(number, state, known)
         if number:
             return known | super().reduce(number - 1, state, known)
-        return known | {"window": early.before_reversals(state[0], state[1], state[2])}
+        return known | self._chosen_window(state)
 
     def probabilities(self, part: Part, known: State) -> Floats:
         """Probabilities of given labels (n, K): those of the neighbours, if they are used."""
         if known.get(OWN_WEIGHT, 1.0) < 1:
             return np.asarray(softmax(part.arrays[NEIGHBOURS], axis=1))
         return np.asarray(np.exp(self._logs(part, known)))
+
+    def _window_state(self, part: Part) -> State:
+        """What the choice of the window needs."""
+        log_sums = part.arrays["log_probabilities"]
+        state: State = dict(zip(WINDOW_COUNTS, early.window_counts(log_sums, part.labels), strict=True))
+        if self.held_out:
+            sums = early.held_out_sums(log_sums, part.labels, part.arrays[HELD_OUT])
+            state |= dict(zip(HELD_OUT_SUMS, sums, strict=True))
+        return state
+
+    def _chosen_window(self, state: State) -> State:
+        chosen = early.closest_window(*(state[name] for name in HELD_OUT_SUMS)) if self.held_out else None
+        by_run = early.before_reversals(*(state[name] for name in WINDOW_COUNTS))
+        return {"window": by_run if chosen is None else chosen}
 
     def _vector(self, part: Part, known: State) -> Floats:
         vectors: Floats = part.arrays["log_probabilities"]
@@ -215,22 +233,74 @@ class FactoredVectors(_Joint):
     def result(self, part: Part, known: State) -> MethodResult:
         """Scores of one part."""
         logs = self._blended(part, known)
-        classes = logs.shape[1]
-        if self._unmixes and known["sizes"].sum() >= classes**2:
+        T = self._transition(known, logs.shape[1])
+        if T is not None:
             step = self._method.steps[-1]
             assert isinstance(step, Unmix)
-            T, rounds, own = as_transition(known["counts"].T.astype(np.float64)), step.rounds, self._logs(part, known)
-            logs = np.empty_like(own)
-
-            def work(block: slice) -> None:
-                logs[block] = true_classes(own[block], T, rounds)
-
-            over_blocks(len(own), max(1, BLOCK_ELEMENTS // classes), work)
+            typical_labels = part.labels if isinstance(self, FactoredHeldOut) else None
+            logs = step.unmixed(self._logs(part, known), T, typical_labels)
         return MethodResult(self._method.score_probabilities(logs, part.labels))
 
+    def _transition(self, known: State, classes: int) -> Floats | None:
+        """T (K, K), or None without Unmixed or with too few samples for it."""
+        if not self._unmixes or known["sizes"].sum() < classes**2:
+            return None
+        return as_transition(known["counts"].T.astype(np.float64))
 
-def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
-    """The method as rounds of map and reduce; None if it needs arrays of the whole run."""
+
+class FactoredHeldOut(FactoredVectors):
+    """The step HeldOut with stored predictions, also before Unmixed."""
+
+    def needs_round(self, number: int, known: State) -> bool:
+        """One for the window of EarlyProb; for Unmixed until the labels of typical samples are counted."""
+        return (self._unmixes and "typical counts" not in known) or (self._chooses and number == 0)
+
+    def map(self, number: int, part: Part, known: State) -> State:
+        """Round 0: for the window. From then on what shows the last typical samples, then the labels of all of them."""
+        state = self._window_state(part) if self._chooses and number == 0 else {}
+        if not self._unmixes:
+            return state
+        held_out, classes = part.arrays[HELD_OUT], part.arrays[HELD_OUT].shape[1]
+        rows, predicted = np.arange(len(held_out)), held_out.argmax(axis=1)
+        confidence = held_out[rows, predicted]
+        last = known.get("last typical") or Selection.start(classes, VALUE_WORDS)
+        candidates = Candidates(predicted, 1 / (1 - np.minimum(confidence, 0)), confidence, rows)
+        if number == 0 or not last.done:
+            return state | last.state([candidates])
+        typical = last.reached(candidates)
+        pairs = predicted[typical] * classes + part.labels[typical]
+        return {"typical counts": np.bincount(pairs, minlength=classes**2).reshape(classes, classes)}
+
+    def reduce(self, number: int, state: State, known: State) -> State:
+        """The window and the last typical samples, or the counts of their labels."""
+        if "typical counts" in state:
+            return known | state
+        if number == 0 and self._chooses:
+            known = known | self._chosen_window(state)
+        if not self._unmixes:
+            return known
+        last = known.get("last typical")
+        if last is None:
+            ranks = np.array([typical_size(size) for size in state["histogram"].sum(axis=1).tolist()])
+            last = replace(Selection.start(len(ranks), VALUE_WORDS), ranks=ranks)
+        return known | {"last typical": last.narrowed(state)}
+
+    def _blended(self, part: Part, known: State) -> Floats:
+        step = self._method.steps[0]
+        assert isinstance(step, HeldOut)
+        return step.blended(self._vector(part, known), part.arrays[HELD_OUT])
+
+    def _transition(self, known: State, classes: int) -> Floats | None:
+        return transition_of_typical(known["typical counts"].astype(np.float64)) if self._unmixes else None
+
+
+def factored(method: ComposedMethod | Detector, context: SampleContext) -> FactoredMethod | None:
+    """The method as rounds of map and reduce; None if it needs arrays of the whole run. context: what the run has."""
+    return _factored(method, context.held_out is not None, context.can_hold_out)
+
+
+def _factored(method: ComposedMethod | Detector, held_out: bool, can_hold_out: bool) -> FactoredMethod | None:
+    """held_out: whether held-out predictions are stored. can_hold_out: whether they could be made of inputs, too."""
     if isinstance(method, ConfidentLearning):
         return None if method.cleanlab else FactoredConfidentLearning(method)
     if isinstance(method, Detector):
@@ -238,16 +308,22 @@ def factored(method: ComposedMethod | Detector) -> FactoredMethod | None:
     if isinstance(method.aggregation, CTRL):
         return FactoredCTRL(method)
     early_window = isinstance(method.aggregation, EarlyProb)
+    if early_window and can_hold_out and not held_out:
+        return None
     plain = type(method.aggregation).result is Aggregation.result and not method.aggregation.uses_other_samples
     if not plain and not early_window:
         return None
     if not method.steps:
-        return FactoredVectors(method) if early_window else OwnSample(method)
+        return FactoredVectors(method, held_out) if early_window else OwnSample(method)
+    if not isinstance(method.aggregation, VectorAggregation):
+        return None
     steps = tuple(map(type, method.steps))
+    if steps in ((HeldOut,), (HeldOut, Unmix)):
+        return FactoredHeldOut(method, True) if held_out else None
     factors = steps == (Unmix,) or (steps in ((KNN,), (KNN, Unmix)) and not early_window)
-    return FactoredVectors(method) if factors and isinstance(method.aggregation, VectorAggregation) else None
+    return FactoredVectors(method, held_out and early_window) if factors else None
 
 
-def factored_by_name(name: str) -> FactoredMethod | None:
+def factored_by_name(name: str, held_out: bool) -> FactoredMethod | None:
     """The factored method of that name."""
-    return factored(parse(name))
+    return _factored(parse(name), held_out, held_out)
