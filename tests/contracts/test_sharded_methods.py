@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from errata.core import factored_ctrl
+from errata.core import factored_ctrl, factored_selection, factoring
 from errata.core.factoring import factored
 from errata.core.methods import all_methods, parse
+from errata.core.sample_context import SampleContext
 from errata.dynamics import shard_neighbours
 from errata.dynamics.places import Place
 from errata.dynamics.ranking import rank
@@ -23,8 +24,15 @@ from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 
 SAMPLES, CLASSES, EPOCHS = 230, 3, 4
-FACTORED = [method for method in all_methods() if method.gathering == "in-sample" and factored(method) is not None]
+IN_SAMPLE = [method for method in all_methods() if method.gathering == "in-sample"]
+HELD_OUT = SampleContext(held_out=np.zeros((1, 2)))
+FACTORED = [method for method in IN_SAMPLE if factored(method, SampleContext()) is not None]
 METHODS = [method for method in FACTORED if "kNN" not in method.name]
+WITH_HELD_OUT = [
+    method
+    for method in IN_SAMPLE
+    if factored(method, HELD_OUT) is not None and ("HeldOut" in method.name or "EarlyProb" in method.name)
+]
 
 
 @st.composite
@@ -41,8 +49,8 @@ def splits(draw):
 
 
 @settings(max_examples=12, deadline=None)
-@given(splits())
-def test_shards_score_like_the_whole_run(tmp_path_factory, split):
+@given(splits(), st.sampled_from([10, factored_selection.MOST_COLLECTED]))
+def test_shards_score_like_the_whole_run(tmp_path_factory, split, most_collected):
     labels, logits, shard_of = split
     place = str(tmp_path_factory.mktemp("run"))
     ids = np.random.default_rng(0).permutation(SAMPLES)
@@ -53,12 +61,54 @@ def test_shards_score_like_the_whole_run(tmp_path_factory, split):
     whole = Dynamics.from_arrays(logits, labels, ids=ids, swa_logits=logits[0])
     sharded = Dynamics.open(place)
     assert (sharded.samples, sharded.epochs, sharded.num_classes) == (SAMPLES, EPOCHS, CLASSES)
-    expected, got = (method_results(run, METHODS) for run in (whole, sharded))
+    with pytest.MonkeyPatch.context() as limits:
+        limits.setattr(factored_selection, "MOST_COLLECTED", most_collected)
+        expected, got = (method_results(run, METHODS) for run in (whole, sharded))
     at = np.argsort(sharded.ids)[ids]  # matched by id
     for name, result in expected.items():
         assert result.scores.tobytes() == got[name].scores[at].tobytes(), name
         if result.flags is not None:
             assert (result.flags == got[name].flags[at]).all(), name
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    splits(),
+    st.sampled_from([0.0, 1.0, 6.0]),
+    st.booleans(),
+    st.sampled_from([0, 10, factored_selection.MOST_COLLECTED]),
+)
+def test_shards_with_held_out_predictions_score_like_the_whole_run(
+    tmp_path_factory, split, certainty, rounded, most_collected
+):
+    """Held-out predictions that choose the window of EarlyProb, and such that know too little; some are equal."""
+    labels, logits, shard_of = split
+    place = str(tmp_path_factory.mktemp("run"))
+    held_out = np.random.default_rng(1).normal(size=(SAMPLES, CLASSES))
+    held_out[np.arange(SAMPLES), labels] += certainty
+    held_out = (held_out.round() if rounded else held_out).astype(np.float32)
+    for number in np.unique(shard_of):
+        rows = shard_of == number
+        known = {"held_out": held_out[rows], "swa_logits": logits[0, rows], "ids": np.flatnonzero(rows)}
+        write_shard(place, f"{number}", Dynamics.from_arrays(logits[:, rows], labels[rows], **known), run_id="r")
+    whole = Dynamics.from_arrays(logits, labels, held_out=held_out, swa_logits=logits[0])
+    sharded = Dynamics.open(place)
+    methods = ["default", *(method.name for method in WITH_HELD_OUT), "Unmixed(rounds=3)-HeldOut(a=0.7)-EarlyProb-CE"]
+    with pytest.MonkeyPatch.context() as limits:
+        limits.setattr(factored_selection, "MOST_COLLECTED", most_collected)
+        expected, got = (method_results(run, methods) for run in (whole, sharded))
+    assert next(iter(got)) == "Unmixed-HeldOut-EarlyProb-LM"
+    for name, result in expected.items():
+        assert result.scores.tobytes() == got[name].scores.tobytes(), name
+
+
+def test_held_out_models_of_inputs_need_the_whole_run():
+    """EarlyProb alone does, too: they choose its window."""
+    inputs = SampleContext(inputs=np.zeros((1, 2)))
+    for name in ("Unmixed-HeldOut-EarlyProb-LM", "HeldOut-MeanProb-LM", "EarlyProb-LM", "Unmixed-EarlyProb-LM"):
+        assert factored(parse(name), inputs) is None, name
+        assert factored(parse(name), HELD_OUT) is not None, name
+    assert factored(parse("Unmixed-MeanProb-LM"), inputs) is not None
 
 
 def test_the_methods_that_factor():
@@ -179,6 +229,24 @@ def test_the_default_of_shards_is_that_of_the_whole_run(tmp_path, memorises, exp
     everything = method_results(whole, ["MeanProb-CE"])["MeanProb-CE"].scores
     assert np.allclose(everything, results[early].scores) is not memorises  # the window is shorter than the run
     pd.testing.assert_frame_equal(rank(whole), rank(sharded), check_exact=True)
+
+
+def test_confident_learning_with_many_classes_hashes_each_row_at_most_once_per_pass(tmp_path, monkeypatch):
+    """Hashing for each pair of classes would take minutes with hundreds of classes."""
+    rng, hashed = np.random.default_rng(0), []
+    true = rng.integers(0, 12, 600)
+    labels = np.where(rng.random(600) < 0.2, rng.integers(0, 12, 600), true)
+    logits = (rng.normal(size=(1, 600, 12)) + 2 * np.eye(12)[true]).astype(np.float32)
+    split(Dynamics.from_arrays(logits, labels), tmp_path / "run", [0, 250, 600])
+    original = factoring.tie_hashes
+
+    def counting(P, rows, numbers):
+        hashed.append(len(rows))
+        return original(P, rows, numbers)
+
+    monkeypatch.setattr(factoring, "tie_hashes", counting)
+    method_results(Dynamics.open(str(tmp_path / "run")), ["CL-PBNR"])
+    assert 0 < sum(hashed) <= 2 * 600  # in the round that collects values, and in the last pass
 
 
 @pytest.mark.parametrize("variant", ["CC", "CYY", "PBC", "PBNR"])

@@ -1,9 +1,13 @@
 """Shards that are missing, duplicate, torn or of two runs, in a folder and in a store; and shards of running sums."""
 
 import json
+import threading
+from typing import ClassVar
 
+import fsspec
 import numpy as np
 import pytest
+from fsspec.implementations.memory import MemoryFileSystem
 
 from errata.dynamics import shard_ids
 from errata.dynamics.places import Place
@@ -165,6 +169,73 @@ def test_a_damaged_manifest_is_named(place):
     Place(place).write("shards/b/manifest.json", json.dumps(manifest | {"schema": 99}).encode())
     with pytest.raises(StoreError, match=r"was written with schema 99"):
         Dynamics.open(place)
+
+
+class SlowStore(MemoryFileSystem):
+    """A store that is no object store: half-written files are visible, and renaming replaces no file."""
+
+    protocol = "slow"
+    watched: ClassVar[list] = []
+
+    @classmethod
+    def _strip_protocol(cls, path):
+        return super()._strip_protocol(path.replace("slow://", "memory://"))
+
+    def pipe_file(self, path, value, mode="overwrite", **options):
+        super().pipe_file(path, value[: len(value) // 2])
+        self.watched.append({name: self.cat_file(name) for name in self.find("/") if name.endswith("x.bin")})
+        super().pipe_file(path, value)
+
+    def mv(self, old, new):
+        if self.exists(new):
+            raise FileExistsError(new)
+        super().pipe_file(new, self.cat_file(old))
+        self.rm_file(old)
+
+
+def test_a_reader_of_a_store_without_atomic_writes_sees_whole_files_only(tmp_path):
+    fsspec.register_implementation("slow", SlowStore, clobber=True)
+    place, source = Place(f"slow://{tmp_path.name}/out"), tmp_path / "source"
+    place.write("x.bin", b"first")
+    place.write("x.bin", b"second")
+    source.write_bytes(b"third")
+    place.write("x.bin", source)
+    assert [list(seen.values()) for seen in SlowStore.watched] == [[], [b"first"]]
+    assert place.read("x.bin") == b"third"
+    assert list(place.files()) == ["x.bin"]
+
+
+@pytest.mark.parametrize("scheme", ["file", "local"])
+def test_a_reader_of_a_local_url_sees_whole_files_only(tmp_path, scheme):
+    place, sizes, done = Place(f"{scheme}://{tmp_path}"), set(), threading.Event()
+    place.write("x.bin", b"old")
+
+    def watch():
+        while not done.is_set():
+            sizes.add((tmp_path / "x.bin").stat().st_size)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    place.write("x.bin", bytes(30_000_000))
+    done.set()
+    watcher.join()
+    assert sizes <= {3, 30_000_000}
+
+
+def test_a_store_that_cannot_be_opened_is_named_in_one_line(monkeypatch):
+    def without_java(url):
+        raise OSError("Unable to load libjvm\n" + 90 * "dlopen failed\n")
+
+    monkeypatch.setattr(fsspec.core, "url_to_fs", without_java)
+    with pytest.raises(StoreError, match=r"^hdfs://node/run cannot be opened: Unable to load libjvm$"):
+        Dynamics.open("hdfs://node/run")
+
+
+def test_ids_that_are_the_same_text_are_refused_before_anything_is_written(tmp_path):
+    part = Dynamics.from_arrays(np.eye(2), [0, 1], ids=[5, "5"])
+    with pytest.raises(InputError, match=r"id '5' and another are both written to a file as '5'"):
+        write_shard(str(tmp_path), "a", part, run_id="r")
+    assert not list(tmp_path.iterdir())
 
 
 def test_shards_of_running_sums(tmp_path):

@@ -14,13 +14,13 @@ from ray.cluster_utils import Cluster
 from typer.testing import CliRunner
 
 from errata.cli.app import app
-from errata.dynamics import ray_shards
 from errata.dynamics.ray_shards import ray_mapper
 from errata.dynamics.scoring import chosen_methods, method_results
 from errata.dynamics.sharded import score_shards
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import InputError
+from errata.finding.find import find
 from errata.ray_cluster import RayCluster
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not import tests
@@ -66,13 +66,23 @@ def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place,
     pd.testing.assert_frame_equal(alone, on_ray, check_exact=True)
 
 
-def test_a_cluster_without_enough_memory_is_refused(cluster, place, monkeypatch):
-    monkeypatch.setattr(ray_shards, "MEMORY_PER_BYTE", 10**6)
-    with (
-        RayCluster(cluster.address) as connection,
-        pytest.raises(InputError, match=r"no node of the Ray cluster has more than 0\.2 GB"),
-    ):
-        ray_mapper(connection, Dynamics.open(place))
+def test_a_cluster_without_enough_memory_for_a_shard_is_refused(cluster, tmp_path):
+    """A task takes twelve times the memory of its shard: 20 MB are too much for nodes of 0.2 GB."""
+    logits, out = np.zeros((5, 50_000, 20), dtype=np.float32), tmp_path / "scores.csv"
+    write_shard(str(tmp_path / "run"), "0", Dynamics.from_arrays(logits, np.arange(50_000) % 20), run_id="r")
+    command = ["score", str(tmp_path / "run"), "--method", "MeanProb-LM", "--out", str(out), "--ray", cluster.address]
+    result = CliRunner().invoke(app, command)
+    assert isinstance(result.exception, InputError)
+    message = r"the largest shard needs 0\.2 GB of memory, but no node of the Ray cluster has more than 0\.2 GB"
+    assert re.match(message, str(result.exception))
+    assert not out.exists()
+
+
+def test_a_cluster_without_enough_memory_for_a_training_is_refused(cluster, tmp_path):
+    """A process with its libraries alone takes more than the nodes have."""
+    rng = np.random.default_rng(0)
+    with pytest.raises(InputError, match=r"seed0-fold0 needs 1\.1 GB of memory, but no node .* more than 0\.2 GB"):
+        find(rng.normal(size=(120, 4)), np.arange(120) % 2, model="mlp", folds=2, ray=cluster.address)
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,11 @@ from typer.testing import CliRunner
 
 import errata
 from errata.cli.app import app
+from errata.core.methods import parse
 from errata.datasets.registry import setting
 from errata.dynamics.places import Place
 from errata.dynamics.scoring import score
+from errata.dynamics.sharded import score_shards
 from errata.dynamics.shards import write_shard
 from errata.dynamics.store import Dynamics
 from errata.errors import StoreError
@@ -149,6 +151,27 @@ def test_a_cluster_scores_shards_in_the_store_and_leaves_no_files_there(store, t
     for name in names:
         assert pd.read_parquet(out)[name].to_numpy().tobytes() == score(whole, name).tobytes()
     assert Place("s3://bucket/points").files() == before
+
+
+def test_a_place_that_cannot_take_the_files_of_neighbours_is_refused_before_shards_are_read(store, monkeypatch):
+    for number in range(2):
+        rows = slice(100 * number, 100 * number + 100)
+        points = RNG.normal(size=(100, 5))
+        part = Dynamics.from_arrays(LOGITS[:, rows], LABELS[rows], ids=np.arange(300)[rows], features=points)
+        write_shard("s3://bucket/read-only", f"{number}", part, run_id="r")
+    run = Dynamics.open("s3://bucket/read-only")
+    monkeypatch.setattr(FaultyProxy, "reads", {})
+    monkeypatch.setattr(FaultyProxy, "faults", True)  # counts reads
+    monkeypatch.setattr(FaultyProxy, "always", "/read-only/neighbours")
+    scored = score_shards(run, [parse("kNN-MeanProb-LM")], files=Place("s3://bucket/read-only/neighbours"))
+    with pytest.raises(StoreError, match=r"read-only/neighbours/.* cannot be written: access is denied"):
+        next(scored)
+    assert FaultyProxy.reads == {}
+
+
+def test_a_server_that_does_not_answer_is_named():
+    with pytest.raises(StoreError, match=r"^http://127.0.0.1:1/run cannot be read: .*127\.0\.0\.1"):
+        Dynamics.open("http://127.0.0.1:1/run")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Compiled loops of `confident_learning`."""
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ def compensated_sum(values: NDArray[Any]) -> tuple[float, float]:
         remainder += (total - larger) + value if total >= value else (value - larger) + total
         total = larger
     return total, remainder
+
+
+def exact_sum(values: NDArray[Any]) -> Fraction | float:
+    """The sum of `values` as a fraction, independent of their order and of parts; a float if it is not finite."""
+    total, remainder = compensated_sum(values)
+    return Fraction(total) + Fraction(remainder) if np.isfinite(total) else total
 
 
 @compiled

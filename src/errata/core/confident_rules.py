@@ -1,13 +1,12 @@
 """The two variants of confident learning, PAPER and CLEANLAB (2.9), as Rules for `confident_learning`."""
 
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from errata.core._confident_kernels import compensated_sum
+from errata.core._confident_kernels import exact_sum
 from errata.core.checks import Floats
 from errata.core.jit import over_blocks
 from errata.core.random_part import GOLDEN, mix_bits
@@ -64,8 +63,7 @@ def _thresholds(P: Probabilities, members: list[Rows]) -> Floats:
 
 def _exact_mean(values: NDArray[Any]) -> float:
     """The mean, rounded once: independent of the order of rows, and equal to the values if all are equal."""
-    total, remainder = compensated_sum(values)
-    return float((Fraction(total) + Fraction(remainder)) / len(values)) if np.isfinite(total) else total
+    return float(exact_sum(values) / len(values))
 
 
 def _calibrated(counts: Counts, class_counts: Counts) -> Floats:

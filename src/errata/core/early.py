@@ -20,8 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
 
+from errata.core._confident_kernels import exact_sum
 from errata.core.checks import Floats, Labels
-from errata.core.held_out_models import log_loss
 from errata.core.memorising import Counts, predicted_classes, reversal_counts, reverses
 from errata.core.pooling import held_out_pool
 from errata.core.sample_context import SampleContext
@@ -46,24 +46,37 @@ def choose_window(log_sums: NDArray[Any], labels: Labels, context: SampleContext
     have been trained on the labels.
     """
     held_out = held_out_pool(labels, log_sums.shape[2], context)
-    if held_out is None or log_loss(held_out, labels) > INFORMATIVE_LOSS * loss_of_guessing(labels):
-        return before_reversals(*window_counts(log_sums, labels))
-    return _closest(log_sums, np.exp(held_out))
+    chosen = None if held_out is None else closest_window(*held_out_sums(log_sums, labels, held_out))
+    return before_reversals(*window_counts(log_sums, labels)) if chosen is None else chosen
 
 
-def loss_of_guessing(labels: Labels) -> float:
-    """The log loss of predicting every label (N,) by its frequency."""
+def loss_of_guessing(sizes: Counts) -> float:
+    """The log loss of predicting every label by its frequency, from the sizes of the classes (K,)."""
     from scipy.stats import entropy
 
-    return float(entropy(np.bincount(labels)))
+    return float(entropy(sizes))
 
 
-def _closest(log_sums: NDArray[Any], held_out: Floats) -> int:
-    """The window whose mean predictions agree best with held-out probabilities (N, K)."""
+def held_out_sums(log_sums: NDArray[Any], labels: Labels, held_out: Floats) -> tuple[NDArray[Any], Counts]:
+    """What rule 1 needs of held-out log-probabilities (N, K). Both results of parts of a run can be added.
+
+    (P + 1,), fractions: the sum over samples of the agreement of each window, and the sum of the log losses of the
+    labels. (K,): the sizes of the classes.
+    """
+    probabilities = np.exp(held_out)
     agreement = [
-        float((held_out * np.maximum(log_softmax(window, axis=1), LOWEST_LOG_PROBABILITY_OF_RUN)).sum(axis=1).mean())
+        exact_sum((probabilities * np.maximum(log_softmax(window, axis=1), LOWEST_LOG_PROBABILITY_OF_RUN)).sum(axis=1))
         for window in log_sums.transpose(1, 0, 2).astype(np.float64)
     ]
+    loss = -exact_sum(held_out[np.arange(len(labels)), labels])
+    return np.array([*agreement, loss], dtype=object), np.bincount(labels, minlength=log_sums.shape[2])
+
+
+def closest_window(sums: NDArray[Any], sizes: Counts) -> int | None:
+    """The window of rule 1, from the `held_out_sums` of all samples; None if held-out predictions know too little."""
+    *agreement, loss = (float(total / int(sizes.sum())) for total in sums)
+    if loss > INFORMATIVE_LOSS * loss_of_guessing(sizes):
+        return None
     last: int = len(agreement) - 1
     return last - int(np.argmax(agreement[::-1]))
 

@@ -12,6 +12,8 @@ State = dict[Any, Any]
 """Arrays that are added, and tuples that are concatenated."""
 NEIGHBOURS, OWN_WEIGHT = "neighbours", "own weight"
 """Keys: of the sample array with the neighbours' log-probabilities (n, K), and of the weight of the run in kNN."""
+HELD_OUT = "held_out"
+"""The sample array of stored held-out predictions: log-probabilities (n, K) by models that have not seen the labels."""
 BUDGET, SAMPLES = "budget", "samples"
 """Keys of the state before the first round: how many samples will be inspected (or None), and how many there are."""
 
@@ -36,16 +38,21 @@ def merge(states: tuple[State, State]) -> State:
 
 @dataclass(frozen=True)
 class FactoredMethod(ABC):
-    """A method as rounds of map and reduce."""
+    """A method as rounds of map and reduce. held_out: whether it uses the stored held-out predictions of the run."""
 
     method: ComposedMethod | Detector
+    held_out: bool = False
     rounds = 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Sent to other processes by its name: measures are functions, which cannot be sent."""
         from errata.core.factoring import factored_by_name  # which imports this module
 
-        return factored_by_name, (self.method.name,)
+        return factored_by_name, (self.method.name, self.held_out)
+
+    def needs_round(self, number: int, known: State) -> bool:
+        """Whether there is a round of this number; how many there are may depend on what earlier rounds made known."""
+        return number < self.rounds
 
     def map(self, number: int, part: Part, known: State) -> State:
         """The state of one part in a round; `known` is what earlier rounds made known."""

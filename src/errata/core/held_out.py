@@ -14,7 +14,7 @@ that follow exact rules, which networks and boosting learn, and the models of h 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from errata.core.checks import Labels
+from errata.core.checks import Floats, Labels
 from errata.core.method_parts import ProbabilityStep, ProbabilityVectors
 from errata.core.method_registry import register
 from errata.core.pooling import held_out_pool
@@ -49,4 +49,8 @@ class HeldOut(ProbabilityStep):
         held_out = held_out_pool(labels, own.shape[1], context)
         if held_out is None:
             return vectors
-        return ProbabilityVectors(self.a * own + (1 - self.a) * held_out, held_out_log_probabilities=held_out)
+        return ProbabilityVectors(self.blended(own, held_out), held_out_log_probabilities=held_out)
+
+    def blended(self, own: Floats, held_out: Floats) -> Floats:
+        """The blend (N, K) of log-probabilities, whose rows are not normalised."""
+        return self.a * own + (1 - self.a) * held_out

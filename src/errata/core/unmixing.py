@@ -31,6 +31,7 @@ changes nothing.
 """
 
 from dataclasses import dataclass
+from fractions import Fraction
 
 import numpy as np
 from scipy.special import betaln, gammaln, log_softmax, softmax
@@ -72,19 +73,30 @@ class Unmix(ProbabilityStep):
         if held_out is None and samples < classes**2:
             return vectors
         logs: Floats = np.asarray(log_softmax(vectors.log_probabilities, axis=1), dtype=np.float64)
-        if held_out is None:
-            T = transition_of_joint(np.exp(logs) if neighbours is None else softmax(neighbours, axis=1), labels)
-            evidence: Floats = np.zeros((classes, classes))
-        else:
+        if held_out is not None:
             T = transition_of_typical(count_typical(held_out, labels))
-            evidence = label_evidence(T)
+        elif neighbours is not None:
+            T = transition_of_joint(softmax(neighbours, axis=1), labels)
+        else:
+            T = transition_of_joint(np.exp(logs), labels)
+        return vectors._replace(log_probabilities=self.unmixed(logs, T, None if held_out is None else labels))
+
+    def unmixed(self, logs: Floats, T: Floats, typical_labels: Labels | None) -> Floats:
+        """Log-probabilities (N, K) of true classes from normalised ones of given labels.
+
+        typical_labels (N,): the given labels, if T is of typical samples.
+        """
+        classes = logs.shape[1]
+        evidence = np.zeros((classes, classes)) if typical_labels is None else label_evidence(T)
         result = np.empty_like(logs)
 
         def work(block: slice) -> None:
-            result[block] = true_classes(logs[block], T, self.rounds) + evidence.T[labels[block]]
+            result[block] = true_classes(logs[block], T, self.rounds)
+            if typical_labels is not None:
+                result[block] += evidence.T[typical_labels[block]]
 
-        over_blocks(samples, max(1, BLOCK_ELEMENTS // classes), work)
-        return vectors._replace(log_probabilities=result)
+        over_blocks(len(logs), max(1, BLOCK_ELEMENTS // classes), work)
+        return result
 
 
 def transition_of_joint(probabilities: Floats, labels: Labels) -> Floats:
@@ -99,17 +111,23 @@ def transition_of_joint(probabilities: Floats, labels: Labels) -> Floats:
 def count_typical(held_out: Floats, labels: Labels) -> Floats:
     """How often typical samples of predicted class j have label i, at [j, i].
 
-    These are the TYPICAL_SHARE of the samples with predicted class j that have the highest probability of j, and those
-    equal to the last of them.
+    These are the `typical_size` samples with predicted class j that have the highest probability of j, and those equal
+    to the last of them.
     """
     samples, classes = held_out.shape
     predicted, counts = held_out.argmax(axis=1), np.zeros((classes, classes))
     confidence = held_out[np.arange(samples), predicted]
     for j in np.unique(predicted):
         rows = np.flatnonzero(predicted == j)
-        typical = rows[confidence[rows] >= np.quantile(confidence[rows], 1 - TYPICAL_SHARE)]
+        last = len(rows) - typical_size(len(rows))
+        typical = rows[confidence[rows] >= np.partition(confidence[rows], last)[last]]
         counts[j] = np.bincount(labels[typical], minlength=classes)
     return counts
+
+
+def typical_size(samples: int) -> int:
+    """How many of the samples of a predicted class are typical: those not below the quantile 1 - TYPICAL_SHARE."""
+    return 1 + int((samples - 1) * Fraction(str(TYPICAL_SHARE))) if samples else 0
 
 
 def transition_of_typical(counts: Floats) -> Floats:

@@ -3,6 +3,7 @@
 import contextlib
 import io
 import shutil
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,7 +18,7 @@ from errata.wording import one_line
 ATTEMPTS = 3
 """How often a read is tried before it fails: object stores drop connections now and then."""
 
-LOCAL = "file://"
+LOCAL = ("file://", "local://")
 _CHECK = ".errata-write-check"
 
 
@@ -34,7 +35,7 @@ class Place:
     @cached_property
     def folder(self) -> Path | None:
         """The absolute path of a local folder; None in a store."""
-        path = self.url.removeprefix(LOCAL)
+        path = self.url.removeprefix(LOCAL[0]).removeprefix(LOCAL[1])
         return None if is_url(path) else check_path(path).absolute()
 
     @cached_property
@@ -49,6 +50,8 @@ class Place:
             raise StoreError(f"{self.url} cannot be read: {one_line(error)}") from None
         except ValueError as error:
             raise StoreError(f"{self.url} is not a store that fsspec supports: {one_line(error)}") from None
+        except Exception as error:  # of the libraries of stores, and of the network
+            raise StoreError(f"{self.url} cannot be opened: {one_line(error)}") from error
 
     def path(self, name: str) -> str:
         """The path or URL of a file, for messages."""
@@ -64,6 +67,9 @@ class Place:
         with self._errors(self.url, "cannot be read", missing=self._bucket):
             store.invalidate_cache()
             found = store.find(root, detail=True)
+            if not found:  # `find` leaves out folders that it cannot read, also this one
+                with contextlib.suppress(FileNotFoundError):
+                    store.ls(root)
         return {path[len(root) :].lstrip("/"): int(entry["size"]) for path, entry in sorted(found.items())}
 
     def read(self, name: str, start: int = 0, end: int | None = None) -> bytes:
@@ -98,11 +104,27 @@ class Place:
                 replace_atomically(path, lambda file: shutil.copyfileobj(source, file))
             return
         store, root = self._store
+        target = f"{root}/{name}"
         with self._errors(self.path(name), "cannot be written", missing=self._bucket):
+            if self._renames:
+                store.makedirs(store._parent(target), exist_ok=True)
+            part = f"{target}.{uuid.uuid4().hex}.part" if self._renames else target
             if isinstance(content, Path):
-                store.put_file(str(content), f"{root}/{name}")
+                store.put_file(str(content), part)
             else:
-                store.pipe_file(f"{root}/{name}", content)
+                store.pipe_file(part, content)
+            if self._renames:
+                _rename(store, part, target)
+
+    @property
+    def _renames(self) -> bool:
+        """Whether the store has a function that renames: a file then gets its name when it is complete.
+
+        Others are object stores, whose objects are visible only when they are complete.
+        """
+        from fsspec.spec import AbstractFileSystem
+
+        return type(self._store[0]).mv is not AbstractFileSystem.mv
 
     def check_writable(self) -> None:
         """Refuse a place that cannot be written to, before work starts."""
@@ -150,3 +172,14 @@ class Place:
             if type(error).__name__ in ("NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError"):
                 raise StoreError(f"{what} {failure}: no credentials were found; set those of the store") from None
             raise StoreError(f"{what} {failure}: {one_line(error)}") from error
+
+
+def _rename(store: Any, part: str, path: str) -> None:
+    """Rename a file. Stores that do not replace files (SMB) have none for a moment, but never half of one."""
+    try:
+        store.mv(part, path)
+    except Exception:
+        if not store.exists(path):
+            raise
+        store.rm_file(path)
+        store.mv(part, path)

@@ -1,5 +1,6 @@
 """ShardedDynamics: the shards of a place as one run. One shard is in memory at a time."""
 
+import itertools
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,17 @@ from numpy.typing import NDArray
 
 from errata.core.composed_method import ComposedMethod
 from errata.core.devices import Progress
-from errata.core.factored_method import BUDGET, NEIGHBOURS, OWN_WEIGHT, SAMPLES, FactoredMethod, Part, State, merge
+from errata.core.factored_method import (
+    BUDGET,
+    HELD_OUT,
+    NEIGHBOURS,
+    OWN_WEIGHT,
+    SAMPLES,
+    FactoredMethod,
+    Part,
+    State,
+    merge,
+)
 from errata.core.factoring import factored
 from errata.core.method_parts import MethodResult, SampleArrays
 from errata.core.methods import Method, parse
@@ -176,7 +187,12 @@ class Round:
     def process(self, placed: PlacedShard) -> Any:
         """A pure function of one shard: states of the methods, or ids (n,) and the results of the methods."""
         run = read_shard(placed.shard)
-        found = [{} if search is None else {NEIGHBOURS: search.neighbours(placed)} for search in self.searches]
+        found: list[SampleArrays] = [
+            {} if search is None else {NEIGHBOURS: search.neighbours(placed)} for search in self.searches
+        ]
+        for factor, near in zip(self.methods, found, strict=True):
+            if factor.held_out and run.context.held_out is not None:
+                near[HELD_OUT] = run.context.held_out
         arrays = run.sample_arrays([factor.method for factor in self.methods])
         parts = [Part(own | near, run.labels, placed.first) for own, near in zip(arrays, found, strict=True)]
         jobs = zip(self.methods, parts, self.known, strict=True)
@@ -199,7 +215,7 @@ def score_shards(
     budget: the number of samples that will be inspected. files: a new folder that all processes reach, by default one
     on this machine. say: called with a line on each approximate search for neighbours.
     """
-    factors = tuple(_require_factored(method) for method in methods)
+    factors = tuple(_require_factored(method, dynamics.known_context) for method in methods)
     known: dict[FactoredMethod, State] = {factor: {BUDGET: budget, SAMPLES: dynamics.samples} for factor in factors}
     searches: dict[FactoredMethod, NeighbourSearch] = {}
 
@@ -209,15 +225,20 @@ def score_shards(
 
     files = files or Place(tempfile.mkdtemp(prefix="errata-"))
     try:
-        for factor in factors:
+        searching = [factor for factor in factors if _searches_neighbours(factor.method)]
+        if searching:
+            files.check_writable()
+        for factor in searching:
             method = factor.method
-            if isinstance(method, ComposedMethod) and method.searches_neighbours:
-                own = Place(files.path(str(len(searches))))
-                searches[factor] = search_neighbours(dynamics, method, mapper, own)
-                known[factor][OWN_WEIGHT] = searches[factor].settings.a
-                say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
-        for number in range(max((factor.rounds for factor in factors), default=0)):
-            chosen = tuple(factor for factor in factors if factor.rounds > number)
+            assert isinstance(method, ComposedMethod)
+            own = Place(files.path(str(len(searches))))
+            searches[factor] = search_neighbours(dynamics, method, mapper, own)
+            known[factor][OWN_WEIGHT] = searches[factor].settings.a
+            say(f"{method.name}: {searches[factor].recall:.1%} of the nearest neighbours were found")
+        for number in itertools.count():
+            chosen = tuple(factor for factor in factors if factor.needs_round(number, known[factor]))
+            if not chosen:
+                break
             total = reduce(_merge_all, over_shards(chosen, number))
             known |= {
                 factor: factor.reduce(number, state, known[factor]) for factor, state in zip(chosen, total, strict=True)
@@ -227,14 +248,21 @@ def score_shards(
         files.delete()
 
 
+def _searches_neighbours(method: Method) -> bool:
+    return isinstance(method, ComposedMethod) and method.searches_neighbours
+
+
 def _merge_all(one: tuple[State, ...], other: tuple[State, ...]) -> tuple[State, ...]:
     return tuple(merge(pair) for pair in zip(one, other, strict=True))
 
 
-def _require_factored(method: Method) -> FactoredMethod:
-    factor = factored(method)
+def _require_factored(method: Method, context: SampleContext) -> FactoredMethod:
+    factor = factored(method, context)
     if factor is None:
-        raise InputError(f"{method.name} needs all samples on one node: leave out --ray, or choose another method")
+        advice = "leave out --ray, or choose another method"
+        if context.can_hold_out and context.held_out is None:
+            advice = f"store held-out predictions (held_out=), {advice}"
+        raise InputError(f"{method.name} needs all samples on one node: {advice}")
     return factor
 
 
@@ -242,7 +270,7 @@ def sharded_results(
     dynamics: ShardedDynamics, methods: Sequence[Method], budget: int | None
 ) -> dict[str, MethodResult]:
     """Scores (N,) and flags (N,) of all methods; those that do not factor get arrays of all samples."""
-    factors = [method for method in methods if factored(method) is not None]
+    factors = [method for method in methods if factored(method, dynamics.known_context) is not None]
     results: dict[str, MethodResult] = {}
     parts = [result for _, result in score_shards(dynamics, factors, budget=budget)] if factors else []
     for method in methods:

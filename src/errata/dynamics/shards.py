@@ -36,7 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from errata.dynamics.files import MANIFEST, arrays_in, npy_bytes, npz_bytes
-from errata.dynamics.ids import portable_ids
+from errata.dynamics.ids import portable_ids, refuse_same_text
 from errata.dynamics.manifest import check_manifest, describe, manifest_json
 from errata.dynamics.places import Place
 from errata.dynamics.reducers import Reducers, sums_file
@@ -113,6 +113,7 @@ def write_shard(place: str, name: str, run: Dynamics, *, run_id: str, shards: Se
         raise InputError(f"the name of a shard must be a file name, not {name!r}")
     if shards is not None and name not in shards:
         raise InputError(f"shard {name!r} is not among the shards of the run, {listed(shards)}")
+    refuse_same_text(run.ids)
     where, folder = Place(place), f"{SHARDS}/{name}"
     dtype = np.dtype(np.float32) if run.logits is None else run.logits.dtype
     contents = array_files(run)

@@ -12,13 +12,16 @@ from numpy.typing import NDArray
 
 from errata.dynamics.files import replace_atomically
 from errata.dynamics.store import Dynamics
-from errata.ray_cluster import Files, FolderJob, Needs, RayCluster
+from errata.ray_cluster import PROCESS_BYTES, Files, FolderJob, Needs, RayCluster, stored_bytes
 from errata.readers import UserData
 
 if TYPE_CHECKING:
     from errata.training.jobs import TrainingOptions
     from errata.training.recipes import AnyRecipe
     from errata.training.trials import Candidate
+
+COPIES_OF_INPUTS = 2
+"""Of the inputs and the model in a task: as they arrive, and on the device."""
 
 
 def train_on_cluster(
@@ -85,7 +88,8 @@ def _run_missing(
         return
     with RayCluster(address) as cluster:
         on_gpu = device == "cuda" or (device == "auto" and cluster.has_gpus)
-        memory = 4 * recipe.epochs * data.samples * data.num_classes // len(jobs)
+        logits = 4 * recipe.epochs * data.samples * data.num_classes // len(jobs)
+        memory = PROCESS_BYTES + COPIES_OF_INPUTS * stored_bytes(inputs) + logits
         needs = Needs(int(on_gpu and not isinstance(recipe, BoostingRecipe)), memory)
         cluster.check(dict.fromkeys(missing, needs))
         shared = cluster.share(inputs)

@@ -13,12 +13,9 @@ from errata.bench.running.cell_training import memory_needed
 from errata.datasets.loading import load_setting
 from errata.dynamics.files import write_file
 from errata.errors import ErrataError, InputError, MissingDataError
-from errata.ray_cluster import Files, FolderJob, Needs, RayCluster
+from errata.ray_cluster import PROCESS_BYTES, Files, FolderJob, Needs, RayCluster
 from errata.terminal import NoProgress
 from errata.training.recipes import AnyRecipe, BoostingRecipe
-
-PROCESS_BYTES = 1 << 30
-"""Memory of a process that trains and scores, without its data. A cell of the digits took 0.6 GB in all."""
 
 
 class SkippedCellError(ErrataError):
