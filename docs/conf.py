@@ -39,6 +39,7 @@ exclude_patterns = [
 source_suffix = {".rst": "restructuredtext", ".md": "markdown"}
 suppress_warnings = ["config.cache"]  # the gallery's settings contain functions
 default_role = "literal"
+smartquotes = False  # quotes in docstrings are Python
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4

@@ -5,7 +5,8 @@ from typing import Any
 BEGIN = """# Command line
 
 Every command prints this with `--help`. Brackets after the meaning of an option hold its default. Errors are one
-sentence on standard error, with exit code 2: [all messages](errors.md).
+sentence on standard error, with exit code 2: [all messages](errors.md). A command that is typed wrongly prints its
+usage and the reason in several lines, also with exit code 2.
 
 """
 

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import threading
 import time
 from dataclasses import replace
@@ -107,6 +108,19 @@ def store():
         yield environment
     proxy.shutdown()
     moto.stop()
+
+
+def test_the_python_of_the_page_runs(store):
+    """docs/scale.md: the second block writes a shard, and the first one scores the run."""
+    page = (Path(__file__).parents[2] / "docs" / "scale.md").read_text(encoding="utf-8")
+    scored, written = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    s3fs.S3FileSystem().mkdir("page")
+    names = {"errata": errata, "logits": LOGITS, "labels": LABELS, "ids": range(300)}
+    names["names_of_all_shards"] = ["part-00007"]
+    exec(written.replace("s3://bucket/", "s3://page/"), names)
+    exec(scored.replace("s3://bucket/", "s3://page/"), names)
+    assert names["run"].samples == 300
+    assert score(names["run"], "Unmixed-MeanProb-LM").tobytes() == WHOLE.tobytes()
 
 
 def test_truncated_failing_and_slow_reads_change_nothing(store, monkeypatch):

@@ -2,6 +2,7 @@ import base64
 import io
 import json
 import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -208,12 +209,37 @@ ANSWERS = """\
 """  # a project exported to CSV by Label Studio 1.23
 
 
-def test_python_examples_of_the_page(tmp_path, monkeypatch):
+class FiftyOneStandIn:
+    """What the page uses of FiftyOne, which is not installed: a dataset of the samples in samples.json."""
+
+    class types:  # noqa: N801 - the name in FiftyOne
+        FiftyOneDataset = "FiftyOneDataset"
+
+    class Dataset(list):
+        @classmethod
+        def from_dir(cls, *, dataset_dir, dataset_type):
+            assert dataset_type == FiftyOneStandIn.types.FiftyOneDataset
+            return cls(json.loads(Path(dataset_dir, "samples.json").read_text(encoding="utf-8"))["samples"])
+
+        def sort_by(self, field, *, reverse):
+            return sorted(self, key=lambda sample: sample[field], reverse=reverse)
+
+    @staticmethod
+    def launch_app(view):
+        return view
+
+
+def test_python_examples_of_the_page(images, tmp_path, monkeypatch):
     page = Path(__file__).parents[2] / "docs" / "exports.md"
-    answers_to_decisions, _, compat_example = re.findall(
+    answers_to_decisions, fiftyone_example, compat_example = re.findall(
         r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL
     )
     monkeypatch.chdir(tmp_path)
+    write_fiftyone(images, Path("errata-out", "fiftyone"))
+    monkeypatch.setitem(sys.modules, "fiftyone", FiftyOneStandIn)
+    names = {}
+    exec(fiftyone_example, names)
+    assert [sample["rank"] for sample in names["session"]] == images.ranking["rank"].tolist()
     Path("project-1.csv").write_text(ANSWERS, encoding="utf-8")
     exec(answers_to_decisions, {})
     decisions = Decisions.read("decisions.csv")

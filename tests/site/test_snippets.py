@@ -1,5 +1,7 @@
 """Every command and every Python block of the README and the pages, run in a folder with small example files."""
 
+import ast
+import importlib.util
 import os
 import re
 import shlex
@@ -47,7 +49,7 @@ ONLY_CHECKED = {
     "errata export errata-out --to fiftyone": "images; tests/review exports some",
     "errata find reviews.csv --label sentiment --backbone": "a downloaded model; tests/frameworks makes one",
     "errata score s3://bucket/run": "an S3 server; tests/frameworks starts one",
-    "python": "hours of training",
+    "python": "hours of training; the script is run until it has parsed its arguments",
     "make": "minutes; .ci/run calls it",
     "pip": "a network; tests/package installs the package",
 }
@@ -142,15 +144,56 @@ def test_every_python_block_runs(page, folder, capsys):
         assert ("errata.rank(" in block) <= ("suggested" in printed), block
 
 
+# Runs a script or a module until it has parsed its arguments.
+PARSE = """
+import argparse, runpy, sys
+parse = argparse.ArgumentParser.parse_args
+def parse_and_stop(*arguments):
+    parse(*arguments)
+    sys.exit(0)
+argparse.ArgumentParser.parse_args = parse_and_stop
+run = runpy.run_module if sys.argv[1] == "-m" else runpy.run_path
+name, sys.argv = sys.argv[2], sys.argv[2:]
+sys.path.insert(0, str(__import__("pathlib").Path(name).parent))
+run(name, run_name="__main__")
+"""
+
+
+def python_problems(words: list[str]) -> list[str]:
+    """What is wrong with a command of Python: modules that `-c` imports, a missing script or module, arguments not accepted."""
+    if words[0] == "-c":
+        names = [node.module for node in ast.walk(ast.parse(words[1])) if isinstance(node, ast.ImportFrom)]
+        return [name for name in names if importlib.util.find_spec(name or "") is None]
+    kind, words = ("-m", words[1:]) if words[0] == "-m" else ("script", words)
+    file = ROOT / words[0] if kind == "script" else ROOT / "tests" / words[0].replace(".", "/") / "__main__.py"
+    if not file.is_file():
+        # Walk-throughs of CONTRIBUTING.md and blocks of a page write these files.
+        return [] if any(f"`{words[0]}`" in text for text in TEXT.values()) else [words[0]]
+    source = file.read_text(encoding="utf-8")
+    compile(source, file, "exec")
+    if "argparse" not in source:
+        return [word for word in words[1:] if word.startswith("--") and f'"{word}"' not in source]
+    path = os.pathsep.join(str(ROOT / folder) for folder in ("src", "tests", "benchmarks"))
+    done = subprocess.run(
+        [sys.executable, "-c", PARSE, kind, *words],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    return [] if done.returncode == 0 else [done.stderr]
+
+
 def problems(command: str) -> list[str]:
     """What a command names that does not exist: subcommands, options, targets of make, scripts, extras."""
     words = shlex.split(command, comments=True)
+    while re.match(r"[A-Z_]+=", words[0]):  # variables of the environment
+        words = words[1:]
     if words[0] == "make":
         targets = re.findall(r"^(\S+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
         return [word for word in words[1:] if word not in targets]
-    if words[0] == "python" and words[1].endswith(".py"):
-        source = (ROOT / words[1]).read_text(encoding="utf-8")
-        return [word for word in words[2:] if word.startswith("--") and f'"{word}"' not in source]
+    if words[0] == "python":
+        return python_problems(words[1:])
     if words[0] == "pip":
         return [extra for extra in re.findall(r"\[(.+?)\]", command) if not set(extra.split(",")) <= set(EXTRAS)]
     if words[0] != "errata":
@@ -167,7 +210,7 @@ def problems(command: str) -> list[str]:
 @pytest.mark.parametrize("page", TEXT)
 def test_every_command_and_option_exists(page):
     without_blocks = re.sub(r"^```.*?^```", "", TEXT[page], flags=re.DOTALL | re.MULTILINE)
-    inline = re.findall(r"`((?:errata|make|pip install) [^`\n]+)`", without_blocks)
+    inline = re.findall(r"`((?:[A-Z_]+=\S+ )*(?:errata|make|pip install|python) [^`\n]+)`", without_blocks)
     named = commands(TEXT[page]) + [text.replace(" ...", "") for text in inline]
     assert {command: found for command in named if (found := problems(command))} == {}
 

@@ -9,6 +9,7 @@ expectation over all orders of the tied samples, so that it does not depend on t
 0.5
 """
 
+import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Bools = NDArray[np.bool_]
+BUDGET_ARGUMENTS = """scores: (N,). truth: (N,), True if the label is wrong. budget: an int is a count, a float a
+fraction, None the number of errors."""
 
 
 @dataclass(frozen=True)
@@ -60,11 +63,8 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> Callable[..., floa
         return value
 
     at_budget.__name__ = at_budget.__qualname__ = formula.__name__
-    at_budget.__doc__ = f"""{formula.__doc__}
-
-    scores: (N,). truth: (N,), True if the label is wrong. budget: an int is a count, a float a fraction, None the
-    number of errors.
-    """
+    summary, _, example = inspect.cleandoc(formula.__doc__ or "").partition("\n\n")
+    at_budget.__doc__ = "\n\n".join(part for part in (summary, BUDGET_ARGUMENTS, example) if part)
     metric(at_budget)
     _AT_BUDGET[formula.__name__] = formula
     return at_budget
@@ -72,37 +72,67 @@ def budget_metric(formula: Callable[[Inspection], Floats]) -> Callable[..., floa
 
 @budget_metric
 def fnr(inspection: Inspection) -> Floats:
-    """The share of the errors that is missed: the paper's metric."""
+    """The share of the errors that is missed: the paper's metric.
+
+    >>> import errata
+    >>> errata.metrics.fnr([0.9, 0.8, 0.1], [True, False, True], budget=1)  # the first sample is inspected
+    0.5
+    """
     return (inspection.errors - inspection.found) / inspection.errors
 
 
 @budget_metric
 def residual_noise(inspection: Inspection) -> Floats:
-    """The share of all samples that is still wrong after the errors found are corrected."""
+    """The share of all samples that is still wrong after the errors found are corrected.
+
+    >>> import errata
+    >>> errata.metrics.residual_noise([0.9, 0.8, 0.3, 0.1], [True, False, True, False], budget=0.25)
+    0.25
+    """
     return (inspection.errors - inspection.found) / inspection.samples
 
 
 @budget_metric
 def precision(inspection: Inspection) -> Floats:
-    """The share of the inspected samples that is wrong."""
+    """The share of the inspected samples that is wrong.
+
+    >>> import errata
+    >>> errata.metrics.precision([0.9, 0.8, 0.1], [True, False, True], budget=2)
+    0.5
+    """
     return inspection.found / inspection.inspected
 
 
 @budget_metric
 def recall(inspection: Inspection) -> Floats:
-    """The share of the errors that is found."""
+    """The share of the errors that is found.
+
+    >>> import errata
+    >>> errata.metrics.recall([0.9, 0.8, 0.1], [True, False, True], budget=3)
+    1.0
+    """
     return inspection.found / inspection.errors
 
 
 @budget_metric
 def lift(inspection: Inspection) -> Floats:
-    """Errors found, relative to the expected number among randomly chosen samples: precision / noise rate."""
+    """Errors found, relative to the expected number among randomly chosen samples: precision / noise rate.
+
+    >>> import errata
+    >>> errata.metrics.lift([0.9, 0.8, 0.3, 0.1], [True, False, True, False], budget=1)
+    2.0
+    """
     return (inspection.found * inspection.samples) / (inspection.inspected * inspection.errors)
 
 
 @metric
 def auroc(scores: ArrayLike, truth: ArrayLike) -> float:
-    """The probability that a wrong label scores higher than a correct one; a tie counts half. scores, truth: (N,)."""
+    """The probability that a wrong label scores higher than a correct one; a tie counts half. scores, truth: (N,).
+
+    >>> import errata
+    >>> errata.metrics.auroc([0.9, 0.8, 0.1], [True, False, True])
+    0.5
+    """
     from sklearn.metrics import roc_auc_score
 
     known_scores, wrong = _known(scores, truth)
@@ -113,7 +143,12 @@ def auroc(scores: ArrayLike, truth: ArrayLike) -> float:
 
 @metric
 def auprc(scores: ArrayLike, truth: ArrayLike) -> float:
-    """The area under the precision-recall curve, as average precision; a tie is one step. scores, truth: (N,)."""
+    """The area under the precision-recall curve, as average precision; a tie is one step. scores, truth: (N,).
+
+    >>> import errata
+    >>> errata.metrics.auprc([0.9, 0.8, 0.3, 0.1], [True, True, False, False])
+    1.0
+    """
     from sklearn.metrics import average_precision_score
 
     known_scores, wrong = _known(scores, truth)
@@ -125,6 +160,11 @@ def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
 
     One row per number of inspected samples, 0..N, with the fraction as `budget`. Within tied scores, the errors found
     grow linearly. Metrics that are undefined for 0 inspected samples are NaN in the first row.
+
+    >>> import errata
+    >>> curve = errata.metrics.budget_curve([0.9, 0.8, 0.1], [True, False, True])
+    >>> curve[["inspected", "fnr"]].to_dict("list")
+    {'inspected': [0, 1, 2, 3], 'fnr': [1.0, 0.5, 0.5, 0.0]}
     """
     import pandas as pd
 
@@ -136,13 +176,23 @@ def budget_curve(scores: ArrayLike, truth: ArrayLike) -> "pd.DataFrame":
 
 
 def ideal_fnr(budget: ArrayLike, rate: ArrayLike) -> float | Floats:
-    """The FNR at a budget (fraction) of a detector that ranks every error first, for a noise rate; broadcasts."""
+    """The FNR at a budget (fraction) of a detector that ranks every error first, for a noise rate; broadcasts.
+
+    >>> import errata
+    >>> errata.metrics.ideal_fnr([0.1, 0.2, 0.4], 0.2).tolist()
+    [0.5, 0.0, 0.0]
+    """
     fnr_of_ideal: float | Floats = np.maximum(0.0, 1.0 - np.asarray(budget) / np.asarray(rate))
     return fnr_of_ideal
 
 
 def random_fnr(budget: ArrayLike) -> float | Floats:
-    """The expected FNR at a budget (fraction) of a detector that ranks at random."""
+    """The expected FNR at a budget (fraction) of a detector that ranks at random.
+
+    >>> import errata
+    >>> errata.metrics.random_fnr([0.1, 0.5]).tolist()
+    [0.9, 0.5]
+    """
     fnr_at_random: float | Floats = 1.0 - np.asarray(budget, dtype=np.float64)
     return fnr_at_random
 

@@ -173,7 +173,12 @@ def rank(
     window: Window | None = None,
     budget: int | float | None = None,
 ) -> "pd.DataFrame":
-    """All samples, most suspicious first, in the columns of `ranking_table`; `budget` is used by CTRL only.
+    """All samples, most suspicious first; ties are ordered by a hash of the id. `budget` is used by CTRL only.
+
+    The columns: id, label, suggested (the most probable class), score, rank, label_probability and
+    suggested_probability; flag, for methods that choose a threshold themselves; and, for the default method, p_wrong
+    (the estimated probability that the label is wrong), agree (the share of the compared methods that count the sample
+    among the estimated errors) and mean_loss.
 
     >>> import errata
     >>> dynamics = errata.Dynamics.from_arrays([[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]], [0, 1, 1])

@@ -103,22 +103,44 @@ class Recorder:
 
     @property
     def epoch(self) -> int:
-        """The epoch in progress, counted from 0; also the number of whole epochs."""
+        """The epoch in progress, counted from 0; also the number of whole epochs.
+
+        >>> import errata
+        >>> errata.Recorder(labels=[0, 1], num_classes=2).epoch
+        0
+        """
         return 0 if self._run is None else self._run.epochs
 
     def update(self, ids: Any, logits: Any) -> None:
         """Store logits (n, K) of a batch; a tensor is copied in one transfer.
 
         A refused batch leaves the recorder unchanged.
+
+        >>> import errata
+        >>> recorder = errata.Recorder(labels=["cat", "dog"], classes=["cat", "dog"], ids=["a.png", "b.png"])
+        >>> recorder.update(["b.png", "a.png"], [[0.0, 3.0], [2.0, 0.0]])
         """
         self._write(self._ids.rows(ids), as_numpy(logits, "logits"))
 
     def update_all(self, logits: Any) -> None:
-        """Store logits (N, K) of all samples, in the order of the labels: one call for a whole epoch."""
+        """Store logits (N, K) of all samples, in the order of the labels: one call for a whole epoch.
+
+        >>> import errata
+        >>> recorder = errata.Recorder(labels=[0, 1], num_classes=2)
+        >>> recorder.update_all([[2.0, 0.0], [0.0, 3.0]])
+        """
         self._write(self._all_rows, as_numpy(logits, "logits"))
 
     def end_epoch(self, *, durable: bool = True) -> None:
-        """End the epoch. From now on it survives a crash; with durable=False, from the next `sync` on."""
+        """End the epoch. From now on it survives a crash; with durable=False, from the next `sync` on.
+
+        >>> import errata
+        >>> recorder = errata.Recorder(labels=[0, 1], num_classes=2)
+        >>> recorder.update_all([[2.0, 0.0], [0.0, 3.0]])
+        >>> recorder.end_epoch()
+        >>> recorder.epoch
+        1
+        """
         if self._run is None or not self._recorded.any():
             raise InputError(f"epoch {self.epoch} has no samples; call update() before end_epoch()")
         if not self._partial and not self._recorded.all():
@@ -131,13 +153,27 @@ class Recorder:
         self._recorded[:] = False
 
     def drop_epoch(self) -> None:
-        """Discard the epoch in progress."""
+        """Discard the epoch in progress.
+
+        >>> import errata
+        >>> recorder = errata.Recorder(labels=[0, 1], num_classes=2)
+        >>> recorder.update([0], [[2.0, 0.0]])
+        >>> recorder.drop_epoch()  # now the sample 0 can be recorded again
+        >>> recorder.update([0, 1], [[2.0, 0.0], [0.0, 3.0]])
+        """
         if self._run is not None and self._recorded.any():
             self._run.drop_epoch()
             self._recorded[:] = False
 
     def sync(self) -> None:
-        """Write all ended epochs to disk, so that they survive a crash."""
+        """Write all ended epochs to disk, so that they survive a crash.
+
+        >>> import errata
+        >>> recorder = errata.Recorder("runs/synced", labels=[0, 1], num_classes=2)
+        >>> recorder.update_all([[2.0, 0.0], [0.0, 3.0]])
+        >>> recorder.end_epoch(durable=False)
+        >>> recorder.sync()
+        """
         if self._run is not None:
             self._run.sync()
 
@@ -154,6 +190,13 @@ class Recorder:
         swa_logits (N, K): the logits of the weight-averaged model. features (N, D), the inputs of the last layer, are
         used to find neighbours, and inputs (N, D), scaled columns, to train other models that predict labels they have
         not seen. held_out (N, K): logits of such models, if you have them.
+
+        >>> import errata
+        >>> recorder = errata.Recorder(labels=[0, 1], num_classes=2)
+        >>> recorder.update_all([[2.0, 0.0], [0.0, 3.0]])
+        >>> recorder.end_epoch()
+        >>> recorder.finish(inputs=[[0.1], [0.9]])
+        Dynamics(1 epochs, 2 samples, 2 classes)
         """
         if self._run is None or self._run.epochs == 0:
             raise InputError("no whole epoch was recorded")
@@ -162,7 +205,12 @@ class Recorder:
         return self._run.finish(swa_logits=swa_logits, features=features, inputs=inputs, held_out=held_out)
 
     def close(self) -> None:
-        """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost."""
+        """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost.
+
+        >>> import errata
+        >>> recorder = errata.Recorder("runs/closed", labels=[0, 1], num_classes=2)
+        >>> recorder.close()
+        """
         if self._run is not None:
             self._run.close()
 

@@ -93,6 +93,11 @@ class Dynamics:
         Labels are column numbers, or names listed in `classes` in the order of the columns. With partial="allow", a row
         of NaN means that the sample was not recorded at that epoch.
         held_out (N, K): logits of models that have not seen the labels of their samples, for instance of five folds.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0]]]  # 1 epoch, 2 samples, 2 classes
+        >>> errata.Dynamics.from_arrays(logits, ["cat", "dog"], classes=["cat", "dog"])
+        Dynamics(1 epochs, 2 samples, 2 classes)
         """
         checked = check_logits(logits)
         if checked.ndim == 2:
@@ -125,7 +130,12 @@ class Dynamics:
         """Dynamics from a folder, memory-mapped; epochs beyond the manifest (after a crash) are ignored.
 
         For a folder that `errata find` wrote, the dynamics in it. A folder or URL (s3://bucket/run) with shards is
-        presented as one run (errata.dynamics.sharded).
+        presented as one run.
+
+        >>> import errata
+        >>> _ = errata.Dynamics.from_arrays([[2.0, 0.0], [0.0, 3.0]], [0, 1]).save("runs/opened")
+        >>> errata.Dynamics.open("runs/opened")
+        Dynamics(1 epochs, 2 samples, 2 classes in ...opened)
         """
         from errata.dynamics.places import Place
         from errata.dynamics.run_folder import open_folder
@@ -142,7 +152,13 @@ class Dynamics:
         return open_folder(folder, read_manifest(folder))
 
     def save(self, path: str | Path) -> "Dynamics":
-        """Write to a new folder, and open it from there."""
+        """Write to a new folder, and open it from there.
+
+        >>> import errata
+        >>> dynamics = errata.Dynamics.from_arrays([[2.0, 0.0], [0.0, 3.0]], [0, 1])
+        >>> dynamics.save("runs/saved").path.name
+        'saved'
+        """
         from errata.dynamics.run_folder import start_folder
 
         self.verify()
@@ -170,7 +186,12 @@ class Dynamics:
 
     @property
     def epochs(self) -> int:
-        """The number of epochs."""
+        """The number of epochs.
+
+        >>> import errata
+        >>> errata.Dynamics.from_arrays([[2.0, 0.0], [0.0, 3.0]], [0, 1]).epochs
+        1
+        """
         if self.logits is not None:
             return len(self.logits)
         assert self.reducers is not None
@@ -178,7 +199,12 @@ class Dynamics:
 
     @property
     def samples(self) -> int:
-        """The number of samples."""
+        """The number of samples.
+
+        >>> import errata
+        >>> errata.Dynamics.from_arrays([[2.0, 0.0], [0.0, 3.0]], [0, 1]).samples
+        2
+        """
         return len(self.labels)
 
     @cached_property
@@ -194,7 +220,13 @@ class Dynamics:
         return self.context
 
     def window(self, window: Window | None) -> "Dynamics":
-        """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs."""
+        """The same run restricted to epochs start to end, both included; without swa_logits, which need all epochs.
+
+        >>> import errata
+        >>> dynamics = errata.Dynamics.from_arrays([[[1.0, 0.0]], [[2.0, 0.0]], [[3.0, 0.0]]], [0])
+        >>> dynamics.window((1, 2))
+        Dynamics(2 epochs, 1 samples, 2 classes)
+        """
         if window is None or check_window(window, self.epochs) == slice(0, self.epochs):
             return self
         if self.logits is None:
@@ -225,13 +257,22 @@ class Dynamics:
         return getattr(self, array) is not None
 
     def class_name(self, number: int) -> Any:
-        """The name of a class, or its number if it has none."""
+        """The name of a class, or its number if it has none.
+
+        >>> import errata
+        >>> dynamics = errata.Dynamics.from_arrays([[2.0, 0.0]], ["cat"], classes=["cat", "dog"])
+        >>> dynamics.class_name(1)
+        'dog'
+        """
         return number if self.classes is None else self.classes[number]
 
     def verify(self) -> None:
         """Compare every stored epoch with its checksum, once per object; raises an error that names a damaged one.
 
         Every function that scores or ranks the logits calls this.
+
+        >>> import errata
+        >>> errata.Dynamics.from_arrays([[2.0, 0.0], [0.0, 3.0]], [0, 1]).save("runs/verified").verify()
         """
         epoch, file = self._damaged_epoch, getattr(self.logits, "filename", "logits.npy")
         if epoch is not None:

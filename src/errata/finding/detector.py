@@ -76,7 +76,14 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         self.treatment = treatment
 
     def fit(self, X: Any, y: Any) -> "ErrataDetector":
-        """Train on X, an array (N, D), a data frame, images or text, and the given labels y (N,) of any type."""
+        """Train on X, an array (N, D), a data frame, images or text, and the given labels y (N,) of any type.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> errata.ErrataDetector(model="mlp").fit(X, y).scores_.shape
+        (150,)
+        """
         from errata.finding.find import find
 
         labels = self._checked(X, y)
@@ -119,31 +126,84 @@ class ErrataDetector(BaseEstimator):  # type: ignore[misc]  # scikit-learn has n
         return inputs, labels
 
     def fit_predict(self, X: Any, y: Any) -> NDArray[np.bool_]:
-        """Fit, and return flags_ (N,)."""
+        """Fit, and return flags_ (N,).
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[0] = 2  # a wrong label
+        >>> bool(errata.ErrataDetector(model="mlp").fit_predict(X, y)[0])
+        True
+        """
         return self.fit(X, y).flags_
 
     def fit_resample(self, X: Any, y: Any) -> tuple[Any, Any]:
-        """Fit, and return X and y of the kept samples: a first step in pipelines of imbalanced-learn."""
+        """Fit, and return X and y of the kept samples: a first step in pipelines of imbalanced-learn.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> X, y = load_iris(return_X_y=True)
+        >>> y[0] = 2  # a wrong label
+        >>> kept_X, kept_y = errata.ErrataDetector(model="mlp").fit_resample(X, y)
+        >>> len(kept_X) == len(kept_y) < 150
+        True
+        """
         return self.fit(X, y)._kept(X, y)
 
     @available_if(_estimator_has("predict"))  # type: ignore[untyped-decorator]
     def predict(self, X: Any) -> Any:
-        """The classes (n,) that the estimator predicts."""
+        """The classes (n,) that the estimator predicts.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> detector = errata.ErrataDetector(model="mlp", estimator=DecisionTreeClassifier(random_state=0)).fit(X, y)
+        >>> detector.predict(X[:2]).tolist()
+        [0, 0]
+        """
         return self._trained().predict(X)
 
     @available_if(_estimator_has("predict_proba"))  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Any:
-        """The probabilities (n, K) that the estimator predicts."""
+        """The probabilities (n, K) that the estimator predicts.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> detector = errata.ErrataDetector(model="mlp", estimator=DecisionTreeClassifier(random_state=0)).fit(X, y)
+        >>> detector.predict_proba(X[:2]).tolist()
+        [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]]
+        """
         return self._trained().predict_proba(X)
 
     @available_if(_estimator_has("decision_function"))  # type: ignore[untyped-decorator]
     def decision_function(self, X: Any) -> Any:
-        """The decision function of the estimator."""
+        """The decision function of the estimator.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> X, y = load_iris(return_X_y=True)
+        >>> detector = errata.ErrataDetector(model="mlp", estimator=LogisticRegression(max_iter=500)).fit(X, y)
+        >>> detector.decision_function(X[:2]).shape
+        (2, 3)
+        """
         return self._trained().decision_function(X)
 
     @available_if(_estimator_has("score"))  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any) -> float:
-        """The score of the estimator, its accuracy, on given labels."""
+        """The score of the estimator, its accuracy, on given labels.
+
+        >>> import errata
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> X, y = load_iris(return_X_y=True)
+        >>> detector = errata.ErrataDetector(model="mlp", estimator=DecisionTreeClassifier(random_state=0)).fit(X, y)
+        >>> detector.score(X, y) > 0.9
+        True
+        """
         return float(self._trained().score(X, y))
 
     def _trained(self) -> Any:

@@ -73,7 +73,7 @@ def find(
     source: inputs with `label` as the labels, as in find(X, y); a data frame or a file with `label` as the name of the
     label column; or a folder of images. A model is trained on these, in-sample, or once per fold, out-of-sample, with
     `folds`. Dynamics, a folder of them, or saved logits with labels are ranked without training.
-    label, text, id, ignore, skip_bad: how to read the data, see `errata.readers.open_data`.
+    label, text, id, ignore, skip_bad: how to read the data; `errata find --help` describes the options of these names.
     merge_labels: labels that differ only in spaces, capitals, type or the spelling of a number are one class, named by
     the most frequent of them.
     data: for dynamics and logits, their samples in any of these forms, so that the report can show them. They are
@@ -94,7 +94,8 @@ def find(
     out: a folder for the ranking, the report and the dynamics. The same call resumes an interrupted one.
     overwrite: replace results of other data in that folder.
     excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
-    progress: an object with the methods of `TrainingProgress`, called while a model is trained; None is silent.
+    progress: an object with the methods say(line), total(epochs), begin(name, epochs) and advance(epochs), called while
+    a model is trained; None is silent.
 
     >>> import errata
     >>> from sklearn.datasets import load_iris

@@ -62,12 +62,26 @@ class Found:
 
     @property
     def expected(self) -> int:
-        """The estimated number of wrong labels."""
+        """The estimated number of wrong labels.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> found.expected
+        1
+        """
         return round(self.estimate.rate * len(self.ranking))
 
     @property
     def random_seed(self) -> int:
-        """The seed of the random part of a review; folders of earlier versions do not state it."""
+        """The seed of the random part of a review; folders of earlier versions do not state it.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> found.random_seed == found.summary["random_part"]["seed"]
+        True
+        """
         stated = self.summary.get("random_part")
         return int(stated["seed"]) if stated else design_seed(self.dynamics.labels)
 
@@ -76,12 +90,25 @@ class Found:
         """label, suggested and count, most frequent first, among the estimated errors.
 
         If only a range of these is known, or nothing, among the first 100 samples.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> found.confusions.to_dict("records")
+        [{'label': 1, 'suggested': 0, 'count': 1}]
         """
         return confused_pairs(self.ranking, samples_described(self))
 
     @property
     def curve(self) -> "pd.DataFrame":
-        """How many errors to expect (expected_errors_found) among the first 0, 1, ... N samples (inspected)."""
+        """How many errors to expect (expected_errors_found) among the first 0, 1, ... N samples (inspected).
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> list(found.curve), len(found.curve)
+        (['inspected', 'expected_errors_found'], 4)
+        """
         import pandas as pd
 
         expected = np.concatenate([[0.0], np.cumsum(self.ranking["p_wrong"].to_numpy())])
@@ -98,6 +125,13 @@ class Found:
         """Write everything to a folder, replacing the files of an earlier run.
 
         excel_safe: text in .csv files that spreadsheets would run as a formula gets an apostrophe in front.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> folder = found.save("found-saved")
+        >>> (folder / "ranking.csv").exists()
+        True
         """
         target = Path(folder)
         claim_folder(target)
@@ -116,12 +150,26 @@ class Found:
         return target
 
     def write_report(self, path: str | Path) -> Path:
-        """Write the review page alone."""
+        """Write the review page alone.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> found.write_report("report.html").name
+        'report.html'
+        """
         return write_report(report_data(self), path)
 
     @classmethod
     def open(cls, folder: str | Path) -> "Found":
-        """Read what `save` wrote. The data themselves are not read; `data` is None."""
+        """Read what `save` wrote. The data themselves are not read; `data` is None.
+
+        >>> import errata
+        >>> logits = [[[2.0, 0.0], [0.0, 3.0], [4.0, 0.0]]]  # the third sample has label 1
+        >>> found = errata.find(errata.Dynamics.from_arrays(logits, [0, 1, 1]))
+        >>> errata.Found.open(found.save("found-opened")).ranking["id"].tolist()
+        [2, 0, 1]
+        """
         source = Path(folder)
         summary = read_summary(source)
         dynamics = Dynamics.open(source / DYNAMICS)

@@ -57,6 +57,10 @@ class BatchRecorder:
     """Records the logits of every batch of a training; a subclass receives them from its trainer.
 
     In a process group of several ranks, all ranks record into one folder.
+
+    >>> from errata.integrations import BatchRecorder, SkorchRecorder
+    >>> issubclass(SkorchRecorder, BatchRecorder)
+    True
     """
 
     _how_to_record = "pass the recorder to the trainer in callbacks=[...]"
@@ -133,7 +137,12 @@ class BatchRecorder:
 
 
 class MarginRecorder:
-    """Records the margins of all samples after every boosting round; a subclass receives them from its trainer."""
+    """Records the margins of all samples after every boosting round; a subclass receives them from its trainer.
+
+    >>> from errata.integrations import LightGBMRecorder, MarginRecorder
+    >>> issubclass(LightGBMRecorder, MarginRecorder)
+    True
+    """
 
     def __init__(self, path: str | Path | None, trainer: str, labels: Any | None, options: MarginOptions) -> None:
         every = options.pop("every", 1)

@@ -19,6 +19,16 @@ class CatBoostRecorder(MarginRecorder):
     add up its trees one by one, once, in time proportional to rounds x samples.
     labels (N,): the given labels, of any type, by default those of the Pool. `MarginOptions` lists the other options;
     classes are by default those of the model.
+
+    >>> from catboost import CatBoostClassifier
+    >>> from errata.integrations import CatBoostRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = CatBoostClassifier(iterations=3, verbose=False, allow_writing_files=False).fit(X, y)
+    >>> recorder = CatBoostRecorder(labels=y)
+    >>> recorder.record(model, X)
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     def __init__(

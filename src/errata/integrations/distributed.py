@@ -40,6 +40,13 @@ class DistributedRecorder(Recorder):
     path: a folder that all ranks share, or a URL such as s3://bucket/run. The other arguments are those of Recorder,
     but num_classes (or classes) is required. Until the end of an epoch, each rank holds the logits of its samples in
     memory.
+
+    >>> from errata.integrations import DistributedRecorder  # in a script that torchrun starts; here one process
+    >>> recorder = DistributedRecorder("runs/shared", labels=[0, 1], num_classes=2, quiet=True)
+    >>> recorder.update([0, 1], [[2.0, 0.0], [0.0, 3.0]])
+    >>> recorder.end_epoch()
+    >>> recorder.finish().samples
+    2
     """
 
     _run: "_Batches"

@@ -23,6 +23,20 @@ class HuggingFaceRecorder(BatchRecorder, TrainerCallback):  # type: ignore[misc]
     ids: names of the samples (N,) or the name of their column, by default their rows. It may be a column that the model
     does not take: it is read here and not passed to the model. `BatchOptions` lists the other options; with
     resume=True, the folder is continued where the training resumes from a checkpoint.
+
+    >>> from datasets import Dataset
+    >>> from errata.integrations import HuggingFaceRecorder
+    >>> from transformers import BertConfig, BertForSequenceClassification, Trainer, TrainingArguments
+    >>> texts = Dataset.from_dict({"input_ids": [[1, 2, 3], [4, 5, 6]] * 8, "label": [0, 1] * 8})
+    >>> config = BertConfig(vocab_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=1)
+    >>> arguments = TrainingArguments("runs/checkpoints", num_train_epochs=3, save_strategy="no", report_to=[])
+    >>> trainer = Trainer(BertForSequenceClassification(config), arguments, train_dataset=texts)
+    >>> recorder = HuggingFaceRecorder(trainer)
+    >>> print(trainer.train().global_step, "steps")
+    {'train_runtime': ...
+    6 steps
+    >>> recorder.finish()
+    Dynamics(3 epochs, 16 samples, 2 classes)
     """
 
     _how_to_record = "make the recorder before trainer.train()"

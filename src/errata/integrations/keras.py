@@ -19,6 +19,17 @@ class KerasRecorder(BatchRecorder, callbacks.Callback):  # type: ignore[misc]
 
     model: the model to train, compiled or not. labels (N,): the given labels, of any type. `BatchOptions` lists the
     other options. If the model ends in a softmax or a sigmoid, the logits before it are recorded.
+
+    >>> import keras  # with the environment variable KERAS_BACKEND=torch
+    >>> from errata.integrations import KerasRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3, activation="softmax")])
+    >>> model.compile("adam", "sparse_categorical_crossentropy")
+    >>> recorder = KerasRecorder(model, labels=y)
+    >>> _ = model.fit(recorder.with_rows(X), y, epochs=3, verbose=0, callbacks=[recorder])
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     _how_to_record = "pass the recorder to model.fit in callbacks=[...]"
@@ -41,6 +52,12 @@ class KerasRecorder(BatchRecorder, callbacks.Callback):  # type: ignore[misc]
         """The inputs with their rows, to pass to `fit`; the model receives the inputs only.
 
         Your own data loader yields {"inputs": inputs, "row": rows} instead of the inputs.
+
+        >>> import keras, numpy as np
+        >>> from errata.integrations import KerasRecorder
+        >>> model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(2)])
+        >>> sorted(KerasRecorder(model, labels=[0, 1]).with_rows(np.eye(2)))
+        ['inputs', 'row']
         """
         samples = len(as_numpy(self._labels))
         first = x

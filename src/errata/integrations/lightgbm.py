@@ -26,6 +26,16 @@ class LightGBMRecorder(MarginRecorder):
     data: the Dataset to record, by default the training set; another one must be in `valid_sets`.
     labels (N,): the given labels, of any type, by default the class numbers in the Dataset. `MarginOptions` lists the
     other options.
+
+    >>> import lightgbm
+    >>> from errata.integrations import LightGBMRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> options = {"objective": "multiclass", "num_class": 3, "verbose": -1}
+    >>> recorder = LightGBMRecorder()
+    >>> _ = lightgbm.train(options, lightgbm.Dataset(X, y), num_boost_round=3, callbacks=[recorder])
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     def __init__(

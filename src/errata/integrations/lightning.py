@@ -28,6 +28,28 @@ class LightningRecorder(BatchRecorder, Callback):  # type: ignore[misc]
     used if `training_step` returns {"loss": ..., "logits": ...}.
     `BatchOptions` lists the other options; with resume=True, the folder is continued where the training resumes from a
     checkpoint.
+
+    >>> import lightning, torch
+    >>> from errata.integrations import LightningRecorder
+    >>> class Network(lightning.LightningModule):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layer = torch.nn.Linear(4, 3)
+    ...     def forward(self, inputs):
+    ...         return self.layer(inputs)
+    ...     def training_step(self, batch, batch_idx):
+    ...         inputs, labels, ids = batch
+    ...         return torch.nn.functional.cross_entropy(self(inputs), labels)
+    ...     def configure_optimizers(self):
+    ...         return torch.optim.Adam(self.parameters())
+    >>> labels = torch.arange(60) % 3
+    >>> data = torch.utils.data.TensorDataset(torch.rand(60, 4), labels, torch.arange(60))
+    >>> recorder = LightningRecorder(labels=labels)
+    >>> quiet = {f"enable_{name}": False for name in ("progress_bar", "model_summary", "checkpointing")}
+    >>> trainer = lightning.Trainer(max_epochs=3, accelerator="cpu", callbacks=[recorder], logger=False, **quiet)
+    >>> trainer.fit(Network(), torch.utils.data.DataLoader(data, 20))
+    >>> recorder.finish()
+    Dynamics(3 epochs, 60 samples, 3 classes)
     """
 
     def __init__(

@@ -17,6 +17,16 @@ class SklearnRecorder(BatchRecorder):
     scikit-learn gives no access to the outputs of its training pass, so each call evaluates all inputs.
     inputs: the N training samples. labels (N,): their given labels, of any type. `BatchOptions` lists the other
     options; classes are by default those of the model.
+
+    >>> from errata.integrations import SklearnRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import SGDClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model, recorder = SGDClassifier(random_state=0), SklearnRecorder(X, labels=y)
+    >>> for epoch in range(3):
+    ...     recorder.record(model.partial_fit(X, y, classes=range(3)))
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     _how_to_record = "call record(model) after every partial_fit"
@@ -43,6 +53,15 @@ class SklearnStageRecorder(MarginRecorder):
 
     labels (N,): the given labels, of any type. `MarginOptions` lists the other options; classes are by default those of
     the model.
+
+    >>> from errata.integrations import SklearnStageRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.ensemble import HistGradientBoostingClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> recorder = SklearnStageRecorder(labels=y)
+    >>> recorder.record(HistGradientBoostingClassifier(max_iter=3).fit(X, y), X)
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     def __init__(self, path: str | Path | None = None, *, labels: Any, **options: Unpack[MarginOptions]) -> None:

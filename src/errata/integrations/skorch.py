@@ -20,6 +20,17 @@ class SkorchRecorder(BatchRecorder, Callback):  # type: ignore[misc]
 
     labels (N,): the given labels, of any type, by default the `y` passed to `fit`. `BatchOptions` lists the other
     options. If the criterion takes probabilities, as the default one does, their logarithms are recorded.
+
+    >>> import skorch, torch
+    >>> from errata.integrations import SkorchRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> X, y = load_iris(return_X_y=True)
+    >>> recorder = SkorchRecorder()
+    >>> options = {"max_epochs": 3, "train_split": None, "verbose": 0, "criterion": torch.nn.CrossEntropyLoss}
+    >>> net = skorch.NeuralNetClassifier(torch.nn.Linear(4, 3), callbacks=[recorder], **options)
+    >>> _ = net.fit(X.astype("float32"), y)
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     def __init__(

@@ -17,6 +17,16 @@ class XGBoostRecorder(MarginRecorder, TrainingCallback):
     data: the DMatrix trained on, whose margins XGBoost keeps up to date, or another DMatrix. For the scikit-learn
     interface, which makes its own DMatrix, pass the inputs of `fit`; each round, the new trees are evaluated for them.
     labels (N,): the given labels, of any type, by default those of the DMatrix. `MarginOptions` lists other options.
+
+    >>> import xgboost
+    >>> from errata.integrations import XGBoostRecorder
+    >>> from sklearn.datasets import load_iris
+    >>> data = xgboost.DMatrix(*load_iris(return_X_y=True))
+    >>> options = {"objective": "multi:softprob", "num_class": 3}
+    >>> recorder = XGBoostRecorder(data)
+    >>> _ = xgboost.train(options, data, num_boost_round=3, callbacks=[recorder])
+    >>> recorder.finish()
+    Dynamics(3 epochs, 150 samples, 3 classes)
     """
 
     def __init__(

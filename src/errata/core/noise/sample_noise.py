@@ -28,6 +28,12 @@ def instance_dependent(
     The flip rate of each sample is drawn from a normal distribution around `rate`, truncated to 0..1; for a small
     `rate` the mean is therefore slightly higher. The new label depends on a random projection of the inputs, one per
     true class. Algorithm 2 of Xia et al. (2020), Part-dependent Label Noise: Towards Instance-dependent Label Noise.
+
+    >>> import errata, numpy as np
+    >>> inputs = np.random.default_rng(0).normal(size=(300, 4))
+    >>> noisy = errata.noise.instance_dependent([0, 1, 2] * 100, inputs, 0.2, seed=0)
+    >>> 0.1 < noisy.rate < 0.3
+    True
     """
     classes = count_classes(labels, num_classes)
     check_model(classes, rate)
@@ -47,6 +53,11 @@ def instance_transitions(labels: Labels, inputs: NDArray[Any], rates: Floats, pr
 
     A sample keeps its label with probability 1 − rate (`rates`: (N,)). The rest is divided between the other classes by
     the softmax of its inputs (N, D) times the projection of its true class (`projections`: (K, D, K)).
+
+    >>> import errata, numpy as np
+    >>> inputs, projections = np.array([[1.0]]), np.zeros((3, 1, 3))
+    >>> errata.noise.instance_transitions(np.array([0]), inputs, np.array([0.5]), projections).tolist()
+    [[0.5, 0.25, 0.25]]
     """
     classes = len(projections)
     transitions = np.empty((len(labels), classes))
@@ -97,6 +108,11 @@ def long_tailed(labels: ArrayLike, ratio: float, num_classes: int | None = None,
     The class sizes of Cui et al. (2019), Class-Balanced Loss Based on Effective Number of Samples: n·μ^i of the n
     samples of class i are kept. For classes of equal size, the first keeps `ratio` times as many as the last. Every
     class keeps at least one sample.
+
+    >>> import errata
+    >>> rows = errata.noise.long_tailed([0] * 50 + [1] * 50, ratio=10)
+    >>> [int(count) for count in (sum(rows < 50), sum(rows >= 50))]  # samples that are kept, by class
+    [50, 5]
     """
     classes = count_classes(labels, num_classes)
     if classes < 2:
@@ -115,7 +131,13 @@ def long_tailed(labels: ArrayLike, ratio: float, num_classes: int | None = None,
 
 @dataclass(frozen=True, eq=False)
 class OpenSetNoise(NoisyLabels):
-    """Labels of samples. Some of the samples belong to none of the classes."""
+    """Labels of samples. Some of the samples belong to none of the classes.
+
+    >>> import errata
+    >>> noisy = errata.noise.open_set([0, 1, 2] * 100, held_out=1, rate=0.2)
+    >>> len(noisy.rows) == len(noisy.labels) == len(noisy.truth)
+    True
+    """
 
     rows: Labels
     """The sorted rows (M,) of the samples that remain; labels and truth are (M,). `realised` has all K classes."""
@@ -128,6 +150,11 @@ def open_set(
 
     The share of these samples is `rate`, up to rounding; surplus samples of either group are dropped. All other labels
     are correct. Wang et al. (2018), Iterative Learning with Open-set Noisy Labels, with one dataset.
+
+    >>> import errata
+    >>> noisy = errata.noise.open_set([0, 1, 2] * 100, held_out=1, rate=0.2)
+    >>> noisy.count, sorted(set(noisy.labels.tolist()))  # 50 samples of class 2 have another label now
+    (50, [0, 1])
     """
     classes = count_classes(labels, num_classes)
     check_model(classes, rate)

@@ -32,7 +32,12 @@ def noise_model(name: str) -> Callable[[MatrixFunction], MatrixFunction]:
 
 @noise_model("symmetric")
 def symmetric_matrix(num_classes: int, rate: float) -> Floats:
-    """Transition matrix (K, K): with probability `rate` a label becomes another class, chosen uniformly."""
+    """Transition matrix (K, K): with probability `rate` a label becomes another class, chosen uniformly.
+
+    >>> import errata
+    >>> errata.noise.symmetric_matrix(3, 0.2).tolist()
+    [[0.8, 0.1, 0.1], [0.1, 0.8, 0.1], [0.1, 0.1, 0.8]]
+    """
     check_model(num_classes, rate)
     matrix = np.full((num_classes, num_classes), rate / (num_classes - 1))
     np.fill_diagonal(matrix, 1 - rate)
@@ -41,7 +46,12 @@ def symmetric_matrix(num_classes: int, rate: float) -> Floats:
 
 @noise_model("pairflip")
 def pairflip_matrix(num_classes: int, rate: float) -> Floats:
-    """Transition matrix (K, K): with probability `rate` a label becomes the next class, and the last the first."""
+    """Transition matrix (K, K): with probability `rate` a label becomes the next class, and the last the first.
+
+    >>> import errata
+    >>> errata.noise.pairflip_matrix(3, 0.25).tolist()
+    [[0.75, 0.25, 0.0], [0.0, 0.75, 0.25], [0.25, 0.0, 0.75]]
+    """
     check_model(num_classes, rate)
     stay = np.eye(num_classes)
     return (1 - rate) * stay + rate * np.roll(stay, 1, axis=1)
@@ -52,6 +62,10 @@ def asymmetric_matrix(num_classes: int, rate: float, flips: Mapping[int, int]) -
 
     With pairs of similar classes, this is the noise of Patrini et al. (2017), Making Deep Neural Networks Robust to
     Label Noise: A Loss Correction Approach.
+
+    >>> import errata
+    >>> errata.noise.asymmetric_matrix(3, 0.25, {2: 0}).tolist()  # a quarter of the class 2 is labelled 0
+    [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.25, 0.0, 0.75]]
     """
     check_model(num_classes, rate)
     if not flips:
@@ -96,7 +110,13 @@ def check_matrix(matrix: ArrayLike) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class NoisyLabels:
-    """Labels with noise."""
+    """Labels with noise.
+
+    >>> import errata
+    >>> noisy = errata.noise.pairflip([0, 1, 2] * 100, 0.2, seed=0)
+    >>> noisy.labels.shape, noisy.truth.dtype, noisy.realised.shape
+    ((300,), dtype('bool'), (3, 3))
+    """
 
     labels: Labels
     """Given labels, (N,)."""
@@ -108,26 +128,51 @@ class NoisyLabels:
 
     @property
     def count(self) -> int:
-        """Number of wrong labels."""
+        """Number of wrong labels.
+
+        >>> import errata
+        >>> errata.noise.symmetric([0, 1, 2], 1.0).count
+        3
+        """
         return int(self.truth.sum())
 
     @property
     def rate(self) -> float:
-        """Fraction of wrong labels."""
+        """Fraction of wrong labels.
+
+        >>> import errata
+        >>> errata.noise.symmetric([0, 1, 2], 1.0).rate
+        1.0
+        """
         return self.count / len(self.truth)
 
     @property
     def hash(self) -> str:
-        """`label_hash` of the given labels."""
+        """`label_hash` of the given labels.
+
+        >>> import errata
+        >>> errata.noise.symmetric([0, 1, 2], 0.0).hash == errata.noise.label_hash([0, 1, 2])
+        True
+        """
         return label_hash(self.labels)
 
     def metadata(self) -> dict[str, int | float | str]:
-        """Plain values that describe this noise in a result file."""
+        """Plain values that describe this noise in a result file.
+
+        >>> import errata
+        >>> sorted(errata.noise.symmetric([0, 1, 2], 0.2).metadata())
+        ['count', 'hash', 'rate', 'seed']
+        """
         return {"count": self.count, "rate": self.rate, "hash": self.hash, "seed": self.seed}
 
 
 def inject(labels: ArrayLike, matrix: ArrayLike, *, seed: int = 0) -> NoisyLabels:
-    """Draw a label for every sample of `labels` (N,) from its class's row of `matrix` (K, K), independently."""
+    """Draw a label for every sample of `labels` (N,) from its class's row of `matrix` (K, K), independently.
+
+    >>> import errata
+    >>> errata.noise.inject([0, 0, 1, 1], [[0.0, 1.0], [0.0, 1.0]]).labels.tolist()  # all of class 0 become 1
+    [1, 1, 1, 1]
+    """
     transitions = check_matrix(matrix)
     true = check_some_labels(labels, len(transitions))
     given = _draw_labels(true, transitions, np.random.default_rng(check_seed(seed)))
@@ -135,24 +180,45 @@ def inject(labels: ArrayLike, matrix: ArrayLike, *, seed: int = 0) -> NoisyLabel
 
 
 def symmetric(labels: ArrayLike, rate: float, num_classes: int | None = None, *, seed: int = 0) -> NoisyLabels:
-    """Symmetric noise on `labels` (N,): see `symmetric_matrix` and `inject`."""
+    """Symmetric noise on `labels` (N,): see `symmetric_matrix` and `inject`.
+
+    >>> import errata
+    >>> noisy = errata.noise.symmetric([0, 1, 2] * 100, 0.2, seed=0)
+    >>> noisy.count == noisy.truth.sum() and 0.1 < noisy.rate < 0.3
+    True
+    """
     return inject(labels, symmetric_matrix(count_classes(labels, num_classes), rate), seed=seed)
 
 
 def pairflip(labels: ArrayLike, rate: float, num_classes: int | None = None, *, seed: int = 0) -> NoisyLabels:
-    """Pairflip noise on `labels` (N,): see `pairflip_matrix` and `inject`."""
+    """Pairflip noise on `labels` (N,): see `pairflip_matrix` and `inject`.
+
+    >>> import errata
+    >>> errata.noise.pairflip([0, 1, 2], 1.0).labels.tolist()
+    [1, 2, 0]
+    """
     return inject(labels, pairflip_matrix(count_classes(labels, num_classes), rate), seed=seed)
 
 
 def asymmetric(
     labels: ArrayLike, rate: float, flips: Mapping[int, int], num_classes: int | None = None, *, seed: int = 0
 ) -> NoisyLabels:
-    """Asymmetric noise on `labels` (N,), from the classes in `flips`: see `asymmetric_matrix` and `inject`."""
+    """Asymmetric noise on `labels` (N,), from the classes in `flips`: see `asymmetric_matrix` and `inject`.
+
+    >>> import errata
+    >>> errata.noise.asymmetric([0, 1, 2], 1.0, {2: 0}).labels.tolist()
+    [0, 1, 0]
+    """
     return inject(labels, asymmetric_matrix(count_classes(labels, num_classes), rate, flips), seed=seed)
 
 
 def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
-    """Counts (K, K) by true class (row) and given label (column), both (N,)."""
+    """Counts (K, K) by true class (row) and given label (column), both (N,).
+
+    >>> import errata
+    >>> errata.noise.transition([0, 0, 1, 1], [0, 1, 1, 1], num_classes=2).tolist()
+    [[1, 1], [0, 2]]
+    """
     rows, columns = check_labels(true, num_classes), check_labels(given, num_classes)
     if len(rows) != len(columns):
         raise InputError(f"there are {len(rows)} true labels but {len(columns)} given ones")
@@ -160,7 +226,12 @@ def transition(true: ArrayLike, given: ArrayLike, num_classes: int) -> Labels:
 
 
 def label_hash(labels: ArrayLike) -> str:
-    """SHA-256 of `labels` (N,) as little-endian int64, the same on every machine."""
+    """SHA-256 of `labels` (N,) as little-endian int64, the same on every machine.
+
+    >>> import errata
+    >>> errata.noise.label_hash([0, 1, 2])[:8]
+    'ab25350e'
+    """
     return hashlib.sha256(check_labels(labels, None).astype("<i8").tobytes()).hexdigest()
 
 
