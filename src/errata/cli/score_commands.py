@@ -136,7 +136,9 @@ def _score_shards(
     with contextlib.ExitStack() as stack:
         mapper = map if ray is None else ray_mapper(stack.enter_context(RayCluster(ray)), dynamics)
         columns = chosen_methods(dynamics, names, mapper)
-        without_factors = {column for column, method in columns.items() if factored(method, dynamics.known_context) is None}
+        without_factors = {
+            column for column, method in columns.items() if factored(method, dynamics.known_context) is None
+        }
         left_out = without_factors if names is None and ray is not None else set()
         columns = {column: method for column, method in columns.items() if column not in left_out}
         methods = list({method.name: method for method in columns.values()}.values())
