@@ -84,7 +84,9 @@ def late_fit_share(run: Run) -> float:
 
     The last half, if the run has two parts only.
     """
-    return memorising.late_fit_share(predicted(run), predicted(run, _last_quarter(run)), run.labels)
+    return memorising.late_fit_share(
+        memorising.fit_counts(predicted(run), predicted(run, _last_quarter(run)), run.labels)
+    )
 
 
 def label_reversals(run: Run) -> float:
@@ -93,7 +95,13 @@ def label_reversals(run: Run) -> float:
     The last half, if the run has two parts only.
     """
     late = _last_quarter(run)
-    return memorising.label_reversals(np.exp(run.log_mean(1 - late)), predicted(run, late), run.labels)
+    return of_features(np.exp(run.log_mean(1 - late)), predicted(run), predicted(run, late), run.labels)[1]
+
+
+def of_features(before: Floats, mean: Labels, late: Labels, labels: Labels) -> tuple[float, float]:
+    """The late fit and the reversals, from the arguments of `feature_counts`."""
+    counts = memorising.feature_counts(before, mean, late, labels)
+    return memorising.late_fit_share(counts[:2]), memorising.reversed_share(counts[2:])
 
 
 def end_of_run(dynamics: Dynamics) -> dict[str, float]:
@@ -102,21 +110,25 @@ def end_of_run(dynamics: Dynamics) -> dict[str, float]:
     log_sums, labels = arrays["log_probabilities"], dynamics.labels
     mean, added = memorising.predicted_classes(log_sums)
     before, late = log_sums[:, 0], added[-1]
+    late_fit, reversals = of_features(np.exp(before), mean[-1], late, labels)
     return {
-        "late fit": memorising.late_fit_share(mean[-1], late, labels),
+        "late fit": late_fit,
         "confident reversals": memorising.reversed_share(memorising.reversal_counts(before, late, labels)),
         "ruled out": int(memorising.ruled_out(np.exp(before), labels).sum()),
-        "reversals": memorising.label_reversals(np.exp(before), late, labels),
+        "reversals": reversals,
     }
 
 
 def signs_by_sums(run: Run) -> dict[str, float]:
     """The statistics of memorisation, from running sums."""
     before, end = on_the_line(run, 1 / 4), on_the_line(run, 1.0).argmax(axis=1)
-    return {
-        "late fit, by sums": memorising.late_fit_share(predicted(run), end, run.labels),
-        "reversals, by sums": memorising.label_reversals(before, end, run.labels),
-    }
+    return dict(
+        zip(
+            ("late fit, by sums", "reversals, by sums"),
+            of_features(before, predicted(run), end, run.labels),
+            strict=True,
+        )
+    )
 
 
 def on_the_line(run: Run, place: float) -> Floats:

@@ -23,7 +23,7 @@ from errata.core import early
 from errata.core.aggregations import EarlyProb
 from errata.core.composed_method import ComposedMethod
 from errata.core.measures import LM
-from errata.core.memorising import LATE_FIT_LIMIT, late_fit_share, predicted_classes
+from errata.core.memorising import LATE_FIT_LIMIT, fit_counts, late_fit_share, predicted_classes
 from errata.core.metrics import fnr
 from errata.datasets.loading import load_setting
 from errata.dynamics.recorder import Recorder
@@ -175,7 +175,7 @@ def _before_late_fit(dynamics: Dynamics) -> int:
     (arrays,) = dynamics.sample_arrays([ComposedMethod(EarlyProb(), LM)])
     mean, added = predicted_classes(arrays["log_probabilities"])
     share = len(mean) - 1
-    while share > 0 and late_fit_share(mean[share], added[share], dynamics.labels) > LATE_FIT_LIMIT:
+    while share > 0 and late_fit_share(fit_counts(mean[share], added[share], dynamics.labels)) > LATE_FIT_LIMIT:
         share -= 1
     return early.window_ends(dynamics.epochs)[share]
 

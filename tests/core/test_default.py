@@ -121,7 +121,7 @@ def test_default_is_accepted_where_there_is_a_run(name, curves):
     np.testing.assert_array_equal(errata.score(run, name), errata.score(run))
     np.testing.assert_array_equal(errata.score(logits, labels, name), errata.score(run))
     assert errata.rank(run, name).equals(errata.rank(run))
-    assert list(errata.score_many(run, [name, "Mean-CE"])) == ["Unmixed-MeanProb-LM", "Mean-CE"]
+    assert list(errata.score_many(run, [name, "Mean-CE"])) == ["default", "Mean-CE"]
     recorder = errata.Recorder(labels=labels, num_classes=logits.shape[2], keep="stream", methods=[name], quiet=True)
     for epoch in logits:
         recorder.update_all(epoch)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import softmax
 
-from errata.core.memorising import feature_counts, fitted_line, from_counts, label_reversals, late_fit_share
+from errata.core.memorising import feature_counts, fit_counts, fitted_line, from_counts, late_fit_share, reversed_share
 from errata.core.smoothing import KNN
 from errata.dynamics.ranking import rank
 from errata.dynamics.recorder import Recorder
@@ -34,9 +34,9 @@ def test_late_fit_is_the_share_of_rejected_labels_that_late_epochs_predict(share
     logits, labels, wrong, _ = late_run(share)
     last = logits[-1].argmax(axis=1)
     by_hand = sum(last[i] == labels[i] for i in np.flatnonzero(wrong)) / wrong.sum()
-    assert late_fit_share(logits[0].argmax(axis=1), last, labels) == pytest.approx(by_hand)
-    assert late_fit_share(last, logits[0].argmax(axis=1), labels) <= 0
-    assert late_fit_share(labels, last, labels) == 0
+    assert late_fit_share(fit_counts(logits[0].argmax(axis=1), last, labels)) == pytest.approx(by_hand)
+    assert late_fit_share(fit_counts(last, logits[0].argmax(axis=1), labels)) <= 0
+    assert late_fit_share(fit_counts(labels, last, labels)) == 0
 
 
 def recorded(logits, labels, features, keep="all", rows=None):
@@ -67,7 +67,7 @@ def test_a_single_last_epoch_that_fits_all_labels_is_not_a_late_fit():
     logits = np.repeat(logits, 2, axis=0)
     logits[-1] = 6.0 * np.eye(3)[labels]
     by_class = np.eye(3)[np.where(wrong, (labels - 1) % 3, labels)]
-    assert late_fit_share(logits[0].argmax(axis=1), logits[-1].argmax(axis=1), labels) == 1
+    assert late_fit_share(fit_counts(logits[0].argmax(axis=1), logits[-1].argmax(axis=1), labels)) == 1
     assert find_method(recorded(logits, labels, by_class), None).name == "Unmixed-kNN-RampProb-LM"
 
 
@@ -98,6 +98,10 @@ def test_the_fitted_line_is_the_least_squares_line(epochs, seed):
         np.testing.assert_allclose(found, np.maximum(fitted, 0), atol=1e-9)
 
 
+def reversals(before, late, labels):
+    return reversed_share(feature_counts(before, labels, late, labels)[2:])
+
+
 @given(seed=st.integers(0, 1000), scale=st.floats(0.1, 100))
 def test_reversals_are_the_share_of_ruled_out_labels_that_are_predicted_late(seed, scale):
     rng = np.random.default_rng(seed)
@@ -105,10 +109,10 @@ def test_reversals_are_the_share_of_ruled_out_labels_that_are_predicted_late(see
     labels, late = rng.integers(0, 4, (2, 60))
     ruled_out = [i for i in range(60) if any(before[i, other] > 8 * before[i, labels[i]] for other in range(4))]
     by_hand = np.mean([late[i] == labels[i] for i in ruled_out])
-    assert label_reversals(scale * before, late, labels) == pytest.approx(by_hand)
-    assert label_reversals(scale * before, labels, labels) == 1
+    assert reversals(scale * before, late, labels) == pytest.approx(by_hand)
+    assert reversals(scale * before, labels, labels) == 1
     few = ruled_out[:9]
-    assert label_reversals(before[few], labels[few], labels[few]) == 0
+    assert reversals(before[few], labels[few], labels[few]) == 0
 
 
 @pytest.mark.parametrize(("share", "name"), [(0.0, "Unmixed-kNN-RampProb-LM"), (1.0, "Unmixed-EarlyProb-LM")])
@@ -173,7 +177,7 @@ def test_a_model_that_learns_hard_labels_late_has_not_memorised(sure, share, use
     dynamics = recorded(logits, labels, features, keep)
     assert find_method(dynamics, None).name.startswith("Unmixed-kNN") == used
     mean, late_classes = softmax(logits, axis=2).mean(axis=0).argmax(axis=1), logits[-1].argmax(axis=1)
-    assert (late_fit_share(mean, late_classes, labels) > 0.19) == (share == 0.8)
+    assert (late_fit_share(fit_counts(mean, late_classes, labels)) > 0.19) == (share == 0.8)
     before = softmax(logits[:6], axis=2).mean(axis=0)
     counts = np.append(feature_counts(before, mean, late_classes, labels), [0, 0])
     assert from_counts(counts).features != used

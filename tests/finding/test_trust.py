@@ -13,7 +13,7 @@ import errata
 from errata.core.noise import symmetric
 from errata.core.rates import NoiseRate
 from errata.dynamics.ranking import analyse, ranking_table
-from errata.finding.trust import guessing_reason, label_agreement, label_entropy, trust_lines
+from errata.finding.trust import guessing_reason, label_agreement, trust_lines
 from errata.wording import percent
 
 WARNING = "How many labels are wrong is not known: the model predicts no better than guessing."
@@ -73,10 +73,6 @@ def test_a_rare_class_that_is_never_suggested_can_still_be_learned():
     found = errata.find(errata.Dynamics.from_arrays(np.stack([0 * logits, logits], axis=1)[None], labels))
     assert label_agreement(found.ranking) == (0.95, 0.95)
     assert reason_of(found) == ""
-
-
-def test_the_loss_of_guessing_is_the_entropy_of_the_labels():
-    assert label_entropy(np.repeat([0, 1, 2], [50, 25, 25])) == pytest.approx(1.5 * np.log(2))
 
 
 NARROW = NoiseRate(0.1, 0.08, 0.12, None, "")

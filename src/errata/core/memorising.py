@@ -4,9 +4,9 @@ At the end, a model that memorises predicts wrong labels that it rejected before
 
 1. The features. They place a mislabelled sample among correct samples of the wrong class, and its neighbours then
    confirm the wrong label. The features have memorised the labels if both statistics exceed their limits:
-   - `late_fit_share`: (labels predicted by late epochs - labels predicted by the mean over the run) / (labels that the
+   - late fit: (labels predicted by late epochs - labels predicted by the mean over the run) / (labels that the
      mean does not predict);
-   - `label_reversals`: of the labels that the earlier epochs ruled out, the share that late epochs predict.
+   - label reversals: of the labels that the earlier epochs ruled out, the share that late epochs predict.
    The first is not enough. If few labels are wrong, most labels that the mean does not predict are correct but hard,
    and a model that still learns fits them late. But it was undecided about them before, and had not ruled them out.
 2. The late epochs. They have memorised labels if the share of confident reversals exceeds its limit: of the labels
@@ -37,7 +37,7 @@ Counts = NDArray[np.int64]
 # "Learners": cnn9 on CIFAR-10 with 2 and 5 % wrong labels, which memorises nothing; its features help.
 
 LATE_FIT_LIMIT = 0.19
-"""Above this, `late_fit_share` by quarters is a sign of memorised features.
+"""Above this, the late fit by quarters is a sign of memorised features.
 
 Measured: CNNs 0.15 at most, transformers 0.22 or more. Learners have 0.41 and 0.29, so a second sign is needed.
 """
@@ -49,7 +49,7 @@ RULED_OUT_RATIO = 8.0
 """A label is ruled out if another class is more than this many times as likely."""
 
 REVERSALS_LIMIT = 0.03
-"""Above this, `label_reversals` is the second sign of memorised features.
+"""Above this, the share of label reversals is the second sign of memorised features.
 
 Measured: learners 0.003 at most (by the fitted line 0.011), transformers 0.04 or more (0.07), and all runs that exceed
 LATE_FIT_LIMIT although they only learned 0.02 at most.
@@ -106,42 +106,33 @@ def from_counts(counts: Counts, late_fit_limit: float = LATE_FIT_LIMIT) -> Memor
 
     late_fit_limit: LATE_FIT_LIMIT_OF_SUMS for running sums.
     """
-    features = _gain(counts[:2]) > late_fit_limit and reversed_share(counts[2:4]) > REVERSALS_LIMIT
+    features = late_fit_share(counts[:2]) > late_fit_limit and reversed_share(counts[2:4]) > REVERSALS_LIMIT
     return Memorisation(features, reverses(counts[4:]))
 
 
 def feature_counts(before: Floats, mean_classes: Classes, late_classes: Classes, labels: Labels) -> Counts:
-    """The counts (4,) that `late_fit_share` and `label_reversals` are shares of.
+    """The counts (4,) of the late fit and of the label reversals: see `late_fit_share` and `reversed_share`.
 
     before: probabilities (N, K) of the earlier part of the run; rows need not be normalised. mean_classes,
     late_classes: classes (N,) predicted by the mean over the run and by its late part.
     """
-    fit = _fit_counts(mean_classes, late_classes, labels)
+    fit = fit_counts(mean_classes, late_classes, labels)
     return np.concatenate([fit, _counts(ruled_out(before, labels), late_classes, labels)])
 
 
-def late_fit_share(mean_classes: Classes, late_classes: Classes, labels: Labels) -> float:
-    """Of the labels (N,) that the mean over a run does not predict, the share that its late part gains.
-
-    Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
-    """
-    return _gain(_fit_counts(mean_classes, late_classes, labels))
-
-
-def _fit_counts(mean_classes: Classes, late_classes: Classes, labels: Labels) -> Counts:
+def fit_counts(mean_classes: Classes, late_classes: Classes, labels: Labels) -> Counts:
     """How many labels the mean does not predict, and how many more the late part predicts than the mean: (2,)."""
     gained = int((late_classes == labels).sum()) - int((mean_classes == labels).sum())
     return np.array([(mean_classes != labels).sum(), gained])
 
 
-def _gain(counts: Counts) -> float:
+def late_fit_share(counts: Counts) -> float:
+    """From `fit_counts`: of the labels that the mean over a run does not predict, the share that its late part gains.
+
+    Gains: labels that the late part predicts, minus those that the mean predicts. It may be negative.
+    """
     unpredicted, gained = counts.tolist()
     return gained / unpredicted if unpredicted else 0.0
-
-
-def label_reversals(before: Floats, late_classes: Classes, labels: Labels) -> float:
-    """Of the labels (N,) ruled out by earlier probabilities (N, K), the share that is predicted late."""
-    return reversed_share(_counts(ruled_out(before, labels), late_classes, labels))
 
 
 def ruled_out(before: Floats, labels: Labels) -> NDArray[np.bool_]:

@@ -34,12 +34,10 @@ class Epochs:
     context: SampleContext = field(default_factory=SampleContext)
 
 
-def replay(
-    epochs: Epochs, methods: Sequence[ComposedMethod | Detector], budget: int | None = None
-) -> list[MethodResult]:
+def replay(epochs: Epochs, methods: Sequence[ComposedMethod | Detector]) -> list[MethodResult]:
     """The result of every method."""
     return [
-        method.result(arrays, epochs.labels, budget, epochs.context)
+        method.result(arrays, epochs.labels, None, epochs.context)
         for method, arrays in zip(methods, replay_arrays(epochs, methods), strict=True)
     ]
 

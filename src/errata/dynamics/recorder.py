@@ -143,12 +143,8 @@ class Recorder:
         """
         if self._run is None or not self._recorded.any():
             raise InputError(f"epoch {self.epoch} has no samples; call update() before end_epoch()")
-        if not self._partial and not self._recorded.all():
-            missing = np.flatnonzero(~self._recorded)
-            raise InputError(
-                f"{len(missing):,} samples were not recorded in epoch {self.epoch}, the first with id "
-                f"{self._ids.name(int(missing[0]))}; every sample is expected in every epoch unless partial='allow'"
-            )
+        if not self._recorded.all():
+            self._refuse_missing(np.flatnonzero(~self._recorded))
         self._run.end_epoch(durable=durable)
         self._recorded[:] = False
 
@@ -198,11 +194,19 @@ class Recorder:
         >>> recorder.finish(inputs=[[0.1], [0.9]])
         Dynamics(1 epochs, 2 samples, 2 classes)
         """
-        if self._run is None or self._run.epochs == 0:
+        if not self.epoch:
             raise InputError("no whole epoch was recorded")
-        if self._recorded.any():
+        if self._in_epoch():
             raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
-        return self._run.finish(swa_logits=swa_logits, features=features, inputs=inputs, held_out=held_out)
+        return self._finish(swa_logits=swa_logits, features=features, inputs=inputs, held_out=held_out)
+
+    def _in_epoch(self) -> bool:
+        """Whether an epoch is in progress."""
+        return bool(self._recorded.any())
+
+    def _finish(self, **arrays: Any) -> Dynamics:
+        assert self._run is not None
+        return self._run.finish(**arrays)
 
     def close(self) -> None:
         """Let other processes record into the folder. Ended epochs are on disk; an epoch in progress is lost.
@@ -260,6 +264,14 @@ class Recorder:
 
     def _new_run(self, empty: Dynamics) -> Run:
         return Run(self._folder, empty, self._dtype, self._stream, self._resume, self._overwrite)
+
+    def _refuse_missing(self, rows: NDArray[np.int64]) -> None:
+        """Refuse an epoch without the samples in `rows`, unless epochs may be partial."""
+        if not self._partial:
+            raise InputError(
+                f"{len(rows):,} samples were not recorded in epoch {self.epoch}, the first with id "
+                f"{self._ids.name(int(rows[0]))}; every sample is expected in every epoch unless partial='allow'"
+            )
 
     def _refuse(self, rows: NDArray[np.int64], values: NDArray[Any], logits: NDArray[Any]) -> NoReturn:
         """Raise the error for an invalid batch: unknown ids, repeated ids, or values that are not finite."""

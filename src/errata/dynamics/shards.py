@@ -95,9 +95,9 @@ class ShardInfo:
         size = epochs, self.samples, self.manifest["num_classes"]
         return Reducers.from_stored(arrays_in(self.read(file)), f"{self.url}/{file}", *size)
 
-    def optional_arrays(self, names: Sequence[str] = OPTIONAL_ARRAYS) -> dict[str, Any]:
+    def optional_arrays(self) -> dict[str, Any]:
         """Those of the optional arrays that it has."""
-        return {name: self.array(f"{name}.npy") for name in names if f"{name}.npy" in self.manifest["files"]}
+        return {name: self.array(f"{name}.npy") for name in OPTIONAL_ARRAYS if f"{name}.npy" in self.manifest["files"]}
 
     def array(self, file: str) -> NDArray[Any]:
         """The array in a .npy file."""

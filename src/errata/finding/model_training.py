@@ -70,11 +70,39 @@ def train_model(
 
     backbone: the network that computed the features of the images, if it may be fine-tuned.
     """
-    from errata.training.recipes import BoostingRecipe, Recipe
+    from errata.training.recipes import BoostingRecipe
+
+    if options.recipe is None:
+        chosen, how, loss, planned = _choose(data, options, folder, progress, backbone)
+    else:
+        chosen, how, loss, planned = _of_recipe(data, options, progress)
+    unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"
+    epochs = (options.folds or 1) * chosen.recipe.epochs
+    progress.begin(f"training {chosen.title}", epochs)
+    dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
+    return RunToRank(
+        _described(dynamics, data, options, loss, progress),
+        data,
+        settings=options.stored(data),
+        model=f"{_title(chosen, data)}, {counted(chosen.recipe.epochs, unit)}",
+        how=how,
+        loss=loss,
+        unit=unit,
+        look_again=_look_again(chosen, data, options, folder, progress, planned),
+    )
+
+
+def _choose(
+    data: UserData,
+    options: FindOptions,
+    folder: Path | None,
+    progress: TrainingProgress,
+    backbone: "Backbone | None",
+) -> tuple["Candidate", str, float | None, int]:
+    """The candidate with the lowest validation loss, why, that loss, and the number of epochs in the progress."""
+    from errata.training.recipes import Recipe
     from errata.training.search import choose_model
 
-    if options.recipe is not None:
-        return _train_by_recipe(data, options, folder, progress)
     candidates = candidates_for(data, options.model, options.seed, options.device, backbone)
     if options.looks == 2:
         candidates = [candidate for candidate in candidates if isinstance(candidate.recipe, Recipe)]
@@ -94,45 +122,22 @@ def train_model(
         begin=progress.begin,
         progress=progress.advance,
     )
-    chosen = trials[0].candidate
-    unit = "round" if isinstance(chosen.recipe, BoostingRecipe) else "epoch"
-    epochs = (options.folds or 1) * chosen.recipe.epochs
-    progress.begin(f"training {chosen.title}", epochs)
-    dynamics = _train(chosen, data, options, folder, lambda done: progress.advance(done * planned / epochs))
-    return RunToRank(
-        _described(dynamics, data, options, trials[0].loss, progress),
-        data,
-        settings=options.stored(data),
-        model=f"{_title(chosen, data)}, {counted(chosen.recipe.epochs, unit)}",
-        how=_reason(trials, data),
-        loss=trials[0].loss,
-        unit=unit,
-        look_again=_look_again(chosen, data, options, folder, progress, planned),
-    )
+    return trials[0].candidate, _reason(trials, data), trials[0].loss, planned
 
 
-def _train_by_recipe(
-    data: UserData, options: FindOptions, folder: Path | None, progress: TrainingProgress
-) -> RunToRank:
-    """Train the MLP of a recipe, without trials."""
+def _of_recipe(
+    data: UserData, options: FindOptions, progress: TrainingProgress
+) -> tuple["Candidate", str, float | None, int]:
+    """The MLP of a recipe, which is not tried, as from `_choose`."""
     from errata.training.model_inputs import TableInputs
     from errata.training.trials import Candidate
 
     assert options.recipe is not None
     recipe = load_recipe(options.recipe).with_seed(options.seed)
     chosen = Candidate("mlp", TableInputs(data.prepare().matrix), None, recipe)
-    epochs = (options.folds or 1) * recipe.epochs
-    progress.total(epochs * passes(chosen, data, options))
-    progress.begin(f"training {chosen.title}", epochs)
-    dynamics = _train(chosen, data, options, folder, progress.advance)
-    return RunToRank(
-        _described(dynamics, data, options, None, progress),
-        data,
-        settings=options.stored(data),
-        model=f"{_title(chosen, data)}, {counted(recipe.epochs, 'epoch')}",
-        how=f"The model is {chosen.title}, trained by the recipe in {options.recipe}.",
-        look_again=_look_again(chosen, data, options, folder, progress, epochs),
-    )
+    planned = (options.folds or 1) * recipe.epochs
+    progress.total(planned * passes(chosen, data, options))
+    return chosen, f"The model is {chosen.title}, trained by the recipe in {options.recipe}.", None, planned
 
 
 def _title(chosen: "Candidate", data: UserData) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from errata.core.early import loss_of_guessing
 from errata.core.rates import NoiseRate
 from errata.dynamics.ids import match_ids
 from errata.dynamics.ranking import RunAnalysis
@@ -89,7 +90,7 @@ def guessing_reason(labels: NDArray[np.int64], ranking: "pd.DataFrame", held_out
     Uses the log loss on held-out samples if it is known. Otherwise, the recorded predictions must look like guesses in
     two ways, their agreement with the labels and their loss. A model that memorised its labels looks as if it learned.
     """
-    guessing = label_entropy(labels)
+    guessing = loss_of_guessing(labels)
     if held_out_loss is not None:
         if held_out_loss < GUESSING * guessing:
             return ""
@@ -106,13 +107,6 @@ def guessing_reason(labels: NDArray[np.int64], ranking: "pd.DataFrame", held_out
         f"The model predicts the classes no better than guessing by their frequency: {reason}. Labels unrelated to the "
         "inputs look like this, and two classes with nearly half of the labels wrong."
     )
-
-
-def label_entropy(labels: NDArray[np.int64]) -> float:
-    """The log loss of guessing by the frequency of the given labels (N,)."""
-    counts = np.bincount(labels)
-    shares = counts[counts > 0] / counts.sum()
-    return -float((shares * np.log(shares)).sum())
 
 
 def label_agreement(ranking: "pd.DataFrame") -> tuple[float, float]:

@@ -112,7 +112,7 @@ class DistributedRecorder(Recorder):
 
         It survives a crash, also with durable=False.
         """
-        if not any(self._ranks.gather(bool(self._recorded.any()))):
+        if not self._in_epoch():
             raise InputError(f"epoch {self.epoch} has no samples; call update() before end_epoch()")
         own = self._records()
         records = self._ranks.exchange(own, self._owner(self._layout.shard_of(own["row"])))
@@ -122,23 +122,15 @@ class DistributedRecorder(Recorder):
         self._commit()
         self._start_epoch(self.epoch + 1)
 
-    def finish(
-        self,
-        *,
-        swa_logits: Any | None = None,
-        features: Any | None = None,
-        inputs: Any | None = None,
-        held_out: Any | None = None,
-    ) -> Dynamics:
-        """The recorded dynamics, on every rank; the arrays (N, ...) are those that rank 0 passes (Recorder.finish)."""
-        if not self.epoch:
-            raise InputError("no whole epoch was recorded")
-        if any(self._ranks.gather(bool(self._recorded.any()))):
-            raise InputError(f"epoch {self.epoch} is not ended; call end_epoch() first")
+    def _in_epoch(self) -> bool:
+        """Whether an epoch is in progress on any rank."""
+        return any(self._ranks.gather(super()._in_epoch()))
+
+    def _finish(self, **arrays: Any) -> Dynamics:
+        """The recorded dynamics, on every rank; the arrays (N, ...) are those that rank 0 passes."""
         entries: dict[int, dict[str, list[int]]] = {}
         with self._ranks.together():
             if self._ranks.own == 0:
-                arrays = {"swa_logits": swa_logits, "features": features, "inputs": inputs, "held_out": held_out}
                 passed = added_arrays(self._layout.samples, self._run.classes, **arrays)
                 entries = write_rows(self._place, self._layout, passed)
         entries = self._ranks.gather(entries)[0]
@@ -177,12 +169,8 @@ class DistributedRecorder(Recorder):
         block = self._layout.block(number)
         inside = records[(records["row"] >= block.start) & (records["row"] < block.stop)]
         rows, first = np.unique(inside["row"], return_index=True)
-        if len(rows) < block.stop - block.start and not self._partial:
-            missing = np.setdiff1d(np.arange(block.start, block.stop), rows)
-            raise InputError(
-                f"{len(missing):,} samples were not recorded in epoch {self.epoch}, the first with id "
-                f"{self._ids.name(int(missing[0]))}; every sample is expected in every epoch unless partial='allow'"
-            )
+        if len(rows) < block.stop - block.start:
+            self._refuse_missing(np.setdiff1d(np.arange(block.start, block.stop), rows))
         return rows - block.start, inside["logits"][first]
 
     @property

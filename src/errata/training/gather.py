@@ -78,15 +78,10 @@ def gather(
         jobs = fold_jobs(labels, recipe, seeds, folds)
     make_executor = _executors((inputs, labels, num_classes, model), recipe, options, device)
     results = train(jobs, labels, make_executor, options, folder, side_by_side, progress)
-    if folds is None:
-        return [
-            SeedResult(seed, result.dynamics if result.stopped is None else None, (result.weights,), result.stopped)
-            for seed, result in zip(seeds, results, strict=True)
-        ]
-    fold = assign_folds(labels, folds)
+    fold, models = (None, 1) if folds is None else (assign_folds(labels, folds), folds)
     return [
-        _merge_seed(recipe.with_seed(seed), results[start : start + folds], labels, fold, folder)
-        for seed, start in zip(seeds, range(0, len(results), folds), strict=True)
+        _result_of_seed(recipe.with_seed(seed), results[start : start + models], labels, fold, folder)
+        for seed, start in zip(seeds, range(0, len(results), models), strict=True)
     ]
 
 
@@ -132,19 +127,21 @@ def _executors(
     )
 
 
-def _merge_seed(
+def _result_of_seed(
     recipe: Recipe,
     results: Sequence[JobResult],
     labels: NDArray[np.int64],
-    fold: NDArray[np.int64],
+    fold: NDArray[np.int64] | None,
     folder: Path | None,
 ) -> SeedResult:
+    """The only job of a seed, or its folds as one run."""
     weights = tuple(result.weights for result in results)
     stopped = next((result.stopped for result in results if result.stopped is not None), None)
     if stopped is not None:
         return SeedResult(recipe.seed, None, weights, stopped)
-    shards = [result.dynamics for result in results if result.dynamics is not None]
-    return SeedResult(recipe.seed, merge_folds(recipe, shards, labels, fold, folder), weights)
+    parts = [result.dynamics for result in results if result.dynamics is not None]
+    whole = parts[0] if fold is None else merge_folds(recipe, parts, labels, fold, folder)
+    return SeedResult(recipe.seed, whole, weights)
 
 
 def executor_for(

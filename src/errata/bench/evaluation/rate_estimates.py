@@ -8,7 +8,6 @@ from errata.bench.evaluation.result_table import ResultTable, TableEntry, mark_i
 from errata.bench.evaluation.summaries import incomplete_note, is_lowest
 from errata.bench.plan import usual_settings
 from errata.bench.results import RATE_METRICS, Results
-from errata.core.rates import NoiseRate, combine
 from errata.errors import StoreError
 
 KEY = ["setting", "gathering", "seed", "method", "complete", "samples", "noisy"]
@@ -63,24 +62,11 @@ def rate_cells(results: Results, settings: Sequence[str] | None = None) -> pd.Da
         raise StoreError(f"No noise-rate estimates in {results.folder}. Cells of `errata bench run` contain them.")
     wide = stored.pivot(index=KEY, columns="metric", values="value").reset_index().rename_axis(columns=None)
     names = {"method": "estimate"} | {metric: column for column, metric in RATE_METRICS.items()}
-    cells = _update_together(wide.rename(columns=names))
+    cells = wide.rename(columns=names)
     true = cells.pop("noisy") / cells.pop("samples")
     return cells.assign(
         true_rate=true, error=cells["rate"] - true, covered=(cells["low"] <= true) & (true <= cells["high"])
     )
-
-
-def _update_together(cells: pd.DataFrame) -> pd.DataFrame:
-    """Recompute the interval of `together` from the other estimates: older cells used another rule."""
-    updated = cells.copy()
-    for _, estimates in cells.groupby(["setting", "gathering", "seed"]):
-        others = estimates[estimates["estimate"] != "together"]
-        places = estimates.index.difference(others.index)
-        if len(places) and len(others):
-            rows = others[["estimate", "rate", "low", "high"]].itertuples(index=False)
-            combined = combine({kind: NoiseRate(rate, low, high, None, "") for kind, rate, low, high in rows})
-            updated.loc[places, ["low", "high"]] = combined.low, combined.high
-    return updated
 
 
 def rate_summary(cells: pd.DataFrame) -> pd.DataFrame:
