@@ -321,7 +321,8 @@ def test_the_help_lists_every_command_in_the_order_of_a_users_work(run):
 def test_the_demonstration_names_a_missing_package_first(run, monkeypatch, tmp_path):
     monkeypatch.setattr("errata.extras.find_spec", lambda name: None)
     code, _, errors = run("demo")
-    assert (code, errors) == (2, ["errata: the demonstration needs torch: pip install 'errata[torch,plot]'"])
+    cpu = "(without a GPU, first: pip install torch --index-url https://download.pytorch.org/whl/cpu)"
+    assert (code, errors) == (2, [f"errata: the demonstration needs torch: pip install 'errata[torch,plot]' {cpu}"])
     assert not list(tmp_path.iterdir())
 
 

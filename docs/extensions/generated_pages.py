@@ -4,6 +4,7 @@ The results of trainings are made again only if the source of errata or of this 
 """
 
 import hashlib
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,6 +50,18 @@ def remove_outdated_examples(gallery: Path, examples: Path) -> None:
                 file.unlink()
 
 
+CARD = re.compile(
+    r'(<div class="sphx-glr-thumbcontainer") tooltip="([^"]*)"(.*?<div class="sphx-glr-thumbnail-title">[^<]*</div>)',
+    re.DOTALL,
+)
+
+
+def describe_cards(app: Sphinx, docname: str, source: list[str]) -> None:
+    """Show the description of each example in the gallery on its card: as a tooltip, phones would not show it."""
+    if docname.startswith("gallery/"):
+        source[0] = CARD.sub(r'\1\3<div class="card-description">\2</div>', source[0])
+
+
 def generate(app: Sphinx) -> None:
     """Write everything below docs/generated."""
     remove_outdated_examples(DOCS / "gallery", DOCS.parent / "examples")
@@ -63,4 +76,5 @@ def generate(app: Sphinx) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the extension; pages are made before Sphinx looks for files."""
     generate(app)
+    app.connect("source-read", describe_cards)
     return {"parallel_read_safe": True}

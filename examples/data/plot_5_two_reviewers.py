@@ -6,6 +6,7 @@ Here a script sends verdicts as the page does: Ana and Ben judge the same 40 sam
 """
 
 import json
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,8 +27,11 @@ noisy = errata.noise.symmetric(y, 0.2, num_classes=3, seed=0)
 folder = Path(tempfile.mkdtemp()) / "errata-out"
 found = errata.find(X, noisy.labels, model="mlp", out=folder)
 
+with socket.socket() as free:  # the usual port may be taken
+    free.bind(("127.0.0.1", 0))
+    port = str(free.getsockname()[1])
 command = [sys.executable, "-m", "errata", "review", str(folder)]
-reviewers = ["--reviewer", "ana", "--reviewer", "ben", "--overlap", "100%", "--port", "8799"]
+reviewers = ["--reviewer", "ana", "--reviewer", "ben", "--overlap", "100%", "--port", port]
 server = subprocess.Popen([*command, *reviewers], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 links = {}
 for line in server.stdout:
@@ -75,4 +79,5 @@ print(f"Cohen's kappa: {kappa.value:.2f} on {len(both)} samples")
 
 counts = decisions.groupby(["reviewer", "decision"]).size().unstack(fill_value=0)
 counts.plot.barh(stacked=True, figsize=(6, 2))
-_ = plt.xlabel("verdicts")
+plt.xlabel("verdicts")
+_ = plt.legend(loc="upper left", bbox_to_anchor=(1, 1), frameon=False)

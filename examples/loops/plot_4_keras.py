@@ -15,14 +15,14 @@ from sklearn.datasets import load_digits
 import errata
 from errata.integrations import KerasRecorder
 
-X, y = load_digits(return_X_y=True)
+X, y = (part[:900] for part in load_digits(return_X_y=True))
 noisy = errata.noise.symmetric(y, 0.1, num_classes=10, seed=0)
 keras.utils.set_random_seed(0)
 layers = [keras.layers.Dense(64, activation="relu"), keras.layers.Dense(10, activation="softmax")]
 model = keras.Sequential([keras.Input((64,)), *layers])
-model.compile("adam", "sparse_categorical_crossentropy")
+model.compile(keras.optimizers.Adam(0.01), "sparse_categorical_crossentropy")
 recorder = KerasRecorder(model, labels=noisy.labels)
-model.fit(recorder.with_rows(X / 16), noisy.labels, epochs=8, verbose=0, callbacks=[recorder])
+model.fit(recorder.with_rows(X / 16), noisy.labels, batch_size=64, epochs=8, verbose=0, callbacks=[recorder])
 dynamics = recorder.finish()
 print(errata.rank(dynamics).head().to_string())
 

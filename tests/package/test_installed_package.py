@@ -93,8 +93,17 @@ def test_a_table_without_the_find_extra_gets_one_sentence(bare, tmp_path):
         [bare / "errata", "find", "flowers.csv", "--label", "target"], cwd=tmp_path, capture_output=True, text=True
     )
     assert ran.returncode == 2
-    assert "pip install 'errata[" in ran.stderr
+    assert "pip install 'errata[find]' (without a GPU, first: pip install torch --index-url" in ran.stderr
     assert "Traceback" not in ran.stderr
+
+
+def test_photographs_without_an_extra_ask_for_the_extra_of_images_at_once(bare, tmp_path):
+    for row in range(2):
+        (tmp_path / "photos" / f"class{row}").mkdir(parents=True)
+        (tmp_path / "photos" / f"class{row}" / "one.png").write_bytes(b"")
+    ran = subprocess.run([bare / "errata", "find", "photos"], cwd=tmp_path, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert "pip install 'errata[images]' (without a GPU, first: pip install torch --index-url" in ran.stderr
 
 
 @pytest.mark.parametrize("kind", ["wheel", "sdist"])
@@ -127,6 +136,24 @@ def test_the_commands_of_the_readme_work_from_the_installed_package(kind, packag
             ]
             decisions.to_csv(tmp_path / "decisions.csv", index=False)
     assert pd.read_csv(tmp_path / "flowers.corrected.csv")["species"][3] == "setosa"
+    if kind == "wheel":  # the sdist has the same code, and shares the environment of the tests
+        check_texts_logits_and_help(programs, tmp_path)
+
+
+def check_texts_logits_and_help(programs, folder):
+    """`errata find` ranks texts and saved logits; every command has its help, `errata review` without its extra too."""
+    rng = np.random.default_rng(0)
+    words = {"good": ["great", "fine", "loved"], "bad": ["poor", "awful", "hated"]}
+    given = rng.choice(list(words), 80)
+    texts = [" ".join([*rng.choice(words[name], 2), *rng.choice(["the", "film", "was", "long"], 6)]) for name in given]
+    pd.DataFrame({"text": texts, "sentiment": given}).to_csv(folder / "reviews.csv", index=False)
+    find = [programs / "errata", "find"]
+    output([*find, "reviews.csv", "--label", "sentiment", "--out", "texts-out"], folder)
+    np.savez(folder / "logits.npz", logits=rng.normal(size=(4, 80, 2)), labels=rng.integers(0, 2, 80))
+    output([*find, "logits.npz", "--out", "logits-out"], folder)
+    for result in ("texts-out", "logits-out"):
+        assert len(pd.read_csv(folder / result / "ranking.csv")) == 80
+    assert "--reviewer" in output([programs / "errata", "review", "--help"], folder)
 
 
 def test_the_version_is_defined_in_one_place(packages):

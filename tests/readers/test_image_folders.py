@@ -191,7 +191,7 @@ class TestSmallImages:
 class TestOddFolders:
     def test_pillow_is_needed(self, photos, monkeypatch):
         monkeypatch.setitem(sys.modules, "PIL", None)
-        with pytest.raises(InputError, match=r"reading the images in .* needs pillow: pip install 'errata\[data\]'$"):
+        with pytest.raises(InputError, match=r"reading the images in .* needs pillow: pip install 'errata\[images\]'"):
             open_data(photos)
 
     def test_one_class(self, tmp_path):

@@ -43,7 +43,7 @@ def test_a_page_fits_and_is_accessible(path, scheme, open_page, serious_findings
     for width in WIDTHS:
         page.set_viewport_size({"width": width, "height": 900})
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"wider than {width} pixels"
-    assert serious_findings(page) == []
+        assert serious_findings(page) == [], f"at {width} pixels"
 
 
 def test_the_review_page_on_the_front_page_takes_decisions(open_page):
@@ -56,6 +56,26 @@ def test_the_review_page_on_the_front_page_takes_decisions(open_page):
     page.wait_for_function(
         "() => Object.values(localStorage).some(stored => /accept/.test(stored) && /keep/.test(stored))"
     )
+
+
+def test_the_review_page_follows_the_theme_of_the_site(open_page):
+    page = open_page("index.html", "light")
+    page.locator("iframe.live-review").scroll_into_view_if_needed()
+    page.frame_locator("iframe.live-review").locator("h1").wait_for()
+    colours = []
+    for theme in ("light", "dark", "light"):
+        page.evaluate("theme => { document.documentElement.dataset.theme = theme }", theme)
+        page.wait_for_timeout(100)
+        body = page.frame_locator("iframe.live-review").locator("body")
+        colours.append(body.evaluate("body => getComputedStyle(body).backgroundColor"))
+    assert colours[0] == colours[2] != colours[1]
+
+
+def test_code_on_the_front_page_is_whole_on_a_phone(open_page):
+    page = open_page("index.html", "light")
+    page.set_viewport_size({"width": 390, "height": 900})
+    cut = "blocks => blocks.filter(block => block.scrollWidth > block.clientWidth).length"
+    assert page.locator(".bd-article .highlight pre").evaluate_all(cut) == 0
 
 
 def test_the_front_page_has_three_entries(open_page):

@@ -160,7 +160,7 @@ run(name, run_name="__main__")
 
 
 def python_problems(words: list[str]) -> list[str]:
-    """What is wrong with a command of Python: a missing module or script, or arguments that it does not accept."""
+    """What a command of Python names that is missing (modules, a script), and arguments that it does not accept."""
     if words[0] == "-c":
         names = [node.module for node in ast.walk(ast.parse(words[1])) if isinstance(node, ast.ImportFrom)]
         return [name for name in names if importlib.util.find_spec(name or "") is None]

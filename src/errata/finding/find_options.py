@@ -71,13 +71,14 @@ def load_recipe(path: str) -> "Recipe":
 
 def check_options(data: UserData, options: FindOptions) -> None:
     """Raise an error, before anything takes time, if the data cannot be trained on with these options."""
-    require("torch", "torch", "torch", "training")
+    images = data.kind in ("images", "image files")
+    require("torch", "torch", "images" if images else "find", "training")
     from errata.training.gather import choose_device
 
     check_model(data, options.model)
     if options.recipe is not None:
         load_recipe(options.recipe)
-        if options.model not in ("auto", "mlp") or data.kind in ("images", "image files"):
+        if options.model not in ("auto", "mlp") or images:
             raise InputError("`recipe=` is for an MLP on a table or text: pass neither images nor another `model=`")
     if options.looks not in (None, 1, 2):
         raise InputError(f"looks must be 1 or 2, not {options.looks!r}")

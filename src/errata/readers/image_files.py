@@ -91,7 +91,7 @@ def read_folder(root: Path, skip_bad: bool) -> UserData:
 
     All files are decoded once, to find damaged ones. Small images of one size are kept in memory.
     """
-    require_pillow(f"reading the images in {root}")
+    require_pillow(f"reading the images in {root}", "images")
     listing = list_images(root, skip_bad)
     files = {path: root / path for path in listing.paths}
     sizes, remarks = readable_images(files, files.__getitem__, skip_bad, str(root), lambda path: printable(files[path]))
