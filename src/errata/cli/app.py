@@ -30,7 +30,7 @@ COMMANDS = (
 )
 
 ALLOCATIONS_PER_COLLECTION = 10_000
-"""More than Python's 700. The imports make so many objects that looking for garbage takes 0.3 s otherwise."""
+"""More than Python's 700. Looking for garbage among the objects of the imports takes 0.3 s otherwise."""
 
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="The label column of a table; for a .npy file, the .npy file of labels.")
