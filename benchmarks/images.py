@@ -1,5 +1,7 @@
 """`errata find` on a folder of images in class folders: the images and labels of a CIFAR setting, written as files.
 
+A network is trained from the pixels, without a pretrained model.
+
 ERRATA_DATA=... python benchmarks/images.py [--setting cifar10n-worse] [--samples 50000] [--device auto]
 
 Prints the output of find, the seconds, and the FNR.
@@ -43,7 +45,7 @@ def main() -> None:
         data, out = Path(folder) / "images", Path(folder) / "out"
         wrong = write(data, options.setting, options.samples)
         started = time.perf_counter()
-        find = ["find", str(data), "--device", options.device, "--out", str(out)]
+        find = ["find", str(data), "--backbone", "none", "--device", options.device, "--out", str(out)]
         subprocess.run([sys.executable, "-m", "errata", *find], check=True)
         seconds = time.perf_counter() - started
         ranking = pd.read_parquet(out / "ranking.parquet", columns=["id", "score"])
