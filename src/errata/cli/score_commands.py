@@ -14,10 +14,9 @@ from errata.terminal import check_out, intervals, print_table, progress_bar, wri
 from errata.wording import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pandas as pd
 
+    from errata.core.rates import NoiseRate
     from errata.dynamics.sharded import ShardedDynamics
     from errata.dynamics.store import Dynamics
 
@@ -73,6 +72,10 @@ def score(
     ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Write only this many samples, the most suspicious first, by one method (`default`).", min=1),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(help="Score shards on a Ray cluster: its address, or `auto` for the one on this machine."),
@@ -80,22 +83,34 @@ def score(
     excel_safe: ExcelSafe = False,
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
-    from errata.core.default import parse_or_default
+    from errata.core.default import DEFAULT, parse_or_default
     from errata.dynamics.scoring import score_many
     from errata.dynamics.sharded import ShardedDynamics
+    from errata.dynamics.top_samples import TopSamples
 
     check_out(out)
+    if top is not None:
+        method = method or [DEFAULT]
+        if len(method) > 1:
+            raise InputError(f"--top orders samples by one method, not by {len(method)}; name one")
     for name in method or ():
         parse_or_default(name)
     dynamics = _read(source, labels)
     if isinstance(dynamics, ShardedDynamics):
-        _score_shards(dynamics, method, window, budget, ray, out, excel_safe)
+        _score_shards(dynamics, method, window, budget, top, ray, out, excel_safe)
         return
     if ray is not None:
         raise InputError(f"--ray scores shards, and {source} has none; leave it out")
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(dynamics, method, window=window, budget=budget, progress=advance)
+    if top is not None:
+        kept = TopSamples(top)
+        kept.add(table.index.to_numpy(), table.iloc[:, 0].to_numpy())
+        table = kept.table(table.columns[0]).set_index("id")
     write_table(table.reset_index(), Path(out), excel_safe=excel_safe)
+    if top is not None:
+        print(_shown_top(dynamics, kept.lowest, len(table), table.columns[0], out))
+        return
     print(f"{dynamics}: wrote scores of {counted(len(table.columns), 'method')} for {len(table):,} samples to {out}")
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
@@ -106,6 +121,7 @@ def _score_shards(
     names: list[str] | None,
     window: tuple[int, int] | None,
     budget: int | None,
+    top: int | None,
     ray: str | None,
     out: str,
     excel_safe: bool,
@@ -113,11 +129,13 @@ def _score_shards(
     """Score a run in shards and write the scores, shard by shard where all methods factor."""
     import pandas as pd
 
+    from errata.core.default import is_default
     from errata.core.factoring import factored
     from errata.dynamics.places import Place
     from errata.dynamics.ray_shards import ray_mapper
     from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import score_shards
+    from errata.dynamics.top_samples import ScoreSummary
     from errata.ray_cluster import RayCluster
 
     dynamics.window(window)
@@ -140,17 +158,30 @@ def _score_shards(
                 for ids, results in scored
             )
 
-        def counted_tables() -> "Iterator[pd.DataFrame]":
-            for table in tables:
-                yield table
-                advance(len(table))
-
-        rows = write_tables(counted_tables(), out, excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
+        summary = ScoreSummary(top, names is not None and len(names) == 1 and is_default(names[0]))
+        rows = write_tables(summary.written(tables, advance), out, excel_safe=excel_safe)
+    if top is None:
+        print(f"{dynamics}: wrote scores of {counted(len(methods), 'method')} for {rows:,} samples to {out}")
+    else:
+        print(_shown_top(dynamics, summary.lowest, rows, methods[0].name, out))
+    if summary.rate is not None:
+        print(_shown_rate(summary.rate, methods[0].name))
     for note in notes:
         print(note)
     if left_out:
         print(f"left out: {', '.join(method.name for method in left_out)}, which need all samples on one node")
+
+
+def _shown_top(dynamics: "Dynamics", last_score: float, rows: int, method: str, out: str) -> str:
+    """What `--top` wrote, with the quantile of the scores at which it ends."""
+    return f"{dynamics}: wrote the {rows:,} samples with {method} of {last_score:.4g} or more to {out}"
+
+
+def _shown_rate(rate: "NoiseRate", method: str) -> str:
+    import pandas as pd
+
+    row = {"estimate": f"sign of {method}", "rate": rate.rate, "low": rate.low, "high": rate.high, "how": rate.how}
+    return _in_words(pd.DataFrame([row]))[0]
 
 
 @app.command()
