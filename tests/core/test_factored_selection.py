@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from errata.core import factored_selection
 from errata.core.factored_method import merge
-from errata.core.factored_selection import Candidates, Selection
+from errata.core.factored_selection import GroupValues, RankSelection
 from errata.core.random_part import mix_bits
 
 SAMPLES, GROUPS = 120, 3
@@ -35,10 +35,10 @@ def select(values, groups, part_of, ranks, with_ties):
     rows = np.arange(SAMPLES)
     hashes = mix_bits(np.abs(values).view(np.uint64) % 3), mix_bits(rows.astype(np.uint64))
     parts = [
-        Candidates(groups[own], values[own], values[own], rows[own], (lambda: hashes) if with_ties else None)
+        GroupValues(groups[own], values[own], values[own], rows[own], (lambda: hashes) if with_ties else None)
         for own in (part_of == part for part in np.unique(part_of))
     ]
-    selection, collected, rounds = Selection.start(GROUPS, 4 if with_ties else 2), 0, 0
+    selection, collected, rounds = RankSelection.start(GROUPS, 4 if with_ties else 2), 0, 0
     while not rounds or not selection.done:
         total = functools.reduce(lambda *states: merge(states), [selection.state([part]) for part in parts])
         collected = max(collected, sum(len(group) for group, _ in total.get("collected", ())))

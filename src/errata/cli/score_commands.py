@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from errata.core.methods import Method
+    from errata.core.rates import NoiseRate
     from errata.dynamics.sharded import ShardedDynamics
     from errata.dynamics.store import Dynamics
 
@@ -80,6 +81,10 @@ def score(
     ] = None,
     window: WindowOption = None,
     budget: BudgetOption = None,
+    top: Annotated[
+        int | None,
+        typer.Option(help="Write only this many samples, the most suspicious first, by one method (`default`).", min=1),
+    ] = None,
     ray: Annotated[
         str | None,
         typer.Option(help="Score shards on a Ray cluster: its address, or `auto` for the one on this machine."),
@@ -87,17 +92,22 @@ def score(
     excel_safe: ExcelSafe = False,
 ) -> None:
     """Score every sample with one or more methods; a higher score is more suspicious."""
-    from errata.core.default import parse_or_default
+    from errata.core.default import DEFAULT, parse_or_default
     from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import ShardedDynamics
+    from errata.dynamics.top_samples import TopSamples
 
     check_out(out)
+    if top is not None:
+        method = method or [DEFAULT]
+        if len(method) > 1:
+            raise InputError(f"--top orders samples by one method, not by {len(method)}; name one")
     for name in method or ():
         parse_or_default(name)
     dynamics = _read(source, labels)
     viewed = dynamics.window(window)
     if isinstance(dynamics, ShardedDynamics):
-        _score_shards(dynamics, method, budget, ray, out, excel_safe)
+        _score_shards(dynamics, method, budget, top, ray, out, excel_safe)
         return
     if ray is not None:
         raise InputError(f"--ray scores shards, and {source} has none; leave it out")
@@ -105,8 +115,15 @@ def score(
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(viewed, columns.values(), budget=budget, progress=advance)
     table = table[[each.name for each in columns.values()]].set_axis(list(columns), axis=1)
+    if top is not None:
+        kept = TopSamples(top)
+        kept.add(table.index.to_numpy(), table.iloc[:, 0].to_numpy())
+        table = kept.table(table.columns[0]).set_index("id")
     write_table(table.reset_index(), Path(out), excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {len(table):,} samples to {out}")
+    if top is None:
+        print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {len(table):,} samples to {out}")
+    else:
+        print(_shown_top(dynamics, kept.lowest, len(table), table.columns[0], out))
     _print_default(columns)
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
@@ -116,6 +133,7 @@ def _score_shards(
     dynamics: "ShardedDynamics",
     names: list[str] | None,
     budget: int | None,
+    top: int | None,
     ray: str | None,
     out: str,
     excel_safe: bool,
@@ -123,12 +141,14 @@ def _score_shards(
     """Score a run in shards and write the scores, shard by shard where all methods factor."""
     import pandas as pd
 
+    from errata.core.default import is_default
     from errata.core.factoring import factored
     from errata.core.metrics import budget_count
     from errata.dynamics.places import Place
     from errata.dynamics.ray_shards import ray_mapper
     from errata.dynamics.scoring import chosen_methods
     from errata.dynamics.sharded import score_shards, sharded_results
+    from errata.dynamics.top_samples import ScoreSummary
     from errata.ray_cluster import RayCluster
 
     count = None if budget is None else budget_count(budget, dynamics.samples)
@@ -154,11 +174,16 @@ def _score_shards(
             for ids, results in scored:
                 scores = {column: results[method.name].scores for column, method in columns.items()}
                 yield pd.DataFrame({"id": ids} | scores)
-                advance(len(ids))
 
-        rows = write_tables(tables(), out, excel_safe=excel_safe)
-    print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {rows:,} samples to {out}")
+        summary = ScoreSummary(top, names is not None and len(names) == 1 and is_default(names[0]))
+        rows = write_tables(summary.written(tables(), advance), out, excel_safe=excel_safe)
+    if top is None:
+        print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {rows:,} samples to {out}")
+    else:
+        print(_shown_top(dynamics, summary.lowest, rows, next(iter(columns)), out))
     _print_default(columns)
+    if summary.rate is not None:
+        print(_shown_rate(summary.rate, next(iter(columns))))
     for note in notes:
         print(note)
     if left_out:
@@ -171,6 +196,18 @@ def _print_default(columns: "Mapping[str, Method]") -> None:
 
     if DEFAULT in columns:
         print(f"{DEFAULT} is {columns[DEFAULT].name} here")
+
+
+def _shown_top(dynamics: "Dynamics", last_score: float, rows: int, method: str, out: str) -> str:
+    """What `--top` wrote, with the quantile of the scores at which it ends."""
+    return f"{dynamics}: wrote the {rows:,} samples with {method} of {last_score:.4g} or more to {out}"
+
+
+def _shown_rate(rate: "NoiseRate", method: str) -> str:
+    import pandas as pd
+
+    row = {"estimate": f"sign of {method}", "rate": rate.rate, "low": rate.low, "high": rate.high, "how": rate.how}
+    return _in_words(pd.DataFrame([row]))[0]
 
 
 @app.command()

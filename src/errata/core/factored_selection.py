@@ -7,8 +7,8 @@ those of the value, words 2 and 3 decide between equal values:
 1. its bits, in the order of values;
 2. a hash of what else is known of the sample; 3. a hash of its row, which no other sample has.
 
-A Selection knows, for each group, between which keys the wanted one is. A round counts the keys in bins of the first
-word that is not known yet, and the bin of the wanted key is kept. Once at most MOST_COLLECTED keys are left in all
+A RankSelection knows, for each group, between which keys the wanted one is. A round counts the keys in bins of the
+first word that is not known yet, and the bin of the wanted key is kept. Once at most MOST_COLLECTED keys are left in all
 groups together, a round collects and sorts them. So the state does not grow with the run, however close values are.
 """
 
@@ -31,7 +31,7 @@ _LARGEST = np.uint64(2**64 - 1)
 _SIGN = np.uint64(1 << 63)
 
 
-class Candidates(NamedTuple):
+class GroupValues(NamedTuple):
     """Values (M,) of some samples of a part: the group of each, its place between -1 and 1 in the same order, its row.
 
     ties: words 2 and 3 of all rows, or None if equal values are all wanted.
@@ -68,7 +68,7 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Selection:
+class RankSelection:
     """What is known of the wanted keys of G groups.
 
     ranks (G,): which of the keys that are left is wanted, from 1; 0: none. low, high (W, G): the words of a key that is
@@ -82,7 +82,7 @@ class Selection:
     counted: bool = False
 
     @classmethod
-    def start(cls, groups: int, words: int) -> "Selection":
+    def start(cls, groups: int, words: int) -> "RankSelection":
         """Nothing is known, and a key of every group is wanted."""
         low = np.zeros((words, groups), dtype=np.uint64)
         low[0] = _SIGN - np.uint64(1)  # places between 0 and 2^63, complemented
@@ -103,7 +103,7 @@ class Selection:
     def _collects(self) -> bool:
         return int(self.left[self._open].sum()) <= MOST_COLLECTED
 
-    def state(self, parts: Iterable[Candidates]) -> State:
+    def state(self, parts: Iterable[GroupValues]) -> State:
         """What a part of a run adds to the next round."""
         words, groups = self.low.shape
         collected: list[tuple[Numbers, Words]] = []
@@ -132,7 +132,7 @@ class Selection:
             return {"collected": tuple(collected)}
         return {"histogram": histogram} | ({"extent": extent} if self.counted else {})
 
-    def narrowed(self, state: State) -> "Selection":
+    def narrowed(self, state: State) -> "RankSelection":
         """What is known after a round, from the sum of the states of all parts."""
         if "collected" in state:
             return self._found(state["collected"])
@@ -149,7 +149,7 @@ class Selection:
         if "extent" in state:
             low, high = np.maximum(low, state["extent"].low), np.minimum(high, state["extent"].high)
         count = histogram[every, place]
-        return Selection(
+        return RankSelection(
             ranks=np.where(still, self.ranks - (reached[every, place] - count), self.ranks),
             low=np.where(still, low, self.low),
             high=np.where(still, high, self.high),
@@ -157,7 +157,7 @@ class Selection:
             counted=True,
         )
 
-    def reached(self, part: Candidates) -> NDArray[np.bool_]:
+    def reached(self, part: GroupValues) -> NDArray[np.bool_]:
         """True (M,) for values that are at least as large as the wanted one of their group."""
         result = np.zeros(len(part.groups), dtype=np.bool_)
         equal = np.flatnonzero(self.ranks[part.groups] > 0)
@@ -170,7 +170,7 @@ class Selection:
         result[equal] = True
         return result
 
-    def _inside(self, part: Candidates) -> tuple[Numbers, Words]:
+    def _inside(self, part: GroupValues) -> tuple[Numbers, Words]:
         """Which candidates (m,) are left, and their words (W, m); before the first count all, and word 0 (1, m)."""
         kept = np.flatnonzero(self._open[part.groups])
         if not self.counted:
@@ -188,17 +188,17 @@ class Selection:
         low, high = (np.take_along_axis(bound, level[None], axis=0)[0] for bound in (self.low, self.high))
         return low, (high - low) // np.uint64(bins) + np.uint64(1)
 
-    def _found(self, collected: Iterable[tuple[Numbers, Words]]) -> "Selection":
+    def _found(self, collected: Iterable[tuple[Numbers, Words]]) -> "RankSelection":
         """The wanted keys, among all that are left."""
         groups = np.concatenate([group for group, _ in collected])
         keys = np.concatenate([words for _, words in collected], axis=1)
         order = np.lexsort((*keys[::-1], groups))
-        wanted = np.flatnonzero(self._open)
-        at = order[np.searchsorted(groups[order], wanted) + self.ranks[wanted] - 1]
+        unknown = np.flatnonzero(self._open)
+        at = order[np.searchsorted(groups[order], unknown) + self.ranks[unknown] - 1]
         low = self.low.copy()
-        low[:, wanted] = keys[:, at]
+        low[:, unknown] = keys[:, at]
         high = self.high.copy()
-        high[:, wanted] = keys[:, at]
+        high[:, unknown] = keys[:, at]
         return replace(self, low=low, high=high)
 
 

@@ -38,7 +38,7 @@ from errata.core.confident_learning import ConfidentLearning
 from errata.core.confident_rules import PAPER, tie_hashes
 from errata.core.factored_ctrl import FactoredCTRL
 from errata.core.factored_method import HELD_OUT, NEIGHBOURS, OWN_WEIGHT, FactoredMethod, Part, State
-from errata.core.factored_selection import Candidates, Selection
+from errata.core.factored_selection import GroupValues, RankSelection
 from errata.core.held_out import HeldOut
 from errata.core.method_parts import Aggregation, Detector, MethodResult, VectorAggregation
 from errata.core.methods import parse
@@ -47,7 +47,7 @@ from errata.core.smoothing import KNN, blend
 from errata.core.unmixing import Unmix, as_transition, transition_of_typical, typical_size
 
 VALUE_WORDS, TIE_WORDS = 2, 4
-"""Words of the keys of a Selection in which equal values are all wanted, and in which hashes decide between them."""
+"""Words of the keys of a RankSelection: equal values are all wanted, or hashes decide between them."""
 WINDOW_COUNTS, HELD_OUT_SUMS = ("reversals", "predicted", "late"), ("held-out sums", "held-out sizes")
 """The names of the `window_counts` and the `held_out_sums` of errata.core.early in a state."""
 
@@ -110,7 +110,7 @@ class FactoredConfidentLearning(_Joint):
             return super().map(number, part, known)
         P, y = cl.check_probabilities(self.probabilities(part, known), part.labels)
         classes = P.shape[1]
-        last = known.get("last") or Selection.start(classes if self._by_class else classes**2, TIE_WORDS)
+        last = known.get("last") or RankSelection.start(classes if self._by_class else classes**2, TIE_WORDS)
         joint = super().map(number, part, known) if number == 1 else {}
         return joint | last.state(self._candidates(P, y, part.first))
 
@@ -125,7 +125,7 @@ class FactoredConfidentLearning(_Joint):
         if self._by_class:
             budgets = np.rint(known["sizes"] - joint.diagonal())
         ranks = np.maximum(budgets, 0).astype(np.int64).reshape(-1)
-        return known | {"last": replace(Selection.start(len(ranks), TIE_WORDS), ranks=ranks).narrowed(state)}
+        return known | {"last": replace(RankSelection.start(len(ranks), TIE_WORDS), ranks=ranks).narrowed(state)}
 
     def result(self, part: Part, known: State) -> MethodResult:
         """Flags and scores of one part."""
@@ -144,7 +144,7 @@ class FactoredConfidentLearning(_Joint):
         assert isinstance(self.method, ConfidentLearning)
         return self.method.variant == "PBC"
 
-    def _candidates(self, P: NDArray[Any], y: NDArray[Any], first: int) -> Iterator[Candidates]:
+    def _candidates(self, P: NDArray[Any], y: NDArray[Any], first: int) -> Iterator[GroupValues]:
         """For each label k, what decides which samples are flagged: −P_k, or the margins P_j − P_k of all classes j."""
         rows_of_part = np.arange(len(P))
         ties = cache(lambda: tie_hashes(P, rows_of_part, rows_of_part + first))
@@ -152,12 +152,12 @@ class FactoredConfidentLearning(_Joint):
         for k, rows in enumerate(cl.members_of_classes(y, classes)):
             own = P[rows, k].astype(np.float64)
             if self._by_class:
-                yield Candidates(np.full(len(rows), k), -own, -own, rows, ties)
+                yield GroupValues(np.full(len(rows), k), -own, -own, rows, ties)
                 continue
             others = np.delete(np.arange(classes), k)
             margins = (P[rows].astype(np.float64) - own[:, None])[:, others].reshape(-1)
             groups = np.tile(k * classes + others, len(rows))
-            yield Candidates(groups, margins, margins, np.repeat(rows, classes - 1), ties)
+            yield GroupValues(groups, margins, margins, np.repeat(rows, classes - 1), ties)
 
 
 class FactoredVectors(_Joint):
@@ -263,8 +263,8 @@ class FactoredHeldOut(FactoredVectors):
         held_out, classes = part.arrays[HELD_OUT], part.arrays[HELD_OUT].shape[1]
         rows, predicted = np.arange(len(held_out)), held_out.argmax(axis=1)
         confidence = held_out[rows, predicted]
-        last = known.get("last typical") or Selection.start(classes, VALUE_WORDS)
-        candidates = Candidates(predicted, 1 / (1 - np.minimum(confidence, 0)), confidence, rows)
+        last = known.get("last typical") or RankSelection.start(classes, VALUE_WORDS)
+        candidates = GroupValues(predicted, 1 / (1 - np.minimum(confidence, 0)), confidence, rows)
         if number == 0 or not last.done:
             return state | last.state([candidates])
         typical = last.reached(candidates)
@@ -282,7 +282,7 @@ class FactoredHeldOut(FactoredVectors):
         last = known.get("last typical")
         if last is None:
             ranks = np.array([typical_size(size) for size in state["histogram"].sum(axis=1).tolist()])
-            last = replace(Selection.start(len(ranks), VALUE_WORDS), ranks=ranks)
+            last = replace(RankSelection.start(len(ranks), VALUE_WORDS), ranks=ranks)
         return known | {"last typical": last.narrowed(state)}
 
     def _blended(self, part: Part, known: State) -> Floats:

@@ -95,13 +95,17 @@ def from_mixture(scores: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
 def from_sign(margins: ArrayLike, *, confidence: float = 0.95) -> NoiseRate:
     """The share of positive margins (N,): log-probability of the most likely other class minus that of the label."""
     checked = check_scores(margins)
-    positive = int((checked > 0).sum())
-    low, high = _wilson(positive, len(checked), confidence)
+    return from_positive(int((checked > 0).sum()), len(checked), confidence=confidence)
+
+
+def from_positive(positive: int, samples: int, *, confidence: float = 0.95) -> NoiseRate:
+    """The same from the number of positive margins, which those of parts of a run add up to."""
+    low, high = _wilson(positive, samples, confidence)
     return _estimate(
-        rate=positive / len(checked),
+        rate=positive / samples,
         low=low,
         high=high,
-        samples=len(checked),
+        samples=samples,
         confidence=confidence,
         how="The share of samples for which the model, averaged over the epochs, prefers another class to the label. "
         "The interval is Wilson's. It covers the choice of samples, not wrong labels that the model has memorised or "

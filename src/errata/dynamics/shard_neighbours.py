@@ -1,7 +1,8 @@
 """kNN on a run in shards: a partitioned, approximate search, whose recall is measured.
 
-1. k-means of a sample of the points gives one centre per CELL samples. Every point is in the cells of its PROBES
-   nearest centres; the nearest one is its home. `scatter` writes each shard's points into one file per group of cells.
+1. k-means of a sample of the points gives one centre per CELL samples (errata.dynamics.cell_centres). Every point is
+   in the cells of its PROBES nearest centres; the nearest one is its home. `scatter` writes each shard's points into
+   one file per group of cells.
 2. `search_group` reads the files of a group. The neighbours of a sample are the nearest points in its home cell, which
    also has points from beyond its borders. It writes what the neighbours predict into one file per shard.
 3. `nearest_in_shard` finds the true neighbours of QUERIES samples, to measure the recall.
@@ -22,11 +23,11 @@ from numpy.typing import NDArray
 from errata.core._neighbour_points import prepare_points
 from errata.core.checks import Floats
 from errata.core.composed_method import ComposedMethod
-from errata.core.jit import row_blocks
 from errata.core.methods import parse
 from errata.core.neighbours import METRICS, exact_search
 from errata.core.random_part import GOLDEN, mix_bits
 from errata.core.smoothing import KNN, KNNSettings, neighbour_log_probabilities
+from errata.dynamics.cell_centres import CellCentres, find_centres, squared_distances
 from errata.dynamics.files import arrays_in, npz_bytes
 from errata.dynamics.places import Place
 from errata.dynamics.shards import ShardInfo, read_shard
@@ -39,7 +40,7 @@ GROUP = 250_000
 """Points of a group of cells, which one process holds at a time."""
 FEWEST_SAMPLED, SAMPLED_PER_CENTRE = 20_000, 20
 QUERIES = 200
-_BLOCK, _ROUNDING = 4096, 1e-6
+_ROUNDING = 1e-6
 
 Rows = NDArray[np.int64]
 
@@ -57,24 +58,24 @@ class PlacedShard(NamedTuple):
 
 @dataclass(frozen=True)
 class NeighbourSearch:
-    """The search of one method: its settings, the centres (C, D) of the cells, and where its files are."""
+    """The search of one method: its settings, the centres of the cells, and where its files are."""
 
     method: str
     settings: KNNSettings
     samples: int
     files: Place
-    centres: NDArray[Any]
+    centres: CellCentres
     recall: float = math.nan
 
     @property
     def probes(self) -> int:
         """The number of cells that a point is in."""
-        return min(PROBES, len(self.centres))
+        return min(PROBES, len(self.centres.points))
 
     @property
     def groups(self) -> int:
         """The number of groups of cells."""
-        return min(len(self.centres), -(-self.samples * self.probes // GROUP))
+        return min(len(self.centres.points), -(-self.samples * self.probes // GROUP))
 
     def neighbours(self, placed: PlacedShard) -> Floats:
         """What the neighbours of the samples of a shard predict: log-probabilities (n, K)."""
@@ -97,7 +98,7 @@ def search_neighbours(
     share = max(FEWEST_SAMPLED, SAMPLED_PER_CENTRE * cells) / samples
     parts = list(mapper(partial(sample_points, settings, share), shards))
     rows, points = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    search = NeighbourSearch(method.name, settings, samples, files, _centres(points, cells))
+    search = NeighbourSearch(method.name, settings, samples, files, find_centres(points, cells))
     chosen = np.argsort(_hashes(rows))[:QUERIES]
     query_rows = rows[chosen]
     list(mapper(partial(scatter, search), shards))
@@ -122,7 +123,7 @@ def scatter(search: NeighbourSearch, placed: PlacedShard) -> None:
     """Write the points of a shard, with what their neighbours need of them, into one file per group of cells."""
     run, points = read_shard(placed.shard), placed.points(search.settings)
     (arrays,) = run.sample_arrays([parse(search.method)])
-    cells = _nearest_centres(_directions(points, search.settings), search.centres, search.probes)
+    cells = search.centres.nearest(_directions(points, search.settings), search.probes)
     for group in range(search.groups):
         which, probe = np.nonzero(cells % search.groups == group)
         entries = {"row": which + placed.first, "cell": cells[which, probe], "home": probe == 0}
@@ -152,7 +153,7 @@ def search_group(
         logs[start + homes] = neighbour_log_probabilities(cell["logs"], cell["label"], near, share)
         for place in np.flatnonzero(np.isin(cell["row"][homes], query_rows)).tolist():
             points = _directions(cell["point"][[homes[place], *near[place]]], search.settings)
-            found[int(cell["row"][homes[place]])] = _squared_distances(points[:1], points[1:])[0]
+            found[int(cell["row"][homes[place]])] = squared_distances(points[:1], points[1:])[0]
     for shard, first in shards:
         own = entries["home"] & (entries["row"] >= first) & (entries["row"] < first + shard.samples)
         own_found = {"rows": entries["row"][own], "logs": logs[own]}
@@ -163,37 +164,12 @@ def search_group(
 def nearest_in_shard(settings: KNNSettings, query_rows: Rows, queries: NDArray[Any], placed: PlacedShard) -> Floats:
     """Squared distances (Q, k) of the points of a shard that are nearest to each query: rows (Q,), points (Q, D)."""
     points = _directions(placed.points(settings), settings)
-    distances = _squared_distances(queries, points)
+    distances = squared_distances(queries, points)
     own = query_rows - placed.first
     inside = np.flatnonzero((own >= 0) & (own < len(points)))
     distances[inside, own[inside]] = np.inf
     nearest: Floats = np.sort(distances, axis=1)[:, : settings.k]
     return nearest
-
-
-def _centres(points: NDArray[Any], cells: int) -> NDArray[Any]:
-    if cells == 1:
-        return np.zeros((1, points.shape[1]))
-    from sklearn.cluster import KMeans
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    means = KMeans(min(cells, len(points)), n_init=1, max_iter=20, random_state=0)
-    with threadpool_limits(1):  # sums do not depend on the number of cores
-        return np.asarray(means.fit(points).cluster_centers_)
-
-
-def _nearest_centres(points: NDArray[Any], centres: NDArray[Any], count: int) -> Rows:
-    """The numbers (n, count) of the nearest centres, the nearest first."""
-    nearest = np.empty((len(points), count), dtype=np.int64)
-    for block in row_blocks(len(points), _BLOCK):
-        nearest[block] = np.argsort(_squared_distances(points[block], centres), axis=1, kind="stable")[:, :count]
-    return nearest
-
-
-def _squared_distances(one: NDArray[Any], other: NDArray[Any]) -> Floats:
-    """Squared Euclidean distances (n, m)."""
-    left, right = one.astype(np.float64), other.astype(np.float64)
-    return np.asarray((left**2).sum(axis=1)[:, None] + (right**2).sum(axis=1) - 2 * left @ right.T)
 
 
 def _directions(points: NDArray[Any], settings: KNNSettings) -> NDArray[Any]:
