@@ -23,12 +23,6 @@ def no_gpu(monkeypatch):
     monkeypatch.setattr(devices, "DEVICE_SEARCHES", [])
 
 
-@pytest.fixture(autouse=True)
-def no_few_points(monkeypatch):
-    """The search for many points, unless a test is about few."""
-    monkeypatch.setattr(neighbours, "_FEW_DIFFERENCES", 0)
-
-
 def cloud(samples=1100, columns=17, seed=0):
     rng = np.random.default_rng(seed)
     return rng.normal(size=(5, columns))[rng.integers(0, 5, samples)] + rng.normal(size=(samples, columns))
@@ -46,24 +40,6 @@ def test_equals_the_search_over_all_distances(samples, metric):
 def test_hard_clouds_equal_the_search_over_all_distances(name, metric):
     points = hard_clouds()[name]
     assert_nearest(nearest(points, 12, metric), points, 12, metric)
-
-
-@pytest.mark.parametrize("metric", METRICS)
-@pytest.mark.parametrize("name", ["a cloud", *hard_clouds()])
-@pytest.mark.parametrize("columns", [1, 3, 4, None])
-def test_few_points_have_the_neighbours_and_the_bits_of_the_search_for_many(monkeypatch, name, columns, metric):
-    points = {"a cloud": cloud(300)} | hard_clouds()
-    chosen = points[name][:150, :columns]
-    for dtype in (np.float32, np.float64):
-        kind = chosen.clip(-1e30, 1e30).astype(dtype)
-        many = nearest(kind, 40, metric)
-        with monkeypatch.context() as patch:
-            patch.setattr(neighbours, "_FEW_DIFFERENCES", 1 << 30)
-            patch.setattr(neighbours, "_search_products", None)
-            few = nearest(kind, 40, metric)
-        np.testing.assert_array_equal(few.index, many.index)
-        np.testing.assert_array_equal(few.distance, many.distance)
-        assert (few.index.dtype, few.distance.dtype) == (np.int32, np.float32)
 
 
 @pytest.mark.parametrize("metric", METRICS)

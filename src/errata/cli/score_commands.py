@@ -183,7 +183,7 @@ def _score_shards(
         print(_shown_top(dynamics, summary.lowest, rows, next(iter(columns)), out))
     _print_default(columns)
     if summary.rate is not None:
-        print(_shown_rate(summary.rate, next(iter(columns))))
+        print(_shown_rate(summary.rate, methods[0].name))
     for note in notes:
         print(note)
     if left_out:

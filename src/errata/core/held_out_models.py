@@ -26,7 +26,6 @@ from errata.core.checks import Floats, Labels
 from errata.core.jit import over_blocks, usable_cpus
 from errata.core.neighbours import label_votes
 from errata.core.sample_context import SampleContext
-from errata.core.small_network import SmallNetwork
 from errata.errors import InputError
 
 if TYPE_CHECKING:
@@ -237,17 +236,21 @@ def _forest(inputs: NDArray[np.float32], labels: Labels, classes: int) -> Iterat
 
 def _network(inputs: NDArray[np.float32], labels: Labels, classes: int, fold: Labels) -> Iterator[Floats]:
     """The predictions after the epoch with the lowest log loss."""
+    from sklearn.neural_network import MLPClassifier
+
     parts = list(_training_rows(fold))
     batch = min(max(16, min(256, len(labels) // 32)), *(len(rows) for _, rows in parts))
     epochs = max(10, min(MAX_EPOCHS, MAX_STEPS * batch // len(labels)))
-    widths = (inputs.shape[1], *WIDTHS)
-    models = [SmallNetwork(widths, classes, LEARNING_RATE, WEIGHT_DECAY, batch) for _ in parts]
+    models = [
+        MLPClassifier(WIDTHS, alpha=WEIGHT_DECAY, learning_rate_init=LEARNING_RATE, batch_size=batch, random_state=0)
+        for _ in parts
+    ]
     best, lowest, waited = np.empty(0), math.inf, 0
     for _ in range(epochs):
         probabilities = np.zeros((len(labels), classes))
         for model, (held_out, rows) in zip(models, parts, strict=True):
-            model.train_epoch(inputs, labels, rows)
-            probabilities[held_out] = model.probabilities(inputs[held_out])
+            model.partial_fit(inputs[rows], labels[rows], classes=np.arange(classes))
+            probabilities[held_out] = model.predict_proba(inputs[held_out])
         predicted = cut(probabilities)
         loss, waited = log_loss(predicted, labels), waited + 1
         if loss < lowest:

@@ -17,7 +17,7 @@ from errata.core._neighbour_kernels import (
     nearest_of_links,
     select_nearest,
 )
-from errata.core._neighbour_points import COSINE_NOISE, Cloud, Metric, Neighbours, Rounded, prepare_points, rounded
+from errata.core._neighbour_points import Cloud, Metric, Neighbours, Rounded, prepare_points, rounded
 from errata.core.checks import Floats, Labels
 from errata.core.devices import find_device_search
 from errata.core.jit import BLOCK_ELEMENTS, over_blocks, row_blocks
@@ -33,7 +33,6 @@ METRICS: dict[SpaceName, Metric] = {"features": "cosine", "inputs": "euclidean"}
 _ROWS, _TILE = 512, 1024  # the shape of a block of products: it fits into the cache, and BLAS is fastest there
 _CANDIDATES = 1 << 19  # the most candidates of all rows of a block together
 _ROWS_OF_ALL_DISTANCES = 16
-_FEW_DIFFERENCES = 1 << 21  # of coordinates between all pairs of points; NumPy takes less time than to load numba
 _FEWEST_LINKS = 31  # a graph with fewer links per node misses clearly more of the nearest
 
 
@@ -58,10 +57,8 @@ def exact_search(rows: Rows, cloud: Cloud, k: int) -> Neighbours:
 
     In most clouds, products in float32 leave few candidates. Rows with too many (points far from the centre and close
     to each other) are searched again in float64. For rows that still have too many (equal points) and for rows of zeros
-    with the cosine metric, all distances are computed. The distances of few points are all computed, in NumPy.
+    with the cosine metric, all distances are computed.
     """
-    if len(rows) * cloud.points.size <= _FEW_DIFFERENCES:
-        return _search_few(rows, cloud, k)
     result = Neighbours.empty(len(rows), k)
     has_direction = cloud.scale[rows] > 0
     left = np.flatnonzero(has_direction)
@@ -70,25 +67,6 @@ def exact_search(rows: Rows, cloud: Cloud, k: int) -> Neighbours:
             left = _search_products(left, rows, cloud, rounded(cloud, dtype), result)
     _search_all_distances(np.union1d(left, np.flatnonzero(~has_direction)), rows, cloud, result)
     return result
-
-
-def _search_few(rows: Rows, cloud: Cloud, k: int) -> Neighbours:
-    """The k nearest of each of `rows` from the distances to all points, rounded as in the kernels."""
-    points = cloud.points * cloud.scale[:, None]
-    columns = points.shape[1]
-    sums = np.zeros((4, len(rows), len(points)))
-    for column in range(columns):
-        turn = column % 4 if column < columns - columns % 4 else 0
-        sums[turn] += np.square(points[rows, column, None] - points[:, column])
-    squared = (sums[0] + sums[1]) + (sums[2] + sums[3])
-    if cloud.cosine:
-        distance = np.where(squared < COSINE_NOISE, 0, squared / 2).astype(np.float32)
-        distance[(cloud.scale[rows, None] == 0) | (cloud.scale == 0)] = 1
-    else:
-        distance = np.sqrt(squared).astype(np.float32)
-    distance[np.arange(len(rows)), rows] = np.inf
-    index = np.argsort(distance, axis=1, kind="stable")[:, :k].astype(np.int32)
-    return Neighbours(index, np.take_along_axis(distance, index, axis=1))
 
 
 def _search_products(places: Rows, rows: Rows, cloud: Cloud, near: Rounded, result: Neighbours) -> Rows:
