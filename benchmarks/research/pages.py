@@ -27,7 +27,7 @@ from errata.bench.evaluation.result_table import MISSING
 from errata.bench.plan import suite
 from errata.bench.results import Results
 from errata.bench.running.as_published import published_recipe
-from errata.bench.tuning_results import CANDIDATES, CLUSTERED_METHOD, TuningResults
+from errata.bench.tuning_results import CANDIDATES, CLUSTERED_METHOD, TuningResults, choose
 from errata.core.default import DEFAULT
 from errata.core.memorising import FEWEST_REJECTED
 from errata.datasets.registry import setting as find_setting
@@ -103,6 +103,29 @@ def ctrl_configurations() -> str:
         chosen = f"{100 * default['value'].mean():.2f} ({'; '.join(default['chosen'].unique())})"
         rows.append([name, f"{printed:.2f}", chosen, f"{every[nearest]:.2f} ({nearest})"])
     return _pipes(["setting", "paper", "chosen here", "nearest to the paper"], rows)
+
+
+def shared_windows() -> str:
+    """Tuned cells of tables inside the band: each seed has the window that is best for it, or all seeds have one."""
+    tuned = compare.compare_tuned(FOUND)
+    tuned = tuned[(tuned["network"] == "mlp") & tuned["complete"]]
+    option = ["tuning_fraction", "method", "place", "width", "chosen"]
+    shared = []
+    for name in tuned["setting"].unique():
+        candidates = TuningResults(FOUND.folder).read(name, CANDIDATES).query("tuning_fraction > 0")
+        means = candidates.groupby(option, as_index=False)[["tuning_value", "value"]].mean()
+        shared.append(choose(means.assign(seed=0)).assign(setting=name))
+    both = tuned.merge(pd.concat(shared), on=["setting", "tuning_fraction", "method"])
+    both["difference_shared"] = 100 * both["value"] - both["paper"]
+    band = (compare.BAND_RELATIVE * both["paper"]).clip(lower=compare.BAND_POINTS)
+    both["inside_shared"] = both["difference_shared"].abs() <= band
+    rows = []
+    for name, cells in [*both.groupby("setting", sort=False), ("all", both)]:
+        counts = [f"{cells[column].sum()} of {len(cells)}" for column in ("inside", "inside_shared")]
+        means = [f"{cells[column].mean():.2f}" for column in ("difference", "difference_shared")]
+        rows.append([str(name), counts[0], means[0], counts[1], means[1]])
+    each, shared_by_all = "a window per seed: inside", "a window for all seeds: inside"
+    return _pipes(["setting", each, "mean difference", shared_by_all, "mean difference"], rows)
 
 
 def by_noise() -> str:
@@ -206,6 +229,7 @@ def reviews(maker: Callable[[], list[list[str]]]) -> str:
 MAKERS: dict[str, Callable[[], str]] = {
     "agreement": agreement,
     "families": lambda: families(FOUND),
+    "shared windows": shared_windows,
     "families, as published": lambda: families(PUBLISHED),
     "recipes": recipes,
     "ctrl configurations": ctrl_configurations,
