@@ -1,5 +1,5 @@
 """A table of the paper beside our stored results
-=============================================
+==============================================
 
 The share of wrong labels missed (FNR) at the true number of errors, for Satellite with 20 % symmetric noise, trained
 with the paper's printed recipe. Nothing is trained here: the script reads the results in the repository. ``errata data
