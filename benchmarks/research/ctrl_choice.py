@@ -1,4 +1,4 @@
-"""What CTRL's choice among its nine configurations depends on, for dynamics of one or more seeds that were kept.
+r"""What CTRL's choice among its nine configurations depends on, for dynamics of one or more seeds that were kept.
 
     errata bench run --as-published --setting cifar10n-worse --gathering in-sample --seeds 1 --keep-dynamics
     python benchmarks/research/ctrl_choice.py cifar10n-worse \\

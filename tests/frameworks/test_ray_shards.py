@@ -4,7 +4,8 @@ import os
 import re
 import sys
 import time
-from functools import partial
+import uuid
+from functools import cache, partial
 
 import numpy as np
 import pandas as pd
@@ -14,6 +15,7 @@ from ray.cluster_utils import Cluster
 from typer.testing import CliRunner
 
 from errata.cli.app import app
+from errata.dynamics.places import Place
 from errata.dynamics.ray_shards import ray_mapper
 from errata.dynamics.scoring import chosen_methods, method_results
 from errata.dynamics.sharded import score_shards
@@ -25,16 +27,15 @@ from errata.ray_cluster import RayCluster
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # nodes do not import tests
 METHODS = ["default", "MeanProb-LM", "CL-PBNR (IS)", "Unmixed-MeanProb-LM"]
-MEMORY = 200 * 1024**2
+NODE = {"object_store_memory": 100 * 1024**2, "memory": 200 * 1024**2}
 
 
 @pytest.fixture(scope="module")
 def cluster():
     """A head node without processors, and two nodes that compute."""
-    nodes = {"object_store_memory": 100 * 1024**2, "memory": MEMORY}
-    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **nodes})
+    started = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, **NODE})
     for _ in range(2):
-        started.add_node(num_cpus=1, **nodes)
+        started.add_node(num_cpus=1, **NODE)
     started.wait_for_nodes()
     yield started
     ray.shutdown()
@@ -47,14 +48,29 @@ def place(tmp_path_factory):
     folder = str(tmp_path_factory.mktemp("run"))
     for number in range(6):
         ids, labels, logits = np.arange(50) + 50 * number, rng.integers(0, 4, 50), rng.normal(size=(3, 50, 4))
-        write_shard(folder, f"{number}", Dynamics.from_arrays(logits, labels, ids=ids), run_id="r")
+        known = {
+            "ids": ids,
+            "features": rng.normal(size=(50, 5)),
+            "held_out": rng.normal(size=(50, 4)) + np.eye(4)[labels],
+        }
+        write_shard(folder, f"{number}", Dynamics.from_arrays(logits, labels, **known), run_id="r")
     return folder
 
 
-def slow(function, task):
-    """Long enough that a node can be killed while it computes."""
+def slow(function, marks, task):
+    """Long enough that a node can be killed while it computes. Files in `marks` show which node began and ended it."""
+    name = f"{ray.get_runtime_context().get_node_id()}-{uuid.uuid4().hex}"
+    (marks / f"{name}.begun").touch()
     time.sleep(1)
-    return function(task)
+    result = function(task)
+    (marks / f"{name}.ended").touch()
+    return result
+
+
+def unfinished(marks, node):
+    """The tasks that a node has begun and not ended."""
+    ended = {path.stem for path in marks.glob("*.ended")}
+    return [path.stem for path in marks.glob(f"{node}-*.begun") if path.stem not in ended]
 
 
 def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place, tmp_path):
@@ -64,6 +80,7 @@ def test_the_command_writes_the_same_scores_with_and_without_ray(cluster, place,
         assert result.exit_code == 0, result.output
     alone, on_ray = (pd.read_parquet(tmp_path / name) for name in ("alone.parquet", "ray.parquet"))
     pd.testing.assert_frame_equal(alone, on_ray, check_exact=True)
+    assert alone.columns[1] == "Unmixed-HeldOut-EarlyProb-LM"
 
 
 def test_a_cluster_without_enough_memory_for_a_shard_is_refused(cluster, tmp_path):
@@ -100,6 +117,19 @@ def test_an_absent_cluster_is_refused(place, tmp_path, address, message):
     assert not out.exists()
 
 
+def test_auto_without_a_cluster_is_refused(place, tmp_path, monkeypatch):
+    """No process of Ray is found, whatever else runs on this machine."""
+    monkeypatch.setattr("ray._private.services.find_gcs_addresses", cache(set))
+    monkeypatch.setattr("ray._private.services.find_bootstrap_address", lambda folder: None)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    out = tmp_path / "scores.csv"
+    result = CliRunner().invoke(app, ["score", place, "--method", "MeanProb-LM", "--out", str(out), "--ray", "auto"])
+    assert isinstance(result.exception, InputError)
+    assert str(result.exception).startswith("no Ray cluster was found for 'auto'; start one with `ray start --head`")
+    assert not out.exists()
+    assert not ray.is_initialized()
+
+
 def test_a_cluster_of_other_versions_is_refused(cluster, monkeypatch):
     python = ".".join(map(str, sys.version_info[:3]))
     monkeypatch.setattr("ray._private.utils.compute_version_info", lambda: ("1.13.0", "3.8.2"))
@@ -126,22 +156,27 @@ def test_a_connection_of_the_caller_stays_open(cluster):
     ray.shutdown()
 
 
-def test_a_node_killed_during_scoring_changes_nothing(cluster, place):
+@pytest.mark.parametrize("names", [METHODS, ["CTRL-CE"], ["kNN-MeanProb-LM"]])
+def test_a_node_killed_during_scoring_changes_nothing(cluster, place, tmp_path, names):
     dynamics = Dynamics.open(place)
     connection = RayCluster(cluster.address)
-    mapper = ray_mapper(connection, dynamics)
-    killed = []
+    mapper, killed = ray_mapper(connection, dynamics), []
 
     def killing(function, tasks):
-        for result in mapper(partial(slow, function), tasks):
-            if not killed:
-                killed.append(cluster.list_all_nodes()[-1])
-                cluster.remove_node(killed[0], allow_graceful=False)
+        for result in mapper(partial(slow, function, tmp_path), tasks):
+            node = cluster.list_all_nodes()[-1]
+            if not killed and unfinished(tmp_path, node.node_id):
+                killed.append(node.node_id)
+                cluster.remove_node(node, allow_graceful=False)
             yield result
 
-    methods = list(chosen_methods(dynamics, METHODS).values())
-    parts = [results for _, results in score_shards(dynamics, methods, killing)]
+    files = Place(str(tmp_path / "neighbours"))
+    methods = list(chosen_methods(dynamics, names).values())
+    parts = [results for _, results in score_shards(dynamics, methods, killing, files=files)]
+    assert unfinished(tmp_path, killed[0]), "the killed node was working on a shard"
     assert len([node for node in ray.nodes() if node["Alive"]]) == 2
     connection.close()
-    for name, expected in method_results(dynamics, METHODS).items():
+    cluster.add_node(num_cpus=1, **NODE)
+    cluster.wait_for_nodes()
+    for name, expected in method_results(dynamics, names).items():
         assert np.concatenate([part[name].scores for part in parts]).tobytes() == expected.scores.tobytes()

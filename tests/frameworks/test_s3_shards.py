@@ -123,6 +123,31 @@ def test_the_python_of_the_page_runs(store):
     assert score(names["run"], "Unmixed-MeanProb-LM").tobytes() == WHOLE.tobytes()
 
 
+RANK = """
+import numpy as np, torch, torch.distributed as dist
+from errata.integrations import DistributedRecorder
+dist.init_process_group("gloo")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+rec = DistributedRecorder("s3://bucket/ranks", labels=np.arange(13) % 4, num_classes=4, quiet=True)
+for epoch in range(3):
+    for ids in torch.arange(rank, 13, ranks).split(3):
+        rec.update(ids, torch.sin(ids[:, None] + epoch + torch.arange(4)))
+    rec.end_epoch()
+assert rec.finish().epochs == 3
+"""
+
+
+def test_several_ranks_write_their_shards_to_the_store(store, run_script, tmp_path):
+    (tmp_path / "train.py").write_text(RANK, encoding="utf-8")
+    torchrun = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2")
+    run_script(tmp_path / "train.py", launcher=torchrun)
+    run = Dynamics.open("s3://bucket/ranks")
+    assert [shard.name for shard in run.shards] == ["part-00000", "part-00001"]
+    samples, epochs = np.arange(13)[None, :, None], np.arange(3)[:, None, None]
+    np.testing.assert_allclose(run.in_memory().logits, np.sin(samples + epochs + np.arange(4)), atol=1e-6)
+    assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
+
+
 def test_truncated_failing_and_slow_reads_change_nothing(store, monkeypatch):
     monkeypatch.setattr(FaultyProxy, "faults", True)
     assert score(Dynamics.open("s3://bucket/run"), "Unmixed-MeanProb-LM").tobytes() == WHOLE.tobytes()

@@ -557,7 +557,7 @@ def guide_blocks():
 
 
 def test_the_guide_adds_two_lines_to_a_loop(tmp_path, monkeypatch, capsys):
-    before, after, _ = guide_blocks()
+    before, after, *_ = guide_blocks()
     monkeypatch.chdir(tmp_path)
     for block in (before, after):
         exec(block, {})

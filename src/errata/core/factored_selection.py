@@ -8,8 +8,8 @@ those of the value, words 2 and 3 decide between equal values:
 2. a hash of what else is known of the sample; 3. a hash of its row, which no other sample has.
 
 A RankSelection knows, for each group, between which keys the wanted one is. A round counts the keys in bins of the
-first word that is not known yet, and the bin of the wanted key is kept. Once at most MOST_COLLECTED keys are left in all
-groups together, a round collects and sorts them. So the state does not grow with the run, however close values are.
+first word that is not known yet, and the bin of the wanted key is kept. Once at most MOST_COLLECTED keys are left in
+all groups together, a round collects and sorts them. So the state does not grow with the run, however close values are.
 """
 
 from collections.abc import Callable, Iterable
