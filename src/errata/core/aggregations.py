@@ -76,7 +76,7 @@ class RampProb(_ProbabilityAggregation):
 @register
 @dataclass(frozen=True)
 class EarlyProb(VectorAggregation):
-    """The probabilities averaged over the epochs before the model starts to memorise.
+    """The probabilities averaged over an early part of the run, or all of it if the model does not memorise.
 
     The state has one sum for each part of the run between two candidate ends, in ascending order; its key is the end.
     errata.core.early chooses the end.

@@ -16,16 +16,16 @@ Choose the method (`choose_default`):
 
 If only running sums over the epochs were kept, epochs cannot be left out afterwards: rule 1 uses MeanProb instead of
 EarlyProb, and rule 3 does not apply. Rule 2 needs the sums of RampProb. Memorisation is measured from the sums of
-RampProb and MeanProb; without the latter, rule 2 assumes that the features have not memorised the labels.
+RampProb and MeanProb; without those of MeanProb, rule 2 assumes that the features have not memorised the labels.
 
 Score each sample. First the aggregation is applied, then HeldOut or kNN, then Unmixed, then the measure LM:
 
 5. EarlyProb, RampProb or MeanProb (errata.core.aggregations): average p(e, i) over the epochs e. The result is p(i).
-   MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training; rule 2 has
-   excluded runs that memorise. EarlyProb: equal weights for the epochs before a cut-off, which is the same for all
-   samples (errata.core.early). There are eight candidates for it. If h of step 6 predicts the given labels clearly
-   better than their frequencies do, the cut-off is the candidate whose average agrees best with h. Otherwise, it is the
-   last candidate before the model starts to memorise.
+   MeanProb: equal weights. RampProb: weights 1, 2, 3, ..., because predictions improve with training as long as the
+   features have not memorised the labels. EarlyProb: equal weights for the epochs before a cut-off, which is the same
+   for all samples (errata.core.early). There are at most eight candidates for it. If h of step 6 predicts the given
+   labels clearly better than their frequencies do, the cut-off is the candidate whose average agrees best with h.
+   Otherwise, it is the last candidate before the model starts to memorise, or the end of the run.
 6. HeldOut (errata.core.held_out), with inputs: log p'(i) = a log p(i) + (1 - a) log h(i). a is 0.7 if `find` measured
    that the model of the run predicts unseen labels better than h, otherwise 0.4. `find` does not measure it for models
    of frozen features of images: h has the same kinds of models. h(i) is predicted from the inputs by
@@ -49,7 +49,7 @@ Score each sample. First the aggregation is applied, then HeldOut or kNN, then U
    T_jj = 1 - e_j and T_ji = e_j U_ji, with the posterior means of e and U. T is 0.8 times this, plus 0.2 times the same
    with both hypotheses rejected, because typical samples also overlap. After both rounds, the given label is used
    as evidence: q_j(i) is multiplied by T at [j, label], and divided by sum(T²) / sum(T), which is the mean of T over
-   the labels that it predicts. The sums are over the diagonal if j is the label, otherwise over all other entries.
+   labels drawn by T. The sums are over the diagonal if j is the label, otherwise over all other entries.
    Without h, count the labels of the samples whose probability of a class is at least the mean of this probability
    over the samples with that label; a sample for which this holds for several classes counts for its most probable
    class (errata.core.confident_learning). These probabilities are n(i), or p(i) without n(i). Add 1 to each count, and

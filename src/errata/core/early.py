@@ -1,4 +1,4 @@
-"""The early window: how many epochs of a run are used if the model memorises labels at the end.
+"""The early window: how many epochs of a run EarlyProb uses; all of them if the model does not memorise labels.
 
 A model first learns what samples have in common, and memorises single labels later. Candidate windows start at the
 first epoch and end at one of FRACTIONS of the run. Two rules choose one window for the whole run; neither needs true

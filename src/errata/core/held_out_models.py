@@ -36,7 +36,7 @@ NearestRows = Callable[[int], NDArray[np.int32]]
 FOLDS = 5
 FEWEST_SAMPLES = 2 * FOLDS
 LOWEST_HELD_OUT_LOG_PROBABILITY = -12.0
-"""Lower values are cut: a class that no tree and no neighbour voted for is not impossible."""
+"""Lower values are cut: a class that no tree voted for is not impossible. Votes of neighbours are never this low."""
 
 PENALTIES = (0.001, 0.01, 0.1, 1.0, 10.0)  # C of logistic regression: larger is weaker
 MAX_ITERATIONS = 100  # of logistic regression

@@ -51,8 +51,8 @@ RULED_OUT_RATIO = 8.0
 REVERSALS_LIMIT = 0.03
 """Above this, the share of label reversals is the second sign of memorised features.
 
-Measured: learners 0.003 at most (by the fitted line 0.011), transformers 0.04 or more (0.07), and all runs that exceed
-LATE_FIT_LIMIT although they only learned 0.02 at most.
+Measured: learners 0.003 at most (by the fitted line 0.011), transformers 0.04 or more (0.07), and runs that
+exceed LATE_FIT_LIMIT without memorising 0.02 at most.
 """
 
 CONFIDENT_OTHER, CONFIDENT_LABEL = 0.6, 0.2
