@@ -552,6 +552,16 @@ def test_logits_that_are_distributed_tensors_are_refused(tmp_path):
         dist.destroy_process_group()
 
 
+def test_a_process_that_has_not_joined_the_others_is_refused(tmp_path, monkeypatch):
+    """Each of them would record a run of its own into the folder."""
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(
+        errata.InputError, match=r"^2 processes were launched \(WORLD_SIZE\), but this one has not joined"
+    ):
+        DistributedRecorder(tmp_path / "run", labels=LABELS, num_classes=CLASSES, quiet=True)
+    assert not list(tmp_path.iterdir())
+
+
 def guide_blocks():
     return re.findall(r"```python\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 

@@ -5,6 +5,7 @@ epoch counts once all shards have it.
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -241,6 +242,12 @@ class _Ranks:
         joined = dist.is_available() and dist.is_initialized()
         self.own: int = dist.get_rank() if joined else 0
         self.count: int = dist.get_world_size() if joined else 1
+        launched = os.environ.get("WORLD_SIZE", "1")
+        if not joined and launched not in ("0", "1"):
+            raise InputError(
+                f"{launched} processes were launched (WORLD_SIZE), but this one has not joined them; make the "
+                "DistributedRecorder after torch.distributed.init_process_group() or Accelerator()"
+            )
         # Messages stay on the CPU: NCCL would send them through the current GPU.
         needs_own_group = self.count > 1 and "cpu:gloo" not in dist.get_backend_config()
         self._group = dist.new_group(backend="gloo") if needs_own_group else None
