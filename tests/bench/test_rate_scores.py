@@ -43,14 +43,6 @@ def test_bias_error_coverage_and_width_are_means_over_all_cells(results):
     assert len(summary) == 3
 
 
-def test_what_is_taken_together_follows_from_the_other_estimates_of_its_cell(tmp_path):
-    others = {"sign": (0.2, 0.1, 0.3), "mixture": (0.8, 0.7, 0.9), "confident joint": (0.1, 0.05, 0.2)}
-    rates = others | {"together": (0.2, 0.05, 0.9)}
-    results = write_cell(tmp_path, WORSE, 0, {"Mean-CE": 0.1}, truth=TRUTH, rates=rates)
-    row = rate_cells(results).set_index("estimate").loc["together"]
-    assert row[["rate", "low", "high"]].tolist() == pytest.approx([0.2, 0.05, 0.6])  # twice the next estimate
-
-
 def test_the_table_shows_points_marks_the_best_and_incomplete_data(results):
     table = build("noise-rates", results)
     shown = {(row[0].text, row[1].text): [one.text for one in row[2:]] for row in table.rows}

@@ -146,7 +146,7 @@ def expected_wrong(verdicts: Verdicts) -> float:
 
 
 def fair_part(verdicts: Verdicts) -> NDArray[np.bool_]:
-    """True (N,) for the samples of which the random draws are an unbiased sample. These have no other verdict.
+    """True (N,) for the samples that the random draws represent without bias. These have no other verdict.
 
     Samples that were judged before the first random draw are left out. So are all samples that rank at least as high as
     a sample that was chosen by its rank later: these were judged whether they were drawn or not. The rank is that of
