@@ -11,8 +11,8 @@ def open_page(chromium, site):
     """Open a page of the site; fail on errors of scripts and on requests to other hosts."""
     contexts, problems = [], []
 
-    def opened(path, scheme):
-        context = chromium.new_context(color_scheme=scheme, viewport={"width": 1440, "height": 900})
+    def opened(path, scheme, width=1440):
+        context = chromium.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
         context.add_init_script(f"localStorage.setItem('mode', '{scheme}'); localStorage.setItem('theme', '{scheme}')")
         contexts.append(context)
         page = context.new_page()
@@ -38,12 +38,11 @@ def open_page(chromium, site):
 
 @pytest.mark.parametrize("path", SITE_PAGES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_a_page_fits_and_is_accessible(path, scheme, open_page, serious_findings):
-    page = open_page(path, scheme)
-    for width in WIDTHS:
-        page.set_viewport_size({"width": width, "height": 900})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"wider than {width} pixels"
-        assert serious_findings(page) == [], f"at {width} pixels"
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_page_fits_and_is_accessible(path, scheme, width, open_page, serious_findings):
+    page = open_page(path, scheme, width)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert serious_findings(page) == []
 
 
 def test_the_review_page_on_the_front_page_takes_decisions(open_page):
@@ -72,8 +71,7 @@ def test_the_review_page_follows_the_theme_of_the_site(open_page):
 
 
 def test_code_on_the_front_page_is_whole_on_a_phone(open_page):
-    page = open_page("index.html", "light")
-    page.set_viewport_size({"width": 390, "height": 900})
+    page = open_page("index.html", "light", 390)
     cut = "blocks => blocks.filter(block => block.scrollWidth > block.clientWidth).length"
     assert page.locator(".bd-article .highlight pre").evaluate_all(cut) == 0
 
