@@ -7,7 +7,7 @@ python benchmarks/backbones.py photographs [--backbone lite0] [--images 2000]
 
 errors: images of CIFAR-10, symmetric noise, mean FNR over seeds; each seed has other images and other wrong labels.
 ImageNet, on which the backbones were trained, contains the classes of CIFAR-10.
-passes: the same images, and each 2,000 of them in four parts of 500, with four kinds of noise; what `errata find`
+passes: the same images, and each 2,000 of them in four parts of 500, with seven kinds of noise; what `errata find`
 misses after one and after two passes, trained on the features; variants of its method, after one pass; and cleanlab on
 five folds of a logistic regression on the same features. With --always, the second pass is trained even if few labels
 seem to be wrong.
@@ -58,6 +58,9 @@ NOISES = {
     "5 % wrong": partial(errata.noise.symmetric, rate=0.05),
     "1 % wrong": partial(errata.noise.symmetric, rate=0.01),
     "30 % pairflip": partial(errata.noise.pairflip, rate=0.3),
+    "2 % wrong": partial(errata.noise.symmetric, rate=0.02),
+    "10 % wrong": partial(errata.noise.symmetric, rate=0.1),
+    "5 % pairflip": partial(errata.noise.pairflip, rate=0.05),
 }
 SYMMETRIC = ("20 % wrong", "5 % wrong", "1 % wrong")
 FIRST_NOISE_SEED = 100
