@@ -29,7 +29,9 @@ def test_the_numbers_of_the_readme_are_those_of_the_results():
     assert f"(MeanProb-LM), {len(settings)} settings" in readme
     assert f"fewer errors missed on {below} of {len(printed)} settings" in readme
     for name in ("wild", "keel"):
-        cases = pd.read_csv(research / f"{name}.csv").groupby(["noise", "dataset"]).mean(numeric_only=True)
+        rows = pd.read_csv(research / f"{name}.csv")
+        methods = ["default", "cleanlab boosting", "cleanlab logistic"]
+        cases = rows[methods].mul(rows["errors"], axis=0).groupby([rows["noise"], rows["dataset"]]).mean()  # misses
         cleanlab = cases[["cleanlab boosting", "cleanlab logistic"]]
         won = (cases["default"] < cleanlab.min(axis=1)).sum()
         assert f"fewer errors missed in {won} of {len(cases)} cases" in readme

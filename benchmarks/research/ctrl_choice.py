@@ -1,8 +1,8 @@
 r"""What CTRL's choice among its nine configurations depends on, for dynamics of one or more seeds that were kept.
 
     errata bench run --as-published --setting cifar10n-worse --gathering in-sample --seeds 1 --keep-dynamics
-    python benchmarks/research/ctrl_choice.py cifar10n-worse \\
-        results/as-published/work/cifar10n-worse-in-sample/seed0/dynamics
+    cd results/as-published/work/cifar10n-worse-in-sample
+    python ../../../../benchmarks/research/ctrl_choice.py cifar10n-worse seed0/dynamics
 
 First, what each reading chooses, one column per measure: FNR, mean over the seeds, and the configurations (windows,
 clusters, selected). `budget`: a configuration's mask has as many samples as there are errors, those with the most

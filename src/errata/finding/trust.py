@@ -90,7 +90,7 @@ def guessing_reason(labels: NDArray[np.int64], ranking: "pd.DataFrame", held_out
     Uses the log loss on held-out samples if it is known. Otherwise, the recorded predictions must look like guesses in
     two ways, their agreement with the labels and their loss. A model that memorised its labels looks as if it learned.
     """
-    guessing = loss_of_guessing(labels)
+    guessing = loss_of_guessing(np.bincount(labels))
     if held_out_loss is not None:
         if held_out_loss < GUESSING * guessing:
             return ""

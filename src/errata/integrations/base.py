@@ -58,8 +58,10 @@ class BatchRecorder:
 
     In a process group of several ranks, all ranks record into one folder.
 
-    >>> from errata.integrations import BatchRecorder, SkorchRecorder
-    >>> issubclass(SkorchRecorder, BatchRecorder)
+    >>> from errata.integrations import BatchRecorder
+    >>> class MyRecorder(BatchRecorder):
+    ...     "Receives the logits from a trainer of your own."
+    >>> issubclass(MyRecorder, BatchRecorder)
     True
     """
 
