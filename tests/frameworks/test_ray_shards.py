@@ -58,7 +58,7 @@ def place(tmp_path_factory):
 
 
 def until_killed(function, marks, task):
-    """On the doomed node, this waits to be killed; on others, until that has happened, so that it gets a task before."""
+    """Waits until the doomed node is killed, which has begun a task by then, and which never ends it."""
     doomed, killed = marks / ray.get_runtime_context().get_node_id(), marks / "killed"
     for _ in range(600):
         if doomed.exists():
