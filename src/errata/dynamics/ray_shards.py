@@ -15,13 +15,8 @@ if TYPE_CHECKING:
     from errata.dynamics.sharded import Mapper, ShardedDynamics
 
 MEMORY_PER_BYTE = 12
-<<<<<<< HEAD
 """Memory of a task per byte of its shard. With a shard of 22 MB, a run of `benchmarks/scale.py` has a peak of 0.39 GB,
 and Python with its libraries takes 0.19 GB of them: the rest is 9 times the shard."""
-=======
-"""Memory of a task per byte of its shard. With a shard of 22 MB, a run of `benchmarks/scale.py` has a peak of 0.39 GB;
-without the 0.19 GB of Python and its libraries, that is 9 times its shard."""
->>>>>>> scale23-fixes
 
 TASKS_PER_CORE = 4
 """Tasks of a pass per core. With one task per shard, two workers took twice as long (docs/scale.md)."""
