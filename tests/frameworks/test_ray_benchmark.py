@@ -76,7 +76,11 @@ def test_a_node_killed_during_a_cell_changes_no_result(cluster, tmp_path):
     url = f"file://{tmp_path / 'ray'}"
     process = start(tmp_path / "ray", "--ray", cluster.address, url=url)
     deadline = time.monotonic() + LIMIT_S
-    while not list(cluster.scratch.glob("errata-*/work/*")) and process.poll() is None:
+
+    def in_training():
+        return [path for path in cluster.scratch.glob("errata-*/*/*") if path.parent.name == "work"]
+
+    while not in_training() and process.poll() is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     cluster.remove_node(node, allow_graceful=False)

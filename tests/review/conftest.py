@@ -1,14 +1,27 @@
-"""Databases for reviews: the same tests run with SQLite and PostgreSQL. Waits on pages are patient."""
+"""Results and databases for reviews: the same tests run with SQLite and PostgreSQL. Waits on pages are patient."""
 
 import os
+import shutil
 
 import pytest
 from playwright.sync_api import expect
 
 from postgresql_server import MISSING, postgresql_server, program
-from review_servers import PATIENCE
+from review_servers import PATIENCE, made_up_result
 
 expect.set_options(timeout=1_000 * PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """A results folder that tests do not change."""
+    return made_up_result(tmp_path_factory.mktemp("results") / "errata-out")
+
+
+@pytest.fixture
+def folder(results, tmp_path):
+    """A copy of it."""
+    return shutil.copytree(results, tmp_path / "errata-out")
 
 
 @pytest.fixture(scope="session")

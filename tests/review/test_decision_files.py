@@ -1,25 +1,13 @@
 """decisions.csv into a running review: older rows and rows in the name of others change nothing."""
 
-import shutil
-
 import pytest
 
 from errata.review.server.database import ReviewDatabase
 from errata.review.server.event_log import EventLog
 from errata.review.server.events import utc_time
-from review_servers import ReviewServer, made_up_result, verdict
+from review_servers import ReviewServer, verdict
 
 HEADER = "id,label,decision,new_label,reviewer,time\n"
-
-
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return made_up_result(tmp_path_factory.mktemp("results") / "errata-out")
-
-
-@pytest.fixture
-def folder(results, tmp_path):
-    return shutil.copytree(results, tmp_path / "errata-out")
 
 
 def download(client):

@@ -30,16 +30,6 @@ from errata.review.server.security import AllowedHosts, reviewer_of
 from review_servers import CLASSES, PATIENCE, Client, ReviewServer, made_up_result, verdict
 
 
-@pytest.fixture(scope="module")
-def results(tmp_path_factory):
-    return made_up_result(tmp_path_factory.mktemp("results") / "errata-out")
-
-
-@pytest.fixture
-def folder(results, tmp_path):
-    return shutil.copytree(results, tmp_path / "errata-out")
-
-
 @pytest.fixture
 def server(folder):
     with ReviewServer(folder) as running:

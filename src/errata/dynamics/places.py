@@ -178,8 +178,8 @@ def _rename(store: Any, part: str, path: str) -> None:
     """Rename a file. Stores that do not replace files (SMB) have none for a moment, but never half of one."""
     try:
         store.mv(part, path)
-    except Exception:
-        if not store.exists(path):
+    except OSError:  # each store has its own type for a file that is there already
+        if not (store.exists(path) and store.exists(part)):
             raise
         store.rm_file(path)
         store.mv(part, path)
