@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from errata.core.methods import Method
-    from errata.core.rates import NoiseRate
     from errata.dynamics.sharded import ShardedDynamics
     from errata.dynamics.store import Dynamics
+    from errata.dynamics.top_samples import ScoreSummary
 
 Source = Annotated[
     str,
@@ -95,7 +95,7 @@ def score(
     from errata.core.default import DEFAULT, parse_or_default
     from errata.dynamics.scoring import chosen_methods, score_many
     from errata.dynamics.sharded import ShardedDynamics
-    from errata.dynamics.top_samples import TopSamples
+    from errata.dynamics.top_samples import ScoreSummary
 
     check_out(out)
     if top is not None:
@@ -115,16 +115,9 @@ def score(
     with progress_bar("scoring", dynamics.samples) as advance:
         table = score_many(viewed, columns.values(), budget=budget, progress=advance)
     table = table[[each.name for each in columns.values()]].set_axis(list(columns), axis=1)
-    if top is not None:
-        kept = TopSamples(top)
-        kept.add(table.index.to_numpy(), table.iloc[:, 0].to_numpy())
-        table = kept.table(table.columns[0]).set_index("id")
-    write_table(table.reset_index(), Path(out), excel_safe=excel_safe)
-    if top is None:
-        print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {len(table):,} samples to {out}")
-    else:
-        print(_shown_top(dynamics, kept.lowest, len(table), table.columns[0], out))
-    _print_default(columns)
+    summary = ScoreSummary(top)
+    rows = write_tables(summary.written([table.reset_index()]), out, excel_safe=excel_safe)
+    _print_written(dynamics, columns, rows, summary, out)
     if method is None and dynamics.swa_logits is None and dynamics.gathering != "out-of-sample":
         print("left out: SWA-CE and SWA-LM, which need swa_logits (the logits of the weight-averaged model)")
 
@@ -175,39 +168,35 @@ def _score_shards(
                 scores = {column: results[method.name].scores for column, method in columns.items()}
                 yield pd.DataFrame({"id": ids} | scores)
 
-        summary = ScoreSummary(top, names is not None and len(names) == 1 and is_default(names[0]))
+        summary = ScoreSummary(top, count_positive=names is not None and list(map(is_default, names)) == [True])
         rows = write_tables(summary.written(tables(), advance), out, excel_safe=excel_safe)
-    if top is None:
-        print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {rows:,} samples to {out}")
-    else:
-        print(_shown_top(dynamics, summary.lowest, rows, next(iter(columns)), out))
-    _print_default(columns)
-    if summary.rate is not None:
-        print(_shown_rate(summary.rate, methods[0].name))
+    _print_written(dynamics, columns, rows, summary, out)
     for note in notes:
         print(note)
     if left_out:
         print(f"left out: {', '.join(sorted(left_out))}, which need all samples on one node")
 
 
-def _print_default(columns: "Mapping[str, Method]") -> None:
-    """The method that "default" stands for, if its scores were written."""
-    from errata.core.default import DEFAULT
-
-    if DEFAULT in columns:
-        print(f"{DEFAULT} is {columns[DEFAULT].name} here")
-
-
-def _shown_top(dynamics: "Dynamics", last_score: float, rows: int, method: str, out: str) -> str:
-    """What `--top` wrote, with the quantile of the scores at which it ends."""
-    return f"{dynamics}: wrote the {rows:,} samples with {method} of {last_score:.4g} or more to {out}"
-
-
-def _shown_rate(rate: "NoiseRate", method: str) -> str:
+def _print_written(
+    dynamics: "Dynamics", columns: "Mapping[str, Method]", rows: int, summary: "ScoreSummary", out: str
+) -> None:
+    """What was written, the method that "default" stands for, and the share of wrong labels if it was counted."""
     import pandas as pd
 
-    row = {"estimate": f"sign of {method}", "rate": rate.rate, "low": rate.low, "high": rate.high, "how": rate.how}
-    return _in_words(pd.DataFrame([row]))[0]
+    from errata.core.default import DEFAULT
+
+    if summary.lowest is None:
+        print(f"{dynamics}: wrote scores of {counted(len(columns), 'method')} for {rows:,} samples to {out}")
+    else:
+        (column,) = columns
+        print(f"{dynamics}: wrote the {rows:,} samples with {column} of {summary.lowest:.4g} or more to {out}")
+    if DEFAULT in columns:
+        print(f"{DEFAULT} is {columns[DEFAULT].name} here")
+    if summary.rate is not None:
+        (method,) = columns.values()
+        rate = summary.rate
+        row = {"estimate": f"sign of {method.name}", "rate": rate.rate, "low": rate.low, "high": rate.high}
+        print(_in_words(pd.DataFrame([row | {"how": rate.how}]))[0])
 
 
 @app.command()

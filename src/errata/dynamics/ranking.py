@@ -150,9 +150,7 @@ def second_pass_helps(first: RunAnalysis) -> bool:
 
     Their share is the estimate by the confident joint, which is close for few errors (docs/backbones.md).
     """
-    assert first.log_probabilities is not None
-    probabilities, labels = softmax(first.log_probabilities, axis=1), first.dynamics.labels
-    estimate = _attempt(lambda: rates.from_confident_joint(probabilities, labels))
+    estimate = first.estimates["confident joint"]
     return isinstance(estimate, InputError) or estimate.rate >= FEWEST_WRONG
 
 

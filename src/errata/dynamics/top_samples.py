@@ -48,15 +48,17 @@ class TopSamples:
 class ScoreSummary:
     """What is known of the scores of a run after each of its samples was seen once, with a small state.
 
-    top: how many samples are written; None: all. positive: count positive scores, which are a share of wrong labels.
+    top: how many samples are written; None: all. count_positive: estimate the share of wrong labels by positive scores.
     """
 
-    def __init__(self, top: int | None, positive: bool) -> None:
+    def __init__(self, top: int | None, *, count_positive: bool = False) -> None:
         self._kept = None if top is None else TopSamples(top)
-        self._positive = 0 if positive else None
+        self._positive = 0 if count_positive else None
         self._samples = 0
 
-    def written(self, tables: "Iterable[pd.DataFrame]", advance: Callable[[int], object]) -> "Iterator[pd.DataFrame]":
+    def written(
+        self, tables: "Iterable[pd.DataFrame]", advance: Callable[[int], object] = lambda samples: None
+    ) -> "Iterator[pd.DataFrame]":
         """The tables to write, of ids and scores; those of the parts of a run, or at the end one of the top samples."""
         method = ""
         for table in tables:
@@ -74,10 +76,9 @@ class ScoreSummary:
             yield self._kept.table(method)
 
     @property
-    def lowest(self) -> float:
-        """The lowest score that was written of the top samples."""
-        assert self._kept is not None
-        return self._kept.lowest
+    def lowest(self) -> float | None:
+        """The lowest score that was written of the top samples; None if all samples were."""
+        return None if self._kept is None else self._kept.lowest
 
     @property
     def rate(self) -> NoiseRate | None:
